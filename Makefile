@@ -1,0 +1,60 @@
+# Each target builds the environment that it needs; only Python >= 3.11 with venv and pip must be there.
+#
+#   make demo    a trained classifier, compiled from NumPy and from PyTorch, beside both
+#   make test    lint, types, tests
+#   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend
+#   make bench   measure everything into benchmarks/results, print the table, renew the README's
+#   make docs    regenerate ARCHITECTURE.md
+
+PYTHON ?= python3
+VENV ?= .venv
+FUZZ_PROGRAMS ?= 5000
+
+BIN := $(VENV)/bin
+
+# One stamp for each set of extras, renewed when what must be installed changes.
+EXTRAS_demo := torch,bench
+EXTRAS_test := torch,test,bench,dev
+
+.PHONY: demo test lint pytest fuzz bench docs format clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/demo.py
+
+test: lint pytest
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# Whatever measures time runs alone; everything else shares the cores.
+pytest: $(VENV)/test.stamp
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing"
+	$(BIN)/python -m pytest -m timing || test $$? -eq 5  # 5: no such test yet
+
+fuzz: $(VENV)/test.stamp
+	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m fuzz
+
+bench: $(VENV)/demo.stamp
+	$(BIN)/python -m benchmarks run
+	$(BIN)/python -m benchmarks table
+	$(BIN)/python -m benchmarks.readme
+
+docs: $(VENV)/demo.stamp
+	$(BIN)/python docs/make_architecture.py
+
+format: $(VENV)/test.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS_$*)]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
