@@ -1,0 +1,1 @@
+"""Tests of code generation and of the processors it runs on."""

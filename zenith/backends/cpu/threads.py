@@ -1,0 +1,421 @@
+"""One team of worker threads per process, and the native code with which kernels are spread over it.
+
+A *launch* runs ``kernel(begin, end, args)`` over ``[0, total)`` in chunks of ``grain`` items. Chunk ``i`` is always
+``[i * grain, (i + 1) * grain)``, whoever runs it, so results depend neither on the number of threads nor on timing.
+The caller takes chunks like everybody else and returns when all are done. Every worker may come late or never: the
+caller then does the work alone, so nobody's progress depends on a worker being scheduled.
+
+*Claims.* All state is a block of 64-bit words. The word CLAIM is ``generation << 32 | chunks left``. A thread reads
+it, reads the job's parameters, and claims one chunk by a compare-and-swap to ``word - 1``. Parameters are only
+rewritten while no chunk is left, and every job has a new generation; hence a swap that succeeds proves that the
+parameters read before it belong to the chunk, and a thread that lost its way for a second can neither run nor count
+down a newer job. The word PENDING counts chunks that are not finished; only finished claims lower it.
+
+*One job at a time.* The job slot is a try-lock. Whoever finds it taken (another Python thread, a kernel that launches)
+runs its chunks serially: all cores are busy anyway, and nobody waits.
+
+*Sleep.* An idle worker looks at CLAIM some 2000 times and then blocks in ``read`` on a pipe; one byte wakes one
+worker. Waking takes 70 to 500 us, so a sleeping team is woken for work worth at least ``WAKE_WORK`` nanoseconds:
+the work expected of this launch (the time of its first chunk, or of the kernel's first chunk in an earlier launch)
+plus the launches of the last millisecond that went without help. So a loop over small programs soon has the team
+awake, and a lone small program never pays for it. The caller does not wait for a worker to wake up.
+
+*Life.* Workers are started by the first launch that wants them, as daemon threads. A forked child has none; its block
+is re-initialised in place, so linked code keeps its address and the child's own workers start on demand. At exit
+they are stopped before the interpreter goes down.
+
+>>> import numpy as np
+>>> from numba import carray, cfunc
+>>> @cfunc("void(int64, int64, CPointer(int64))")
+... def double(begin, end, args):
+...     for i in range(begin, end):
+...         args[i] *= 2
+>>> x = np.arange(5)
+>>> team().launch(double.address, 5, 2, x.ctypes.data)
+>>> x.tolist()
+[0, 2, 4, 6, 8]
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.extending import intrinsic
+
+from zenith.backends.cpu.atomics import (
+    call_kernel,
+    compare_exchange,
+    fetch_add,
+    load_acquire,
+    nanoseconds,
+    pause,
+    read_bytes,
+    sched_yield,
+    store_release,
+    write_bytes,
+)
+from zenith.errors import ZenithError
+
+# The block: byte offsets of its words. What different threads write stands 128 bytes (two cache lines, which
+# processors fetch together) apart. Line 0 changes only when the team is configured.
+LAUNCH = 0  # address of the compiled launch function: linked code needs the block's address and nothing else
+SIZE = 8  # threads, the caller included
+START = 16  # address of a callback that starts the workers
+STARTED = 24  # 1 when the workers run
+STOP = 32  # 1 when they shall return
+READ_END = 40  # the pipe on which they sleep
+WRITE_END = 48
+LOCK = 128  # the job slot; its owner alone uses the three words that follow
+GENERATION = 136
+UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
+LAST = 152  # when that was
+CLAIM = 256  # generation << 32 | chunks left, with the job's parameters behind it
+KERNEL = 264
+TOTAL = 272
+GRAIN = 280
+ARGS = 288
+CHUNKS = 296
+PENDING = 384  # chunks not yet finished
+SLEEPERS = 512  # workers that need a byte in the pipe; a wake-up takes them off before it writes
+SCRATCH = 640  # where the bytes go
+COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
+BLOCK_BYTES = 2048
+
+MAX_THREADS = 1024  # wake-up bytes are taken from the block itself
+MAX_CHUNKS = 2**31 - 1
+LEFT = 2**32 - 1  # the half of CLAIM that counts chunks
+SPINS = 2000
+SPINS_BEFORE_YIELD = 200
+WAKE_WORK = 100_000  # ns
+RECENT = 1_000_000  # ns
+READ_ATTEMPTS = 1000
+
+_native = functools.partial(njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+class ThreadCountError(ZenithError, ValueError):
+    """A number of threads is not an integer from 1 to ``MAX_THREADS``."""
+
+
+@_native()
+def _run_chunk(team: int) -> int:
+    """Claim and run one chunk of whatever job is there; return 1, or 0 when there was none."""
+    while True:
+        word = load_acquire(team + CLAIM)
+        left = word & LEFT
+        if left == 0:
+            return 0
+        kernel = load_acquire(team + KERNEL)
+        total = load_acquire(team + TOTAL)
+        grain = load_acquire(team + GRAIN)
+        args = load_acquire(team + ARGS)
+        begin = (load_acquire(team + CHUNKS) - left) * grain
+        if compare_exchange(team + CLAIM, word, word - 1):
+            end = begin + grain
+            call_kernel(kernel, begin, end if end < total else total, args)
+            fetch_add(team + PENDING, -1)
+            return 1
+
+
+def _work(team: int) -> None:
+    """A worker's life: run chunks, spin a little, sleep, until told to stop."""
+    while True:
+        spins = 0
+        while spins < SPINS:
+            if _run_chunk(team):
+                spins = 0
+            else:
+                pause()
+                spins += 1
+        fetch_add(team + SLEEPERS, 1)
+        attempts = 0
+        while read_bytes(load_acquire(team + READ_END), team + SCRATCH, 1) != 1:  # a signal interrupts it
+            attempts += 1
+            if attempts == READ_ATTEMPTS:
+                return
+        if load_acquire(team + STOP):
+            return
+
+
+@_native()
+def _wake(team: int, wanted: int) -> None:
+    """Wake up to ``wanted`` sleeping workers, and return at once. The job's owner calls it."""
+    if load_acquire(team + STARTED) == 0:
+        call_kernel(load_acquire(team + START), 0, 0, team)
+        return
+    sleepers = load_acquire(team + SLEEPERS)
+    count = wanted if wanted < sleepers else sleepers
+    fetch_add(team + SLEEPERS, -count)
+    write_bytes(load_acquire(team + WRITE_END), team, count)
+
+
+@_native()
+def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
+    """Run the job although workers sleep, and wake them if that pays."""
+    begun = nanoseconds()
+    unaided = load_acquire(team + UNAIDED) if begun - load_acquire(team + LAST) < RECENT else 0
+    cost = team + COSTS + (kernel >> 4 & 63) * 16
+    expected = load_acquire(cost + 8) * total // 1000 if load_acquire(cost) == kernel else 0
+    wakes = unaided + expected >= WAKE_WORK
+    if wakes:
+        _wake(team, chunks - 1)
+    first = nanoseconds()
+    _run_chunk(team)
+    expected = (nanoseconds() - first) * chunks
+    store_release(cost, kernel)
+    store_release(cost + 8, expected * 1000 // total)
+    if not wakes and unaided + expected >= WAKE_WORK and chunks > 2:
+        wakes = True
+        _wake(team, chunks - 2)
+    while _run_chunk(team):
+        pass
+    ended = nanoseconds()
+    store_release(team + LAST, ended)
+    store_release(team + UNAIDED, 0 if wakes else unaided + ended - begun)
+
+
+@_native()
+def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> None:
+    """Publish the job, take part in it, and wait for its last chunk. The job slot is ours."""
+    store_release(team + PENDING, chunks)
+    store_release(team + KERNEL, kernel)
+    store_release(team + TOTAL, total)
+    store_release(team + GRAIN, grain)
+    store_release(team + ARGS, args)
+    store_release(team + CHUNKS, chunks)
+    generation = load_acquire(team + GENERATION) + 1
+    store_release(team + GENERATION, generation)
+    store_release(team + CLAIM, generation << 32 | chunks)
+    if load_acquire(team + SLEEPERS):
+        _run_unaided(team, kernel, total, chunks)
+    while _run_chunk(team):
+        pass
+    spins = 0
+    while load_acquire(team + PENDING):
+        spins += 1
+        if spins < SPINS_BEFORE_YIELD:
+            pause()
+        else:  # whoever holds the last chunk may be waiting for this very core
+            sched_yield()
+
+
+def _launch(team: int, kernel: int, total: int, grain: int, args: int) -> None:
+    """Run ``kernel`` over ``[0, total)``: with the team when it is free, else alone, chunk by chunk either way."""
+    if total <= 0:
+        return
+    smallest = (total - 1) // MAX_CHUNKS + 1
+    grain = grain if grain > smallest else smallest
+    chunks = (total - 1) // grain + 1
+    if chunks == 1:
+        call_kernel(kernel, 0, total, args)
+    elif load_acquire(team + SIZE) > 1 and compare_exchange(team + LOCK, 0, 1):
+        _run_job(team, kernel, total, grain, chunks, args)
+        store_release(team + LOCK, 0)
+    else:
+        begin = 0
+        while begin < total:
+            end = begin + grain if total - begin > grain else total
+            call_kernel(kernel, begin, end, args)
+            begin = end
+
+
+def _try_lock(team: int) -> int:
+    """Take the job slot if it is free; return whether it was."""
+    return compare_exchange(team + LOCK, 0, 1)
+
+
+def _c_function(function: Callable[..., Any], returns: Any, arity: int) -> Any:
+    """``function`` of int64 words, compiled with the C calling convention."""
+    return cfunc(returns(*[types.int64] * arity), error_model="numpy")(function)
+
+
+@intrinsic
+def launch(typingctx, team_address, kernel_address, total, grain, args_address):
+    """Launch from compiled code: ``launch(team_address, kernel_address, total, grain, args_address)``, all int64.
+
+    Runs ``void kernel(int64 begin, int64 end, int64* args)`` over ``[0, total)`` in chunks of ``grain`` items (the
+    last may be shorter; ``total <= 0`` is nothing to do) and returns when all are done. It calls through the team's
+    block, so the caller's object code holds no address.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        word = ir.IntType(64)
+        function_type = ir.FunctionType(ir.VoidType(), [word] * 5)
+        function_pointer = builder.inttoptr(args[0], function_type.as_pointer().as_pointer())
+        builder.call(builder.load(function_pointer, typ=function_type.as_pointer()), args)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5), codegen
+
+
+def _checked(count: object, source: str) -> int:
+    try:
+        number = int(count) if isinstance(count, str) else count.__index__()  # type: ignore[attr-defined]
+    except (AttributeError, ValueError):
+        number = 0
+    if not 1 <= number <= MAX_THREADS:
+        raise ThreadCountError(
+            f"{source} is {count!r}, which is no number of threads", fix=f"give an integer from 1 to {MAX_THREADS}"
+        )
+    return number
+
+
+def default_num_threads() -> int:
+    """``ZENITH_NUM_THREADS`` where it is set, else the number of cores that this process may use."""
+    setting = os.environ.get("ZENITH_NUM_THREADS")
+    if setting:
+        return _checked(setting, "ZENITH_NUM_THREADS")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MAX_THREADS)
+
+
+def _new_block() -> int:
+    """A zeroed block on a cache-line boundary. It is never freed: a launch may outlive the interpreter."""
+    calloc = ctypes.CDLL(None).calloc
+    calloc.restype, calloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t, ctypes.c_size_t)
+    address: int | None = calloc(1, BLOCK_BYTES + 128)
+    if address is None:
+        raise MemoryError("no memory for the thread team's block")
+    return (address + 127) & -128
+
+
+class Team:
+    """The process's team: :func:`team` returns it; nobody else makes one.
+
+    ``address`` is the address of its block, valid for the life of the process and in forked children.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.address = _new_block()
+        self._workers: list[threading.Thread] = []
+        # The compiled functions live as long as these objects, and their `ctypes` faces release the GIL.
+        self._launch = _c_function(_launch, types.void, 5)
+        self._work = _c_function(_work, types.void, 1)
+        self._try_lock = _c_function(_try_lock, types.int64, 1)
+        self._callback = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start)
+        self._store(LAUNCH, self._launch.address)
+        self._store(START, ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        self._reset(size)
+
+    @property
+    def size(self) -> int:
+        """The number of threads that share a launch, the caller included."""
+        return self._load(SIZE)
+
+    @property
+    def started(self) -> bool:
+        """Whether worker threads exist."""
+        return bool(self._load(STARTED))
+
+    def launch(self, kernel_address: int, total: int, grain: int, args_address: int) -> None:
+        """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see :func:`launch`."""
+        self._launch.ctypes(self.address, kernel_address, total, grain, args_address)
+
+    def _load(self, offset: int) -> int:
+        return ctypes.c_int64.from_address(self.address + offset).value
+
+    def _store(self, offset: int, value: int) -> None:
+        ctypes.c_int64.from_address(self.address + offset).value = value
+
+    def _reset(self, size: int) -> None:
+        """A team of ``size`` without workers and without a job. Nobody else may be using the block."""
+        self._workers = []
+        for offset in (STARTED, STOP, CLAIM, PENDING, UNAIDED, LAST):
+            self._store(offset, 0)
+        self._store(SLEEPERS, size - 1)
+        self._store(SIZE, size)
+        self._store(LOCK, 0)
+
+    def _start(self, *_: int) -> None:
+        """Start the workers; called back by the first launch that wants them, which owns the job slot."""
+        read_end, write_end = os.pipe()
+        self._store(READ_END, read_end)
+        self._store(WRITE_END, write_end)
+        self._store(SLEEPERS, 0)
+        self._store(STARTED, 1)
+        for index in range(1, self.size):
+            worker = threading.Thread(
+                target=self._work.ctypes, args=(self.address,), name=f"zenith-{index}", daemon=True
+            )
+            try:
+                worker.start()
+            except RuntimeError:  # the system gives no more threads: the team is what there is
+                break
+            self._workers.append(worker)
+
+    def _resize(self, size: int) -> None:
+        """Wait for the running job, end the workers, and go on as a team of ``size``."""
+        while not self._try_lock.ctypes(self.address):
+            time.sleep(1e-5)  # lets go of the GIL, which the job's owner may need to start workers
+        if self.started:
+            self._end_workers()
+            self._close_pipe()
+        self._reset(size)
+
+    def _end_workers(self, timeout: float | None = None) -> None:
+        """Have every worker return from its loop as soon as it is idle."""
+        self._store(STOP, 1)
+        os.write(self._load(WRITE_END), bytes(len(self._workers)))
+        for worker in self._workers:
+            worker.join(timeout)
+
+    def _close_pipe(self) -> None:
+        os.close(self._load(READ_END))
+        os.close(self._load(WRITE_END))
+
+    def _at_exit(self) -> None:
+        """Leave no worker in native code when the interpreter goes down. A daemon thread may still launch."""
+        self._store(SIZE, 1)
+        if self.started:
+            self._end_workers(timeout=1.0)
+
+    def _after_fork(self) -> None:
+        """In a forked child: neither workers nor jobs came along."""
+        if self.started:
+            self._close_pipe()
+        self._reset(self.size)
+
+
+_guard = threading.Lock()
+_team: Team | None = None
+
+
+def team() -> Team:
+    """The process's team. The first call compiles its native code; the first launch that pays starts its workers."""
+    global _team
+    with _guard:
+        if _team is None:
+            _team = Team(default_num_threads())
+            atexit.register(_team._at_exit)
+        return _team
+
+
+def set_num_threads(count: int) -> None:
+    """Let launches use ``count`` threads, the caller included; 1 means no workers at all. Waits for a running job.
+
+    Raises :class:`ThreadCountError`, a ``ValueError``, unless ``count`` is an integer from 1 to ``MAX_THREADS``.
+    """
+    number = _checked(count, "the argument of set_num_threads")
+    current = team()
+    with _guard:
+        if number != current.size:
+            current._resize(number)
+
+
+def _after_fork_in_child() -> None:
+    global _guard
+    _guard = threading.Lock()  # its owner may have stayed behind
+    if _team is not None:
+        _team._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
