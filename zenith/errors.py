@@ -1,0 +1,128 @@
+"""Every error a user can meet, made by one constructor: what was wrong, where, with which types, and what to do.
+
+An error class derives from :class:`ZenithError` and from the builtin that fits, so that ``except TypeError`` keeps
+working. The message always has the same shape::
+
+    cannot add f32[n, 3] and f32[n, 4]: sizes 3 and 4 differ
+      at model.py:12 in step:  y = x + b
+      fix: make the last axes equal, or 1
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from dataclasses import dataclass
+from types import FrameType
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "optree", "torch", "networkx"))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's program. It travels from tracing to kernels and messages and is no part of equality."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+    @property
+    def code(self) -> str:
+        """The text of the line, or an empty string when the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def describe(self) -> str:
+        """``file:line in function:  code``, as messages print it."""
+        code = self.code
+        return f"{self.file}:{self.line} in {self.function}" + (f":  {code}" if code else "")
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(_PACKAGE) or (
+        any(part in file for part in _FOREIGN) and ("site-packages" in file or "dist-packages" in file)
+    )
+
+
+def user_line() -> SourceLine | None:
+    """The innermost line on the stack that belongs neither to Zenith nor to a library it is called through."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+class ZenithError(Exception):
+    """The base of every error that Zenith raises.
+
+    Parameters
+    ----------
+    what: what was wrong, in one sentence.
+    where: the user's line; None when the error belongs to no line.
+    types: the operand types, as text.
+    fix: what the user can do.
+    """
+
+    def __init__(
+        self, what: str, *, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None
+    ) -> None:
+        self.what, self.where, self.types, self.fix = what, where, types, fix
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [self.what]
+        if self.types:
+            lines.append("  types: " + ", ".join(str(t) for t in self.types))
+        if self.where is not None:
+            lines.append("  at " + self.where.describe())
+        if self.fix:
+            lines.append("  fix: " + self.fix)
+        return "\n".join(lines)
+
+    def at(self, where: SourceLine | None) -> ZenithError:
+        """The same error with a line, unless it has one already."""
+        if where is None or self.where is not None:
+            return self
+        return type(self)(self.what, where=where, types=self.types, fix=self.fix)
+
+
+class TraceError(ZenithError, TypeError):
+    """The function did something that a recorded program cannot express (Python ``if`` on a value, impurity ...)."""
+
+
+class ShapeError(ZenithError, ValueError):
+    """Sizes do not fit."""
+
+
+class DTypeError(ZenithError, TypeError):
+    """An element type does not fit or is not supported."""
+
+
+class UnsupportedError(ZenithError, NotImplementedError):
+    """An operation that Zenith does not have."""
+
+
+class OutOfBoundsError(ZenithError, IndexError):
+    """An index was outside its axis when the program ran."""
+
+
+class VerifyError(ZenithError, ValueError):
+    """A graph is malformed; names the node and the user's line."""
+
+
+class ParseError(ZenithError, ValueError):
+    """A text is not a graph."""
+
+
+class CompileError(ZenithError, RuntimeError):
+    """Code generation failed inside Zenith: a defect of Zenith, not of the user's program."""
+
+
+class DeviceError(ZenithError, RuntimeError):
+    """An array lives on a device that cannot be used here."""

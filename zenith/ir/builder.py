@@ -1,0 +1,66 @@
+"""The builder that rules write with: ``b.mul(x, 2.0)`` appends a node and gives its result back.
+
+Every registered primitive is a method. A Python number beside array operands of an elementwise primitive becomes a
+literal of their type, broadcast to their shape: the IR itself has no implicit conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from zenith.errors import SourceLine
+from zenith.ir.dims import DimLike
+from zenith.ir.graph import Graph, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, DType
+
+
+class Builder:
+    """Appends to ``graph``; new nodes carry ``line``."""
+
+    def __init__(self, graph: Graph, line: SourceLine | None = None) -> None:
+        self.graph = graph
+        self.line = line
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        try:
+            primitive = get(name)
+        except KeyError:
+            raise AttributeError(f"no primitive {name!r}") from None
+
+        def emit(*args: Any, **params: Any) -> Any:
+            results = self.graph.add(primitive, self._values(args), params, self.line)
+            return results[0] if len(results) == 1 else results
+
+        return emit
+
+    def full(self, value: float | int | bool, dtype: DType, shape: Sequence[DimLike]) -> Value:
+        """An array of one repeated number."""
+        scalar: Value = self.literal(value=_python_number(value, dtype), dtype=dtype)
+        return self.broadcast_scalar(scalar, shape)
+
+    def broadcast_scalar(self, scalar: Value, shape: Sequence[DimLike]) -> Value:
+        """A 0-d value repeated to ``shape``."""
+        if not shape:
+            return scalar
+        result: Value = self.broadcast(scalar, shape=tuple(shape), axes=())
+        return result
+
+    def zeros_like(self, value: Value) -> Value:
+        """Zeros of a value's type."""
+        return self.full(0, value.dtype, value.shape)
+
+    def _values(self, args: Sequence[Any]) -> list[Value]:
+        model = next((a for a in args if isinstance(a, Value) and isinstance(a.type, ArrayType)), None)
+        return [a if isinstance(a, Value) else self._number(a, model) for a in args]
+
+    def _number(self, number: float | int | bool, model: Value | None) -> Value:
+        if model is None:
+            raise TypeError("a number needs an array operand beside it to take its type from")
+        return self.full(number, model.dtype, model.shape)
+
+
+def _python_number(value: float | int | bool, dtype: DType) -> float | int | bool:
+    """The Python number that prints ``value`` exactly as an element of ``dtype``."""
+    return {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(value))

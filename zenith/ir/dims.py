@@ -1,0 +1,304 @@
+"""Symbolic sizes: integer polynomials over named symbols, in one normal form.
+
+A :class:`Dim` is a sum of monomials with integer coefficients. Its atoms are symbols (``n``) and the opaque
+functions floor division, remainder, minimum and maximum. Inside the IR sizes compare by structure only; whoever
+needs to know more asks the three-valued :func:`prove_equal`. Every symbol stands for an integer >= 0.
+
+>>> n = symbol("n")
+>>> str((n + 1) * 2 - 2), (n * 4) // 2 == n * 2
+('2*n', True)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Union
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """``kind(left, right)`` with kind one of ``//``, ``%``, ``max``, ``min``: an atom that arithmetic does not open."""
+
+    kind: str
+    left: Dim
+    right: Dim
+
+    def __str__(self) -> str:
+        if self.kind in ("max", "min"):
+            return f"{self.kind}({self.left}, {self.right})"
+        return f"({_wrap(self.left)}{self.kind}{_wrap(self.right)})"
+
+
+Atom = Union[str, Opaque]
+Monomial = tuple[Atom, ...]  # sorted, repeated for powers; () is the constant term
+DimLike = Union["Dim", int]
+
+
+class Dim:
+    """A size: immutable, hashable, equal by structure; equal to an ``int`` when it is that constant."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        kept = [(m, c) for m, c in terms.items() if c]
+        self.terms: tuple[tuple[Monomial, int], ...] = tuple(sorted(kept, key=_term_order))
+        value = self.static
+        self._hash = hash(self.terms) if value is None else hash(value)
+
+    @property
+    def static(self) -> int | None:
+        """The number that this size always is, or None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and self.terms[0][0] == ():
+            return self.terms[0][1]
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim):
+            return self is other or self.terms == other.terms
+        return isinstance(other, int) and self.static == other
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: DimLike) -> Dim:
+        total = dict(self.terms)
+        for monomial, c in dim(other).terms:
+            total[monomial] = total.get(monomial, 0) + c
+        return Dim(total)
+
+    def __neg__(self) -> Dim:
+        return Dim({m: -c for m, c in self.terms})
+
+    def __sub__(self, other: DimLike) -> Dim:
+        return self + (-dim(other))
+
+    def __rsub__(self, other: DimLike) -> Dim:
+        return dim(other) - self
+
+    def __mul__(self, other: DimLike) -> Dim:
+        total: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in dim(other).terms:
+                m = tuple(sorted(m1 + m2, key=str))
+                total[m] = total.get(m, 0) + c1 * c2
+        return Dim(total)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: DimLike) -> Dim:
+        divisor = dim(other)
+        exact = divide_exactly(self, divisor)
+        if exact is not None:
+            return exact
+        if self.static is not None and divisor.static:
+            return dim(self.static // divisor.static)
+        return Dim({(Opaque("//", self, divisor),): 1})
+
+    def __mod__(self, other: DimLike) -> Dim:
+        divisor = dim(other)
+        if divide_exactly(self, divisor) is not None:
+            return dim(0)
+        if self.static is not None and divisor.static:
+            return dim(self.static % divisor.static)
+        return Dim({(Opaque("%", self, divisor),): 1})
+
+    def symbols(self) -> set[str]:
+        """The names of all symbols in this size."""
+        found: set[str] = set()
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                found |= {atom} if isinstance(atom, str) else atom.left.symbols() | atom.right.symbols()
+        return found
+
+    def substitute(self, values: Mapping[str, DimLike]) -> Dim:
+        """This size with symbols replaced; symbols not in ``values`` stay."""
+        if not self.terms or self.static is not None or not (self.symbols() & values.keys()):
+            return self
+        total = dim(0)
+        for monomial, c in self.terms:
+            product = dim(c)
+            for atom in monomial:
+                product = product * _substitute_atom(atom, values)
+            total = total + product
+        return total
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """The number that this size is when its symbols have ``values``."""
+        result = self.substitute(values).static
+        if result is None:
+            raise KeyError(f"size {self} has symbols without a value: {sorted(self.symbols() - values.keys())}")
+        return result
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        text = ""
+        for monomial, c in self.terms:
+            body = "*".join(map(str, monomial)) or str(abs(c))
+            if monomial and abs(c) != 1:
+                body = f"{abs(c)}*{body}"
+            text += (" - " if c < 0 else " + ") + body
+        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+    __repr__ = __str__
+
+
+def _term_order(term: tuple[Monomial, int]) -> tuple[bool, int, str]:
+    return (term[0] == (), -len(term[0]), "*".join(map(str, term[0])))
+
+
+def _wrap(size: Dim) -> str:
+    return f"({size})" if len(size.terms) > 1 or (size.terms and size.terms[0][1] != 1 and size.static is None) else str(size)
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
+    if isinstance(atom, str):
+        return dim(values[atom]) if atom in values else symbol(atom)
+    left, right = atom.left.substitute(values), atom.right.substitute(values)
+    return _OPERATIONS[atom.kind](left, right)
+
+
+@lru_cache(maxsize=4096)
+def _constant(value: int) -> Dim:
+    return Dim({(): value})
+
+
+@lru_cache(maxsize=4096)
+def symbol(name: str) -> Dim:
+    """The size called ``name``, an integer >= 0."""
+    if not name.isidentifier():
+        raise ValueError(f"a size is named by a Python identifier, not {name!r}")
+    return Dim({(name,): 1})
+
+
+def dim(value: DimLike) -> Dim:
+    """``value`` as a :class:`Dim` (an ``int`` becomes a constant)."""
+    return value if isinstance(value, Dim) else _constant(int(value))
+
+
+def dims(values: Iterable[DimLike]) -> tuple[Dim, ...]:
+    """A shape: every entry as a :class:`Dim`."""
+    return tuple(dim(v) for v in values)
+
+
+def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
+    difference = (a - b).static
+    if difference is not None:
+        first = difference >= 0 if kind == "max" else difference <= 0
+        return a if first else b
+    first, second = sorted((a, b), key=str)
+    return Dim({(Opaque(kind, first, second),): 1})
+
+
+def maximum(a: DimLike, b: DimLike) -> Dim:
+    """The larger of two sizes."""
+    return _extreme("max", dim(a), dim(b))
+
+
+def minimum(a: DimLike, b: DimLike) -> Dim:
+    """The smaller of two sizes."""
+    return _extreme("min", dim(a), dim(b))
+
+
+_OPERATIONS = {"//": Dim.__floordiv__, "%": Dim.__mod__, "max": maximum, "min": minimum}
+
+
+def product(sizes: Iterable[DimLike]) -> Dim:
+    """The product of sizes; 1 for none."""
+    total = dim(1)
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def divide_exactly(a: Dim, b: Dim) -> Dim | None:
+    """``q`` with ``q * b == a`` for every value of the symbols, found for a divisor of one term; else None."""
+    if a == b and b != 0:
+        return dim(1)
+    if len(b.terms) != 1:
+        return None
+    divisor, coefficient = b.terms[0]
+    quotient: dict[Monomial, int] = {}
+    for monomial, c in a.terms:
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if c % coefficient:
+            return None
+        quotient[tuple(rest)] = c // coefficient
+    return Dim(quotient)
+
+
+def prove_equal(a: DimLike, b: DimLike) -> bool | None:
+    """True or False when two sizes are equal or different for all values of their symbols, None when it depends."""
+    difference = dim(a) - b
+    if difference.static is not None:
+        return difference.static == 0
+    return False if _signed(difference) or _signed(-difference) else None
+
+
+def prove_at_least(a: DimLike, b: DimLike) -> bool | None:
+    """True or False when ``a >= b`` always or never holds, None when it depends."""
+    difference = dim(a) - b
+    if difference.static is not None:
+        return difference.static >= 0
+    if all(c >= 0 for _, c in difference.terms):
+        return True
+    return False if _signed(-difference) else None
+
+
+def _signed(size: Dim) -> bool:
+    """Whether the size is surely positive: no negative term and a positive constant."""
+    return all(c > 0 for _, c in size.terms) and size.terms[-1][0] == ()
+
+
+def solve(equation: Dim) -> tuple[str, Dim] | None:
+    """A symbol and its value such that ``equation == 0`` holds, when one symbol stands alone in it.
+
+    >>> solve(symbol("m") - symbol("n") * 2)
+    ('m', 2*n)
+    """
+    for monomial, c in reversed(equation.terms):
+        if len(monomial) == 1 and abs(c) == 1 and isinstance(monomial[0], str):
+            rest = Dim({m: v for m, v in equation.terms if m != monomial})
+            value = -rest if c == 1 else rest
+            if monomial[0] not in value.symbols():
+                return monomial[0], value
+    return None
+
+
+_BINARY = {
+    ast.Add: Dim.__add__,
+    ast.Sub: Dim.__sub__,
+    ast.Mult: Dim.__mul__,
+    ast.FloorDiv: Dim.__floordiv__,
+    ast.Mod: Dim.__mod__,
+}
+
+
+def parse(node: ast.expr) -> Dim:
+    """The size that a Python expression spells: the inverse of ``str``.
+
+    >>> parse(ast.parse("2*n + max(m, 1)", mode="eval").body)
+    max(1, m) + 2*n
+    """
+    match node:
+        case ast.Constant(value=int(value)):
+            return dim(value)
+        case ast.Name(id=name):
+            return symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -parse(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _BINARY[type(op)](parse(left), parse(right))
+        case ast.Call(func=ast.Name(id="max" | "min" as kind), args=[left, right]):
+            return _OPERATIONS[kind](parse(left), parse(right))
+    raise ValueError(f"not a size: {ast.unparse(node)}")

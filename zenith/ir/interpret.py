@@ -1,0 +1,92 @@
+"""The interpreter: runs a graph node by node with NumPy. It is the ``reference`` backend and every test's oracle.
+
+>>> from zenith.ir.text import parse
+>>> g = parse("def f(x: f32[n]) -> (f32[n]):\\n    v1 = add(x, x)\\n    return (v1,)")
+>>> interpret(g, np.ones(2, np.float32))
+[array([2., 2.], dtype=float32)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError, ZenithError
+from zenith.ir import params as params_
+from zenith.ir.graph import Graph, Node
+from zenith.ir.lowering import Region
+from zenith.ir.types import ArrayType, dtype_of
+
+Watch = Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
+
+
+def interpret(
+    graph: Graph, *args: Any, sizes: Mapping[str, int] | None = None, watch: Watch | None = None
+) -> list[Any]:
+    """Run ``graph`` on NumPy arrays and return its outputs.
+
+    ``sizes`` gives symbols that no input shape determines; ``watch(node, results)`` sees every node's results and
+    returns what to go on with (tests perturb values there). Raises ShapeError or DTypeError when arguments do not
+    fit the inputs' types or a guard does not hold.
+    """
+    arrays = [None if a is None else np.asarray(a) for a in args]
+    bound = bind_sizes(graph, arrays, sizes or {})
+    values: dict[tuple[int, int], Any] = {(v.node, 0): a for v, a in zip(graph.inputs, arrays, strict=True)}
+    for number, node in graph.nodes():
+        if node.primitive.name == "input":
+            continue
+        results = _run_node(graph, number, node, [values[a.node, a.output] for a in graph.args(number)], bound, watch)
+        if watch is not None:
+            results = watch(node, results)
+        values.update({(number, i): r for i, r in enumerate(results)})
+    return [values[v.node, v.output] for v in graph.outputs]
+
+
+def _run_node(
+    graph: Graph, number: int, node: Node, args: Sequence[Any], sizes: Mapping[str, int], watch: Watch | None
+) -> tuple[Any, ...]:
+    if node.primitive.name == "constant":
+        try:
+            return (graph.constants[node.params["id"]],)
+        except KeyError:
+            raise ZenithError(
+                f"constant {node.params['id']} is not stored with the graph", fix="give parse(text, constants)"
+            ) from None
+    params = params_.evaluate(node.primitive.params, node.params, sizes)
+    if isinstance(node.primitive.lowering, Region):
+        return tuple(interpret(params["body"], *args, sizes=sizes, watch=watch))
+    try:
+        results = node.primitive.evaluate(args, params)
+    except ZenithError as error:
+        raise error.at(node.line) from None
+    return tuple(r if r is None else np.asarray(r) for r in results)
+
+
+def bind_sizes(graph: Graph, args: Sequence[Any], known: Mapping[str, int]) -> dict[str, int]:
+    """The value of every symbol, from the arguments' shapes; checks types, sizes and guards."""
+    if len(args) != len(graph.inputs):
+        raise ShapeError(f"{graph.name} takes {len(graph.inputs)} arrays, not {len(args)}")
+    sizes: dict[str, int] = dict(known)
+    typed = [(v, a) for v, a in zip(graph.inputs, args, strict=True) if isinstance(v.type, ArrayType)]
+    for value, array in typed:
+        _check_array(graph, value.type, array)
+        for size, n in zip(value.shape, array.shape, strict=True):
+            if str(size).isidentifier():
+                sizes.setdefault(str(size), n)
+    for value, array in typed:
+        for size, n in zip(value.shape, array.shape, strict=True):
+            if size.evaluate(sizes) != n:
+                raise ShapeError(f"{graph.name}: a size is {n}, but must be {size} = {size.evaluate(sizes)}", types=(value.type,))
+    for guard in graph.guards:
+        if not guard.holds(sizes):
+            raise ShapeError(guard.reason or f"{graph.name}: {guard} does not hold for {sizes}", where=guard.line)
+    return sizes
+
+
+def _check_array(graph: Graph, type: ArrayType, array: Any) -> None:
+    if dtype_of(array.dtype) != type.dtype:
+        raise DTypeError(f"{graph.name}: an argument is {array.dtype}, but must be {type.dtype}", types=(type,))
+    if array.ndim != type.rank:
+        raise ShapeError(f"{graph.name}: an argument has {array.ndim} axes, but must have {type.rank}", types=(type,))

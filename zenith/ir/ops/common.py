@@ -1,0 +1,122 @@
+"""What the chapters of primitives share: typing checks, linear derivative rules, batching helpers, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError
+from zenith.ir.dims import Dim, DimLike, prove_equal
+from zenith.ir.primitive import Params, Sample
+from zenith.ir.types import ArrayType, DType, Type, dtype_of
+
+KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
+
+
+def arrays(name: str, types: Sequence[Type], count: int | None = None) -> list[ArrayType]:
+    """The argument types as array types; an error when the count is wrong or a token is among them."""
+    if count is not None and len(types) != count:
+        raise ShapeError(f"{name} takes {count} arguments, not {len(types)}", types=tuple(types))
+    found = [t for t in types if isinstance(t, ArrayType)]
+    if len(found) != len(types):
+        raise DTypeError(f"{name} takes arrays, not tokens", types=tuple(types))
+    return found
+
+
+def require_kind(name: str, type: ArrayType, kinds: str) -> None:
+    """An error unless the element type is of one of ``kinds``."""
+    if type.dtype.kind not in kinds:
+        wanted = " or ".join(KINDS[k] for k in kinds)
+        raise DTypeError(f"{name} needs a {wanted} array, not {type}", types=(type,), fix="cast the operand first")
+
+
+def require_same_dtype(name: str, types: Sequence[ArrayType]) -> None:
+    """An error unless all element types are equal."""
+    if any(t.dtype != types[0].dtype for t in types):
+        raise DTypeError(f"{name} needs operands of one element type", types=tuple(types), fix="cast one operand")
+
+
+def require_same_shape(name: str, types: Sequence[ArrayType]) -> None:
+    """An error when two shapes surely differ."""
+    first = types[0].shape
+    for other in types[1:]:
+        if len(other.shape) != len(first) or any(
+            prove_equal(a, b) is False for a, b in zip(first, other.shape, strict=True)
+        ):
+            raise ShapeError(f"{name} needs operands of one shape", types=tuple(types))
+
+
+def require_axis(name: str, type: ArrayType, axis: int) -> None:
+    """An error unless ``axis`` is an axis of ``type`` (counted from 0)."""
+    if not 0 <= axis < type.rank:
+        raise ShapeError(f"{name}: axis {axis} is outside {type}", types=(type,))
+
+
+def moved_axes(axes: Iterable[int]) -> tuple[int, ...]:
+    """Axes one further right, after a batch axis was put in front."""
+    return tuple(a + 1 for a in axes)
+
+
+def with_batch_axis(b: Any, value: Any, batched: bool, size: DimLike) -> Any:
+    """``value`` with a leading axis of ``size``: as it is when batched, else repeated."""
+    if batched:
+        return value
+    shape = (size, *value.shape)
+    return b.broadcast(value, shape=shape, axes=tuple(range(1, len(shape))))
+
+
+def all_batched(b: Any, args: Sequence[Any], batched: Sequence[bool], size: DimLike) -> list[Any]:
+    """Every argument with a leading batch axis."""
+    return [with_batch_axis(b, a, flag, size) for a, flag in zip(args, batched, strict=True)]
+
+
+def same_op_jvp(name: str) -> Callable[..., Sequence[Any]]:
+    """The forward rule of an operation that is linear in its one array argument: itself, on the tangent."""
+
+    def jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+        return [None if tangents[0] is None else getattr(b, name)(tangents[0], *primals[1:], **params)]
+
+    return jvp
+
+
+def rng(name: str) -> np.random.Generator:
+    """A generator that depends on the primitive's name only, so that samples are the same everywhere."""
+    return np.random.default_rng(sum(ord(c) * 31**i for i, c in enumerate(name)) % 2**32)
+
+
+def random_array(
+    generator: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int], low: float = -2.0, high: float = 2.0
+) -> Any:
+    """Values of ``dtype`` between bounds (integers are taken ten times as wide; bool is fair)."""
+    if dtype.kind == "b":
+        return generator.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        start = 0 if dtype.kind == "u" else int(low * 10)
+        return generator.integers(max(start, int(low * 10)), int(high * 10) + 1, shape).astype(dtype)
+    return generator.uniform(low, high, shape).astype(dtype)
+
+
+def sample(*values: Any, **params: Any) -> Sample:
+    """A :class:`~zenith.ir.primitive.Sample` from arrays and parameters."""
+    return Sample(tuple(values), params)
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """The kind letter of a NumPy dtype as Zenith counts it; empty when Zenith has no such type."""
+    found = dtype_of(dtype)
+    return found.kind if found is not None else ""
+
+
+
+
+def index_dtype(types: Sequence[ArrayType], name: str) -> None:
+    """An error unless all index operands are integers."""
+    for t in types:
+        require_kind(name + " index", t, "iu")
+
+
+def out_dtype(type: ArrayType, dtype: DType) -> tuple[ArrayType]:
+    """One result of the same shape with another element type."""
+    return (type.with_dtype(dtype),)

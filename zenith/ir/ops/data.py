@@ -1,0 +1,89 @@
+"""Values that stand in a program: inputs, literals, constants, sizes and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ZenithError
+from zenith.ir.dims import dim
+from zenith.ir.lowering import Data, Elements
+from zenith.ir.ops.common import kind_of, require_kind, sample, with_batch_axis
+from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
+from zenith.ir.types import ArrayType, Type, int64
+
+_CONSTANT = not_differentiable("it depends on no argument")
+
+
+def _batch_nothing(name: str) -> Any:
+    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+        return [with_batch_axis(b, getattr(b, name)(**params), False, size)]
+
+    return batch
+
+
+def _no_value(values: Sequence[Any], params: Params) -> tuple[Any]:
+    raise ZenithError("an input or a constant is not computed: the interpreter takes it from the graph")
+
+
+def _no_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    return ()
+
+
+register(Primitive(
+    name="input", doc="An argument of the program; made by Graph.add_input.", params={"name": "text"},
+    typing=lambda types, params: (), evaluate=_no_value, lowering=Data(), jvp=_CONSTANT, vjp=_CONSTANT,
+    batch=_batch_nothing("input"), ulp=0, effect=False, samples=_no_samples,
+))  # fmt: skip
+
+register(Primitive(
+    name="constant", doc="An array of the program, named by the hash of its contents.",
+    params={"id": "text", "dtype": "dtype", "shape": "sizes"},
+    typing=lambda types, params: (ArrayType(params["dtype"], params["shape"]),), evaluate=_no_value, lowering=Data(),
+    jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("constant"), ulp=0, effect=False, samples=_no_samples,
+))  # fmt: skip
+
+
+def _literal(values: Sequence[Any], params: Params) -> tuple[Any]:
+    return (np.asarray(params["value"], params["dtype"].numpy),)
+
+
+register(Primitive(
+    name="literal", doc="A number of the program, as a 0-d array.", params={"value": "number", "dtype": "dtype"},
+    typing=lambda types, params: (ArrayType(params["dtype"], ()),), evaluate=_literal, lowering=Data(),
+    jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("literal"), ulp=0, effect=False,
+    samples=lambda dtype: [sample(value=1, dtype=_known(dtype))] if kind_of(dtype) else [],
+))  # fmt: skip
+
+
+def _known(dtype: np.dtype[Any]) -> Any:
+    from zenith.ir.types import dtype_of
+
+    return dtype_of(dtype)
+
+
+register(Primitive(
+    name="size", doc="A symbolic size as a 0-d int64 array.", params={"value": "size"},
+    typing=lambda types, params: (ArrayType(int64, ()),),
+    evaluate=lambda values, params: (np.asarray(params["value"], np.int64),),
+    lowering=Elements(lambda k, index, read, types, params: k.size(params["value"]), cheap=True),
+    jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("size"), ulp=0, effect=False,
+    samples=lambda dtype: [sample(value=7)] if dtype == np.int64 else [],
+))  # fmt: skip
+
+
+def _iota_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    result = ArrayType(params["dtype"], (dim(params["size"]),))
+    require_kind("iota", result, "iuf")
+    return (result,)
+
+
+register(Primitive(
+    name="iota", doc="0, 1, 2, ... along one axis.", params={"size": "size", "dtype": "dtype"}, typing=_iota_type,
+    evaluate=lambda values, params: (np.arange(params["size"]).astype(params["dtype"].numpy),),
+    lowering=Elements(lambda k, index, read, types, params: k.cast(index[0], params["dtype"]), cheap=True),
+    jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("iota"), ulp=0, effect=False,
+    samples=lambda dtype: [sample(size=n, dtype=_known(dtype)) for n in (0, 5)] if kind_of(dtype) in tuple("iuf") else [],
+))  # fmt: skip

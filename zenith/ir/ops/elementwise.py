@@ -1,0 +1,232 @@
+"""Elementwise arithmetic and functions: one line each, with expression, NumPy function, partial derivatives, error.
+
+A partial derivative is ``(b, args, y) -> multiplier``, or None where the derivative is zero everywhere. Forward and
+reverse rules follow from it. Points without derivative take the value said in the record's sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.lowering import Scalar
+from zenith.ir.ops import reference as ref
+from zenith.ir.ops.common import (
+    all_batched,
+    arrays,
+    kind_of,
+    random_array,
+    require_kind,
+    require_same_dtype,
+    require_same_shape,
+    rng,
+)
+from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
+from zenith.ir.types import ArrayType, DType, Type, bool_
+
+Partial = Callable[[Any, Sequence[Any], Any], Any]
+
+
+def elementwise(
+    name: str,
+    doc: str,
+    expression: str | dict[str, str],
+    function: Callable[..., Any],
+    partials: Sequence[Partial | None] | NoRule,
+    *,
+    kinds: str = "iuf",
+    result: DType | None = None,
+    ulp: float = 0,
+    cost: int = 1,
+    domain: Sequence[tuple[float, float]] = (),
+    arity: int = 2,
+) -> Primitive:
+    """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments."""
+
+    def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+        operands = arrays(name, types, arity)
+        require_same_dtype(name, operands)
+        require_kind(name, operands[0], kinds)
+        require_same_shape(name, operands)
+        return (operands[0].with_dtype(result or operands[0].dtype),)
+
+    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+        with np.errstate(all="ignore"):
+            out = function(*values)
+        return (np.asarray(out).astype(result.numpy if result else values[0].dtype, copy=False),)
+
+    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+        if kind_of(dtype) not in kinds:
+            return
+        generator = rng(name)
+        bounds = list(domain) or [(-2.0, 2.0)] * arity
+        for shape in ((), (5,), (3, 4), (0, 2)):
+            yield Sample(tuple(random_array(generator, dtype, shape, lo, hi) for lo, hi in bounds), {})
+
+    return register(
+        Primitive(
+            name=name, doc=doc, params={}, typing=typing, evaluate=evaluate, lowering=Scalar(expression, cost),
+            jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
+            vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
+            batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
+        )
+    )  # fmt: skip
+
+
+def batch_elementwise(name: str) -> Callable[..., Sequence[Any]]:
+    """The batching rule of an elementwise primitive: the same on operands that all have the batch axis."""
+
+    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+        return [getattr(b, name)(*all_batched(b, args, batched, size), **params)]
+
+    return batch
+
+
+def _jvp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
+    def jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+        total = None
+        for partial, tangent in zip(partials, tangents, strict=True):
+            if partial is not None and tangent is not None:
+                term = b.mul(tangent, partial(b, primals, outputs[0]))
+                total = term if total is None else b.add(total, term)
+        return [total]
+
+    return jvp
+
+
+def _vjp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
+    def vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+        ct = cotangents[0]
+        return [None if p is None else b.mul(ct, p(b, primals, outputs[0])) for p in partials]
+
+    return vjp
+
+
+def unary(
+    name: str, doc: str, expression: str | dict[str, str], function: Callable[..., Any], partial: Any, **options: Any
+) -> Primitive:
+    """Register an elementwise primitive of one operand."""
+    partials = partial if isinstance(partial, NoRule) else (partial,)
+    if "domain" in options:
+        options["domain"] = [options["domain"]]
+    return elementwise(name, doc, expression, function, partials, arity=1, **options)
+
+
+def _one(b: Any, args: Sequence[Any], y: Any) -> Any:
+    return b.full(1, args[0].dtype, args[0].shape)
+
+
+def _minus_one(b: Any, args: Sequence[Any], y: Any) -> Any:
+    return b.full(-1, args[0].dtype, args[0].shape)
+
+
+def _wins(relation: str) -> Partial:
+    """1 where the first operand wins, 1/2 on ties, 0 elsewhere."""
+
+    def partial(b: Any, args: Sequence[Any], y: Any) -> Any:
+        one, half, zero = (b.full(v, args[0].dtype, args[0].shape) for v in (1.0, 0.5, 0.0))
+        tie = b.where(b.eq(args[0], args[1]), half, zero)
+        return b.where(getattr(b, relation)(args[0], args[1]), one, tie)
+
+    return partial
+
+
+def _swapped(partial: Partial) -> Partial:
+    return lambda b, args, y: partial(b, (args[1], args[0]), y)
+
+
+def _power_by_exponent(b: Any, args: Sequence[Any], y: Any) -> Any:
+    x, _ = args
+    positive = b.gt(x, 0.0)
+    safe = b.where(positive, x, b.full(1.0, x.dtype, x.shape))
+    return b.mul(y, b.log(safe))
+
+
+def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
+    x, e = args
+    return b.where(b.eq(e, 0.0), b.zeros_like(x), b.mul(e, b.power(x, b.sub(e, 1.0))))
+
+
+_SPIKES = not_differentiable("it is constant between jumps: its derivative is zero or undefined")
+TWO_OVER_ROOT_PI = 2.0 / np.sqrt(np.pi)
+F = {"kinds": "f"}
+
+# Arithmetic. Integers wrap; division by zero gives what NumPy gives.
+elementwise("add", "Sum.", "x + y", np.add, (_one, _one))
+elementwise("sub", "Difference.", "x - y", np.subtract, (_one, _minus_one))
+elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]))
+elementwise("div", "True quotient of floating-point numbers.", "x / y", np.divide,
+            (lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[1]), lambda b, a, y: b.neg(b.div(y, a[1]))),
+            cost=4, **F)  # fmt: skip
+elementwise("floor_divide", "Quotient rounded down; an integer divided by 0 is 0.", "floor_divide(x, y)",
+            np.floor_divide, _SPIKES, cost=10)  # fmt: skip
+elementwise("remainder", "Remainder with the sign of the divisor; modulo 0 is 0 (nan for floats).",
+            "remainder(x, y)", np.remainder, (_one, lambda b, a, y: b.neg(b.floor_divide(a[0], a[1]))),
+            cost=10, domain=((0.3, 1.7), (1.8, 2.0)))  # fmt: skip
+elementwise("power", "x to the power y; d/dy is 0 where x <= 0; integers wrap, negative exponents give 0, 1 or -1.",
+            {"f": "power(x, y)", "i": "int_power(x, y)", "u": "int_power(x, y)"}, ref.power,
+            (_power_by_base, _power_by_exponent), ulp=4, cost=30, domain=((0.2, 2.0), (0.0, 1.0)))  # fmt: skip
+elementwise("maximum", "The larger; nan if either is; the derivative is shared on ties.", "maximum(x, y)", np.maximum,
+            (_wins("gt"), _swapped(_wins("gt"))))  # fmt: skip
+elementwise("minimum", "The smaller; nan if either is; the derivative is shared on ties.", "minimum(x, y)", np.minimum,
+            (_wins("lt"), _swapped(_wins("lt"))))  # fmt: skip
+elementwise("arctan2", "Angle of the point (y, x).", "arctan2(x, y)", np.arctan2,
+            (lambda b, a, y: b.div(a[1], b.add(b.mul(a[0], a[0]), b.mul(a[1], a[1]))),
+             lambda b, a, y: b.neg(b.div(a[0], b.add(b.mul(a[0], a[0]), b.mul(a[1], a[1]))))),
+            ulp=2, cost=30, domain=((0.5, 2.0), (0.5, 2.0)), **F)  # fmt: skip
+elementwise("copysign", "The magnitude of the first operand with the sign of the second.", "copysign(x, y)",
+            np.copysign, (lambda b, a, y: b.mul(b.sign(a[0]), b.copysign(b.full(1.0, y.dtype, y.shape), a[1])), None),
+            domain=((0.5, 2.0), (0.5, 2.0)), **F)  # fmt: skip
+
+unary("neg", "Negation.", "-x", np.negative, _minus_one)
+unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "abs(x)", "u": "x", "f": "abs(x)"}, np.abs,
+      lambda b, a, y: b.sign(a[0]))  # fmt: skip
+unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, _SPIKES, cost=2)
+unary("floor", "Rounding down.", "floor(x)", np.floor, _SPIKES, **F)
+unary("ceil", "Rounding up.", "ceil(x)", np.ceil, _SPIKES, **F)
+unary("trunc", "Rounding towards zero.", "trunc(x)", np.trunc, _SPIKES, **F)
+unary("round", "Rounding to the nearest integer, ties to even.", "rint(x)", np.rint, _SPIKES, **F)
+
+unary("sqrt", "Square root.", "sqrt(x)", np.sqrt, lambda b, a, y: b.div(b.full(0.5, y.dtype, y.shape), y),
+      cost=8, domain=(0.1, 3.0), **F)  # fmt: skip
+unary("exp", "Exponential.", "exp(x)", np.exp, lambda b, a, y: y, ulp=2, cost=14, **F)
+unary("exp2", "Two to the power x.", "exp2(x)", np.exp2, lambda b, a, y: b.mul(y, float(np.log(2.0))), ulp=2, cost=14,
+      **F)  # fmt: skip
+unary("expm1", "exp(x) - 1, exact near 0.", "expm1(x)", np.expm1, lambda b, a, y: b.add(y, 1.0), ulp=2, cost=18, **F)
+unary("log", "Natural logarithm.", "log(x)", np.log, lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[0]),
+      ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+unary("log2", "Logarithm to base 2.", "log2(x)", np.log2,
+      lambda b, a, y: b.div(b.full(1 / np.log(2.0), y.dtype, y.shape), a[0]), ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+unary("log10", "Logarithm to base 10.", "log10(x)", np.log10,
+      lambda b, a, y: b.div(b.full(1 / np.log(10.0), y.dtype, y.shape), a[0]), ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+unary("log1p", "log(1 + x), exact near 0.", "log1p(x)", np.log1p,
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(a[0], 1.0)), ulp=2, cost=20, domain=(-0.6, 3.0), **F)  # fmt: skip
+unary("sin", "Sine of an angle in radians.", "sin(x)", np.sin, lambda b, a, y: b.cos(a[0]), ulp=2, cost=40, **F)
+unary("cos", "Cosine of an angle in radians.", "cos(x)", np.cos, lambda b, a, y: b.neg(b.sin(a[0])), ulp=2, cost=40,
+      **F)  # fmt: skip
+unary("tan", "Tangent of an angle in radians.", "tan(x)", np.tan, lambda b, a, y: b.add(b.mul(y, y), 1.0),
+      ulp=2, cost=50, domain=(-1.2, 1.2), **F)  # fmt: skip
+unary("arcsin", "Inverse sine.", "arcsin(x)", np.arcsin,
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.cos(y)), ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+unary("arccos", "Inverse cosine.", "arccos(x)", np.arccos,
+      lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), b.sin(y)), ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+unary("arctan", "Inverse tangent.", "arctan(x)", np.arctan,
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(b.mul(a[0], a[0]), 1.0)), ulp=2, cost=30, **F)  # fmt: skip
+unary("sinh", "Hyperbolic sine.", "sinh(x)", np.sinh, lambda b, a, y: b.cosh(a[0]), ulp=2, cost=30, **F)
+unary("cosh", "Hyperbolic cosine.", "cosh(x)", np.cosh, lambda b, a, y: b.sinh(a[0]), ulp=2, cost=30, **F)
+unary("tanh", "Hyperbolic tangent.", "tanh(x)", np.tanh,
+      lambda b, a, y: b.sub(b.full(1.0, y.dtype, y.shape), b.mul(y, y)), ulp=2, cost=18, **F)  # fmt: skip
+unary("sigmoid", "Logistic function 1 / (1 + exp(-x)).", "sigmoid(x)", ref.sigmoid,
+      lambda b, a, y: b.mul(y, b.sub(b.full(1.0, y.dtype, y.shape), y)), ulp=2, cost=18, **F)  # fmt: skip
+unary("erf", "Error function.", "erf(x)", ref.erf,
+      lambda b, a, y: b.mul(b.exp(b.neg(b.mul(a[0], a[0]))), float(TWO_OVER_ROOT_PI)), ulp=2, cost=25, **F)  # fmt: skip
+
+# Comparisons give bool and have no derivative. Everything compared with nan is false, but ``ne``.
+for _name, _sign, _function in (
+    ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less),
+    ("le", "<=", np.less_equal), ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
+):  # fmt: skip
+    elementwise(_name, f"Whether x {_sign} y.", f"x {_sign} y", _function,
+                not_differentiable("a comparison has no derivative"), kinds="biuf", result=bool_)  # fmt: skip

@@ -1,0 +1,72 @@
+"""The matrix product: the anchor that tile kernels compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import prove_equal
+from zenith.ir.lowering import Tile
+from zenith.ir.ops.common import (
+    all_batched,
+    arrays,
+    kind_of,
+    random_array,
+    require_kind,
+    require_same_dtype,
+    rng,
+    sample,
+)
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type
+
+
+def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, y = arrays("matmul", types, 2)
+    require_same_dtype("matmul", (x, y))
+    require_kind("matmul", x, "iuf")
+    if x.rank < 2 or x.rank != y.rank:
+        raise ShapeError("matmul needs two operands of one rank >= 2", types=(x, y))
+    if any(prove_equal(n, m) is False for n, m in zip(x.shape[:-2], y.shape[:-2], strict=True)):
+        raise ShapeError("matmul needs equal leading sizes", types=(x, y))
+    if prove_equal(x.shape[-1], y.shape[-2]) is False:
+        raise ShapeError(f"matmul: inner sizes {x.shape[-1]} and {y.shape[-2]} differ", types=(x, y))
+    return (x.with_shape((*x.shape[:-1], y.shape[-1])),)
+
+
+def swap_last(b: Any, x: Any) -> Any:
+    """The last two axes exchanged."""
+    rank = len(x.shape)
+    return b.transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _matmul_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    left = None if tangents[0] is None else b.matmul(tangents[0], primals[1])
+    right = None if tangents[1] is None else b.matmul(primals[0], tangents[1])
+    return [right if left is None else left if right is None else b.add(left, right)]
+
+
+def _matmul_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    x, y = primals
+    return [b.matmul(cotangents[0], swap_last(b, y)), b.matmul(swap_last(b, x), cotangents[0])]
+
+
+def _matmul_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    return [b.matmul(*all_batched(b, args, batched, size))]
+
+
+def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype) and kind_of(dtype) in "iuf":
+        generator = rng("matmul")
+        for left, right in (((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 1)), ((1, 7), (7, 33)), ((2, 0), (0, 3)), ((0, 2), (2, 3))):
+            yield sample(random_array(generator, dtype, left), random_array(generator, dtype, right))
+
+
+register(Primitive(
+    name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
+    typing=_matmul_type, evaluate=lambda values, params: (np.matmul(*values),), lowering=Tile("product"),
+    jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
+))  # fmt: skip

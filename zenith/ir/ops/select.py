@@ -1,0 +1,81 @@
+"""Choice and conversion: ``where`` and ``cast``, elementwise but with operands of different types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.lowering import Scalar
+from zenith.ir.ops.common import arrays, kind_of, random_array, require_kind, require_same_dtype, require_same_shape
+from zenith.ir.ops.common import rng, sample
+from zenith.ir.ops.elementwise import batch_elementwise
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import COMPUTE_DTYPES, ArrayType, Type
+
+
+def _where_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    condition, x, y = arrays("where", types, 3)
+    require_kind("where condition", condition, "b")
+    require_same_dtype("where", (x, y))
+    require_same_shape("where", (condition, x, y))
+    return (x,)
+
+
+def _where_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    _, x, y = tangents
+    if x is None and y is None:
+        return [None]
+    zero = b.zeros_like(x if x is not None else y)
+    return [b.where(primals[0], zero if x is None else x, zero if y is None else y)]
+
+
+def _where_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    zero = b.zeros_like(cotangents[0])
+    return [None, b.where(primals[0], cotangents[0], zero), b.where(primals[0], zero, cotangents[0])]
+
+
+def _where_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype):
+        generator = rng("where")
+        for shape in ((), (4, 3), (0,)):
+            x, y = (random_array(generator, dtype, shape) for _ in range(2))
+            yield sample(random_array(generator, np.dtype(bool), shape), x, y)
+
+
+register(Primitive(
+    name="where", doc="The second operand where the first is true, else the third.", params={}, typing=_where_type,
+    evaluate=lambda values, params: (np.where(*values),), lowering=Scalar("where(x, y, z)", 1),
+    jvp=_where_jvp, vjp=_where_vjp, batch=batch_elementwise("where"), ulp=0, effect=False, samples=_where_samples,
+))  # fmt: skip
+
+
+def _cast(values: Sequence[Any], params: Params) -> tuple[Any]:
+    with np.errstate(all="ignore"):
+        return (values[0].astype(params["dtype"].numpy),)
+
+
+def _cast_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    floats = primals[0].dtype.is_float and params["dtype"].is_float
+    return [b.cast(tangents[0], **params) if floats and tangents[0] is not None else None]
+
+
+def _cast_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    floats = primals[0].dtype.is_float and params["dtype"].is_float
+    return [b.cast(cotangents[0], dtype=primals[0].dtype) if floats else None]
+
+
+def _cast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype):
+        for target in COMPUTE_DTYPES:
+            yield sample(np.abs(random_array(rng("cast"), dtype, (3, 4))), dtype=target)
+
+
+register(Primitive(
+    name="cast", doc="Conversion to another element type, as NumPy's astype: nan and what is out of range become the "
+    "smallest int32 or int64.", params={"dtype": "dtype"},
+    typing=lambda types, params: (arrays("cast", types, 1)[0].with_dtype(params["dtype"]),),
+    evaluate=_cast, lowering=Scalar("x", 1), jvp=_cast_jvp, vjp=_cast_vjp, batch=batch_elementwise("cast"), ulp=0,
+    effect=False, samples=_cast_samples,
+))  # fmt: skip

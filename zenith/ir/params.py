@@ -1,0 +1,92 @@
+"""Kinds of primitive parameters: how each prints, parses, and takes part in sizes.
+
+A parameter's value is immutable. Its text is canonical: two parameters are equal when their texts are.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.ir import dims as dims_
+from zenith.ir.dims import Dim, DimLike
+from zenith.ir.types import BY_NAME, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A parameter kind: printing, parsing, and mapping a function over the sizes inside."""
+
+    text: Callable[[Any], str]
+    parse: Callable[[ast.expr], Any]
+    map_sizes: Callable[[Any, Callable[[Dim], Any]], Any]
+
+
+def _tuple_text(items: Any) -> str:
+    texts = [str(i) for i in items]
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _parse_tuple(node: ast.expr, item: Callable[[ast.expr], Any]) -> tuple[Any, ...]:
+    if not isinstance(node, ast.Tuple):
+        raise ValueError(f"not a tuple: {ast.unparse(node)}")
+    return tuple(item(e) for e in node.elts)
+
+
+def _number_text(value: float | int | bool) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return repr(value)
+
+
+def _parse_number(node: ast.expr) -> Any:
+    text = ast.unparse(node)
+    return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(node)
+
+
+def _parse_dtype(node: ast.expr) -> DType:
+    if isinstance(node, ast.Name) and node.id in BY_NAME:
+        return BY_NAME[node.id]
+    raise ValueError(f"not an element type: {ast.unparse(node)}")
+
+
+def _keep(value: Any, function: Callable[[Dim], Any]) -> Any:
+    return value
+
+
+KINDS: dict[str, Kind] = {
+    "sizes": Kind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(f(d) for d in v)),
+    "size": Kind(str, dims_.parse, lambda v, f: f(v)),
+    "ints": Kind(_tuple_text, ast.literal_eval, _keep),
+    "int": Kind(str, ast.literal_eval, _keep),
+    "number": Kind(_number_text, _parse_number, _keep),
+    "bool": Kind(str, ast.literal_eval, _keep),
+    "text": Kind(repr, ast.literal_eval, _keep),
+    "dtype": Kind(str, _parse_dtype, _keep),
+    "graph": Kind(lambda g: g.name, lambda n: ast.unparse(n), lambda g, f: g),
+}
+
+
+def normalize(kinds: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters in declared order with sizes as :class:`Dim`; TypeError on missing or unknown names."""
+    if params.keys() != kinds.keys():
+        raise TypeError(f"parameters are {sorted(kinds)}, not {sorted(params)}")
+    return {name: KINDS[kind].map_sizes(params[name], dims_.dim) for name, kind in kinds.items()}
+
+
+def evaluate(kinds: Mapping[str, str], params: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Parameters with every size as an int."""
+    return {n: KINDS[kinds[n]].map_sizes(v, lambda d: dims_.dim(d).evaluate(sizes)) for n, v in params.items()}
+
+
+def substitute(kinds: Mapping[str, str], params: Mapping[str, Any], values: Mapping[str, DimLike]) -> dict[str, Any]:
+    """Parameters with symbols replaced."""
+    return {n: KINDS[kinds[n]].map_sizes(v, lambda d: dims_.dim(d).substitute(values)) for n, v in params.items()}
+
+
+def text(kinds: Mapping[str, str], params: Mapping[str, Any]) -> str:
+    """``name=value, ...`` in declared order."""
+    return ", ".join(f"{name}={KINDS[kinds[name]].text(value)}" for name, value in params.items())

@@ -1,0 +1,117 @@
+"""The primitive: one complete record of an operation, and the registry that holds them all.
+
+A record says everything about its operation: how it is typed, what it computes (NumPy), how a kernel computes it
+(`lowering`), its derivative and batching rules, how exact it is, and samples from which every test is generated. No
+field has a default, so that nothing can be forgotten; what does not exist is said: ``not_differentiable("why")``.
+
+Rules receive a *builder* ``b`` and write ``b.mul(x, y)``; they import neither the tracer nor other operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from zenith.errors import ZenithError
+from zenith.ir.lowering import Lowering
+from zenith.ir.types import Type
+
+Params = Mapping[str, Any]
+TypeRule = Callable[[Sequence[Type], Params], tuple[Type, ...]]
+Evaluate = Callable[[Sequence[Any], Params], tuple[Any, ...]]
+JvpRule = Callable[..., Sequence[Any]]
+VjpRule = Callable[..., Sequence[Any]]
+BatchRule = Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoRule:
+    """A rule that does not exist, and why. Calling it raises that reason."""
+
+    kind: str
+    reason: str
+
+    def __call__(self, *args: object, **kwargs: object) -> Sequence[Any]:
+        raise ZenithError(f"no {self.kind} rule: {self.reason}")
+
+
+def not_differentiable(reason: str) -> NoRule:
+    """The derivative rule of an operation without derivative; ``reason`` is what the user is told."""
+    return NoRule("derivative", reason)
+
+
+def not_batchable(reason: str) -> NoRule:
+    """The batching rule of an operation that cannot be batched; ``reason`` is what the user is told."""
+    return NoRule("batching", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Arguments and parameters on which tests run a primitive; ``values`` are NumPy arrays."""
+
+    values: tuple[Any, ...]
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Primitive:
+    """One operation, complete.
+
+    Attributes
+    ----------
+    name: the word in the text form and on the builder.
+    doc: one sentence.
+    params: parameter name -> kind, a key of :data:`zenith.ir.params.KINDS`; decides printing, parsing, sizes.
+    typing: ``(argument types, params) -> result types``; raises ZenithError when they do not fit.
+    evaluate: ``(NumPy arrays, params with sizes as ints) -> results``: the reference.
+    lowering: how a kernel computes it, see :mod:`zenith.ir.lowering`.
+    jvp: ``(b, primals, tangents, outputs, params) -> output tangents``; a None tangent is zero.
+    vjp: ``(b, primals, outputs, cotangents, params) -> argument cotangents``, None where zero.
+    batch: ``(b, args, batched, size, params) -> outputs``, all with a new leading axis; ``batched[i]`` says whether
+        argument i has one.
+    ulp: error of a floating-point result in units of the last place, given exact arguments.
+    effect: whether it must stay in order (its first argument and result are tokens).
+    samples: makes samples for an element type; an empty list when the type is not supported.
+    """
+
+    name: str
+    doc: str
+    params: Mapping[str, str]
+    typing: TypeRule
+    evaluate: Evaluate
+    lowering: Lowering
+    jvp: Union[JvpRule, NoRule]
+    vjp: Union[VjpRule, NoRule]
+    batch: Union[BatchRule, NoRule]
+    ulp: float
+    effect: bool
+    samples: Callable[[np.dtype[Any]], Iterable[Sample]]
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+
+_REGISTRY: dict[str, Primitive] = {}
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Add a record to the registry; a second one of the same name is refused."""
+    if primitive.name in _REGISTRY:
+        raise ValueError(f"primitive {primitive.name!r} is already registered")
+    if not primitive.name.isidentifier():
+        raise ValueError(f"a primitive is named by a Python identifier, not {primitive.name!r}")
+    _REGISTRY[primitive.name] = primitive
+    return primitive
+
+
+def get(name: str) -> Primitive:
+    """The record called ``name``; KeyError when there is none."""
+    return _REGISTRY[name]
+
+
+def all_primitives() -> tuple[Primitive, ...]:
+    """Every registered record, in order of registration."""
+    return tuple(_REGISTRY.values())

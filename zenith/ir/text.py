@@ -1,0 +1,175 @@
+"""The text form: every graph prints as a small Python program, and the program parses back to an equal graph.
+
+Values are renumbered in order, lines of the user are left out (``with_lines=True`` adds them as comments), so the text
+is canonical: two graphs are equal when their texts are. Constants appear by the hash of their contents; small ones
+are stored with the graph and must be given to :func:`parse` to run the result.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ParseError, ZenithError
+from zenith.ir import dims as dims_
+from zenith.ir import params as params_
+from zenith.ir.graph import Graph, Guard, Node, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import BY_NAME, TOKEN, ArrayType, Type
+
+_RELATIONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+def print_graph(graph: Graph, with_lines: bool = False) -> str:
+    """The text of a graph; ``with_lines`` adds the user's lines and result types as comments."""
+    names: dict[tuple[int, int], str] = {}
+    body: list[str] = [str(guard) for guard in graph.guards]
+    subgraphs: dict[str, str] = {}
+    for position, (number, node) in enumerate(graph.nodes()):
+        if node.primitive.name == "input":
+            names[number, 0] = node.params["name"]
+            continue
+        targets = [f"v{position}" + (f"_{i}" if len(node.types) > 1 else "") for i in range(len(node.types))]
+        names.update({(number, i): t for i, t in enumerate(targets)})
+        arguments = [names[a.node, a.output] for a in graph.args(number)]
+        body.append(_statement(node, targets, arguments, subgraphs, with_lines))
+    signature = ", ".join(f"{names[v.node, v.output]}: {v.type}" for v in graph.inputs)
+    results = ", ".join(str(v.type) for v in graph.outputs)
+    body.append("return " + _sequence([names[v.node, v.output] for v in graph.outputs]))
+    lines = [f"def {graph.name}({signature}) -> ({results}):"]
+    for text in subgraphs.values():
+        lines += ["    " + line for line in text.splitlines()]
+    return "\n".join(lines + ["    " + line for line in body])
+
+
+def _sequence(items: list[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _statement(
+    node: Node, targets: list[str], arguments: list[str], subgraphs: dict[str, str], with_lines: bool
+) -> str:
+    words = list(arguments)
+    for name, value in node.params.items():
+        kind = node.primitive.params[name]
+        if isinstance(value, Graph):
+            words.append(f"{name}={_name_subgraph(value, subgraphs, with_lines)}")
+        else:
+            words.append(f"{name}={params_.KINDS[kind].text(value)}")
+    text = f"{', '.join(targets) or '_'} = {node.primitive.name}({', '.join(words)})"
+    if with_lines:
+        types = ", ".join(map(str, node.types))
+        text = f"{text:<60}  # {types}" + (f"  {node.line}: {node.line.code}" if node.line else "")
+    return text
+
+
+def _name_subgraph(graph: Graph, subgraphs: dict[str, str], with_lines: bool) -> str:
+    """A name for a subgraph in its parent's text: equal subgraphs share one definition."""
+    text = print_graph(graph, with_lines)
+    body = text[text.index("(") :]
+    for name, known in subgraphs.items():
+        if known[known.index("(") :] == body:
+            return name
+    name = f"body{len(subgraphs)}"
+    subgraphs[name] = f"def {name}{body}"
+    return name
+
+
+def parse(text: str, constants: Mapping[str, np.ndarray[Any, Any]] | None = None) -> Graph:
+    """The graph that ``text`` spells: the inverse of ``str(graph)``.
+
+    ``constants`` (a graph's ``.constants``) supplies the arrays that the text names by hash. Raises
+    :class:`~zenith.errors.ParseError` naming the line of the text that is wrong.
+
+    >>> print(parse("def f(x: f32[n]) -> (f32[n]):\\n    v1 = exp(x)\\n    return (v1,)"))
+    def f(x: f32[n]) -> (f32[n]):
+        v1 = exp(x)
+        return (v1,)
+    """
+    try:
+        module = ast.parse(text)
+    except SyntaxError as error:
+        raise ParseError(f"not a graph: {error.msg} in line {error.lineno}") from error
+    if len(module.body) != 1 or not isinstance(module.body[0], ast.FunctionDef):
+        raise ParseError("not a graph: the text must be one function definition")
+    return _parse_function(module.body[0], dict(constants or {}))
+
+
+def _parse_function(function: ast.FunctionDef, constants: dict[str, Any]) -> Graph:
+    graph = Graph(function.name)
+    values: dict[str, Value] = {}
+    subgraphs: dict[str, Graph] = {}
+    guards: list[Guard] = []
+    for argument in function.args.args:
+        if argument.annotation is None:
+            raise ParseError(f"input {argument.arg} has no type")
+        values[argument.arg] = graph.add_input(_parse_type(argument.annotation), argument.arg)
+    for statement in function.body:
+        try:
+            _parse_statement(statement, graph, values, subgraphs, guards, constants)
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, ParseError):
+                raise
+            what = error.what if isinstance(error, ZenithError) else str(error)
+            raise ParseError(f"line {statement.lineno}: {ast.unparse(statement)}: {what}") from error
+    graph.guards = tuple(guards)
+    return graph
+
+
+def _parse_statement(
+    statement: ast.stmt,
+    graph: Graph,
+    values: dict[str, Value],
+    subgraphs: dict[str, Graph],
+    guards: list[Guard],
+    constants: dict[str, Any],
+) -> None:
+    match statement:
+        case ast.FunctionDef():
+            subgraphs[statement.name] = _parse_function(statement, constants)
+        case ast.Expr(value=ast.Call(func=ast.Name(id="assume" | "require" as kind), args=[ast.Compare() as test])):
+            relation = _RELATIONS[type(test.ops[0])]
+            guards.append(Guard(kind, dims_.parse(test.left), relation, dims_.parse(test.comparators[0])))
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id=name)) as call):
+            results = _parse_call(name, call, graph, values, subgraphs, constants)
+            targets = target.elts if isinstance(target, ast.Tuple) else [target]
+            values.update({ast.unparse(t): r for t, r in zip(targets, results, strict=False)})
+        case ast.Return(value=ast.Tuple(elts=elements)):
+            graph.set_outputs(values[ast.unparse(e)] for e in elements)
+        case _:
+            raise ParseError(f"line {statement.lineno}: not a statement of a graph: {ast.unparse(statement)}")
+
+
+def _parse_call(
+    name: str,
+    call: ast.Call,
+    graph: Graph,
+    values: dict[str, Value],
+    subgraphs: dict[str, Graph],
+    constants: dict[str, Any],
+) -> tuple[Value, ...]:
+    primitive = get(name)
+    args = [values[ast.unparse(a)] for a in call.args]
+    params: dict[str, Any] = {}
+    for keyword in call.keywords:
+        assert keyword.arg is not None
+        value = params_.KINDS[primitive.params[keyword.arg]].parse(keyword.value)
+        params[keyword.arg] = subgraphs[value] if primitive.params[keyword.arg] == "graph" else value
+    if name == "constant" and params["id"] in constants:
+        graph.constants[params["id"]] = constants[params["id"]]
+    return graph.add(primitive, args, params)
+
+
+def _parse_type(node: ast.expr) -> Type:
+    match node:
+        case ast.Name(id="token"):
+            return TOKEN
+        case ast.Name(id=name) if name in BY_NAME:
+            return ArrayType(BY_NAME[name], ())
+        case ast.Subscript(value=ast.Name(id=name), slice=index) if name in BY_NAME:
+            sizes = index.elts if isinstance(index, ast.Tuple) else [index]
+            return ArrayType(BY_NAME[name], [dims_.parse(s) for s in sizes])
+    raise ParseError(f"not a type: {ast.unparse(node)}")

@@ -1,0 +1,122 @@
+"""Types of values: element types, array types with symbolic shapes, and the token that orders effects.
+
+>>> from zenith.ir.dims import symbol
+>>> print(ArrayType(float32, (symbol("n"), 3)), ArrayType(int64, ()))
+f32[n, 3] i64
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import ml_dtypes
+import numpy as np
+
+from zenith.ir.dims import Dim, DimLike, dims, product
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type: its short name in texts, its NumPy name, kind (``b i u f``) and width in bits."""
+
+    name: str
+    numpy_name: str
+    kind: str
+    bits: int
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        return _NUMPY[self.name]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer type (bool is none)."""
+        return self.kind in "iu"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+bool_ = DType("bool", "bool", "b", 1)
+int32 = DType("i32", "int32", "i", 32)
+int64 = DType("i64", "int64", "i", 64)
+uint32 = DType("u32", "uint32", "u", 32)
+float16 = DType("f16", "float16", "f", 16)
+bfloat16 = DType("bf16", "bfloat16", "f", 16)
+float32 = DType("f32", "float32", "f", 32)
+float64 = DType("f64", "float64", "f", 64)
+
+DTYPES: tuple[DType, ...] = (bool_, int32, int64, uint32, float16, bfloat16, float32, float64)
+COMPUTE_DTYPES: tuple[DType, ...] = (bool_, int32, int64, uint32, float32, float64)
+BY_NAME: dict[str, DType] = {t.name: t for t in DTYPES}
+_NUMPY: dict[str, np.dtype[Any]] = {
+    t.name: np.dtype(ml_dtypes.bfloat16 if t.name == "bf16" else t.numpy_name) for t in DTYPES
+}
+_FROM_NUMPY: dict[np.dtype[Any], DType] = {_NUMPY[t.name]: t for t in DTYPES}
+
+
+def dtype_of(numpy_dtype: object) -> DType | None:
+    """The element type of a NumPy dtype (or anything ``np.dtype`` takes); None when Zenith has no such type."""
+    if isinstance(numpy_dtype, DType):
+        return numpy_dtype
+    return _FROM_NUMPY.get(np.dtype(numpy_dtype))  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array of ``dtype`` with one :class:`~zenith.ir.dims.Dim` an axis."""
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+    def __init__(self, dtype: DType, shape: Iterable[DimLike]) -> None:
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", dims(shape))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return product(self.shape)
+
+    def with_dtype(self, dtype: DType) -> ArrayType:
+        """The same shape with another element type."""
+        return ArrayType(dtype, self.shape)
+
+    def with_shape(self, shape: Iterable[DimLike]) -> ArrayType:
+        """The same element type with another shape."""
+        return ArrayType(self.dtype, shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenType:
+    """The type of an effect token: it carries no data, only order."""
+
+    name: str = field(default="token", init=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Type = Union[ArrayType, TokenType]
+TOKEN = TokenType()

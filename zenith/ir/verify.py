@@ -1,0 +1,65 @@
+"""The verifier: says which node of a malformed graph is wrong, and from which line of the user it came."""
+
+from __future__ import annotations
+
+from zenith.errors import VerifyError, ZenithError
+from zenith.ir.graph import Graph, Node
+from zenith.ir.primitive import get
+from zenith.ir.types import TokenType
+
+
+def verify(graph: Graph) -> Graph:
+    """Check a graph and give it back; raises :class:`~zenith.errors.VerifyError` naming node and line.
+
+    Checked: edges run forwards and number arguments 0, 1, ...; every argument exists; recorded result types are what
+    the primitive's typing rule gives; inputs have unique names; outputs exist; effects form one chain of tokens;
+    constants are stored; the same in every subgraph.
+    """
+    names = [graph.node(v.node).params["name"] for v in graph.inputs]
+    if len(set(names)) != len(names):
+        raise VerifyError(f"{graph.name}: input names repeat: {names}")
+    for number, node in graph.nodes():
+        _check_edges(graph, number, node)
+        _check_types(graph, number, node)
+        _check_token(graph, number, node)
+        for value in node.params.values():
+            if isinstance(value, Graph):
+                verify(value)
+    for value in graph.outputs:
+        if value.node not in graph.networkx or value.output >= len(graph.node(value.node).types):
+            raise VerifyError(f"{graph.name}: output {value} does not exist")
+    return graph
+
+
+def _fail(graph: Graph, number: int, node: Node, what: str) -> VerifyError:
+    return VerifyError(f"{graph.name}: node {number} ({node.primitive.name}): {what}", where=node.line, types=node.types)
+
+
+def _check_edges(graph: Graph, number: int, node: Node) -> None:
+    edges = list(graph.networkx.in_edges(number, data=True))
+    if sorted(d["argument"] for _, _, d in edges) != list(range(len(edges))):
+        raise _fail(graph, number, node, "arguments are not numbered 0, 1, ...")
+    for source, _, data in edges:
+        if source >= number:
+            raise _fail(graph, number, node, f"argument {data['argument']} comes from later node {source}")
+        if data["output"] >= len(graph.node(source).types):
+            raise _fail(graph, number, node, f"argument {data['argument']} is output {data['output']} of node {source}, which has fewer")
+
+
+def _check_types(graph: Graph, number: int, node: Node) -> None:
+    if node.primitive is get("input"):
+        return
+    if node.primitive is get("constant") and node.params["id"] not in graph.constants:
+        raise _fail(graph, number, node, f"constant {node.params['id']} is not stored with the graph")
+    try:
+        types = node.primitive.typing([a.type for a in graph.args(number)], node.params)
+    except ZenithError as error:
+        raise _fail(graph, number, node, error.what) from error
+    if types != node.types:
+        raise _fail(graph, number, node, f"recorded types are not {', '.join(map(str, types))}")
+
+
+def _check_token(graph: Graph, number: int, node: Node) -> None:
+    for output, type in enumerate(node.types):
+        if isinstance(type, TokenType) and len([u for u in graph.users(number) if u[0] == output]) > 1:
+            raise _fail(graph, number, node, "its token is used twice, so that the order of effects is not defined")
