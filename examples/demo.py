@@ -115,7 +115,7 @@ def report(
 ) -> None:
     """Check that all runs predict what scikit-learn predicts, and print their accuracy, difference and times."""
     table = Table(title=f"{len(labels)} held-out digits")
-    for column in ("", "accuracy", "max difference", "us, all", "us, one digit"):
+    for column in ("", "accuracy", "max difference", "us, all", "us, one"):
         table.add_column(column, justify="left" if column == "" else "right", no_wrap=True)
     reference = np.asarray(runs["NumPy"][0](runs["NumPy"][1]))
     for name, (run, batch) in runs.items():

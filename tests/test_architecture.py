@@ -45,7 +45,9 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 
 # Every module-level lock of zenith/: its place, and what it guards. A lock belongs to state shared by threads.
-LOCKS: dict[str, str] = {}
+LOCKS = {
+    "zenith.backends.cpu.threads._guard": "the one thread team of the process, and its start",
+}
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,0 +1,63 @@
+"""The command line: ``python -m benchmarks run [names]``, ``table``, ``plot``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks import harness, report
+from benchmarks.workloads import WORKLOADS
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+console = Console(width=None if sys.stdout.isatty() else 120)
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"Workloads: {', '.join(WORKLOADS)}; all by default.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Timed rounds of each process.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="For every library.")] = harness.Settings.threads,
+    quick: Annotated[bool, typer.Option(help="A first look; stored only where --output says.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Folder for the JSON files.")] = None,
+) -> None:
+    """Measure workloads and store the results; fails when a contender failed or was refused."""
+    unknown = sorted(set(names or ()) - set(WORKLOADS))
+    if unknown:
+        raise typer.BadParameter(f"unknown workloads {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
+    settings = harness.Settings.quick(threads) if quick else harness.Settings(threads=threads)
+    if rounds is not None:
+        settings = replace(settings, rounds=rounds)
+    folder = output or (None if quick else report.RESULTS)
+    with console.status("") as status:
+        documents = harness.run(names or list(WORKLOADS), settings, folder, status.update)
+    console.print(report.table(documents))
+    records = [record for document in documents for record in document["contenders"].values()]
+    if any("failed" in record or "refused" in record for record in records):
+        raise typer.Exit(1)
+
+
+@app.command()
+def table(folder: Annotated[Path, typer.Option(help="Where the JSON files are.")] = report.RESULTS) -> None:
+    """Print the stored results."""
+    console.print(report.table(report.load(folder)))
+
+
+@app.command()
+def plot(
+    folder: Annotated[Path, typer.Option(help="Where the JSON files are.")] = report.RESULTS,
+    output: Annotated[Path, typer.Option(help="The picture; its ending names the format.")] = Path("benchmarks.svg"),
+) -> None:
+    """Draw the stored speed-ups."""
+    report.plot(report.load(folder), output)
+    console.print(f"wrote {output}")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")

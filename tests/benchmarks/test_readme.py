@@ -1,0 +1,28 @@
+"""README.md is true: its table is what the stored results say, and its examples run."""
+
+import re
+
+import pytest
+
+from benchmarks import readme, report
+
+TEXT = readme.README.read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_measurements_are_those_that_are_stored():
+    assert readme.renew(TEXT, report.load()) == TEXT, "run `python -m benchmarks.readme`"
+
+
+def test_a_text_without_markers_is_refused():
+    with pytest.raises(ValueError, match="markers"):
+        readme.renew("no table here", [])
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+def test_the_examples_run():
+    """Together, from the first to the last, as a reader would type them."""
+    exec(compile("\n".join(EXAMPLES), "README.md", "exec"), {"__name__": "readme"})
