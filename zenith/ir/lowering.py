@@ -41,12 +41,16 @@ class Scalar:
 class Elements:
     """``element(k, index, read, types, params)`` gives the result's element at ``index``.
 
-    ``k`` builds kernel expressions, ``index`` is one expression an axis, ``read[i](*index)`` reads argument i.
-    ``cheap`` says that the element costs one read of one argument (a pure index map), so that it is always fused.
+    ``index`` is one size expression (:class:`~zenith.ir.dims.Dim`) an axis and ``read[i](*index)`` reads argument i.
+    ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``, ``k.where(c, x, y)``,
+    ``k.clamp(index, size)``, ``k.cast(index, dtype)`` and ``k.checked(value, size)`` (a value as an index, in bounds).
+    ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
+    that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
     """
 
     element: Callable[..., Any]
     cheap: bool
+    strided: bool = False
 
 
 @dataclass(frozen=True, slots=True)

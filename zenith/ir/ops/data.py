@@ -68,7 +68,7 @@ register(Primitive(
     name="size", doc="A symbolic size as a 0-d int64 array.", params={"value": "size"},
     typing=lambda types, params: (ArrayType(int64, ()),),
     evaluate=lambda values, params: (np.asarray(params["value"], np.int64),),
-    lowering=Elements(lambda k, index, read, types, params: k.size(params["value"]), cheap=True),
+    lowering=Elements(lambda k, index, read, types, params: k.cast(dim(params["value"]), int64), cheap=True),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("size"), ulp=0, effect=False,
     samples=lambda dtype: [sample(value=7)] if dtype == np.int64 else [],
 ))  # fmt: skip

@@ -57,7 +57,7 @@ def _broadcast(values: Sequence[Any], params: Params) -> tuple[Any]:
 
 def _broadcast_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
     source = types[0].shape
-    chosen = [k.index(0) if size == 1 else index[a] for a, size in zip(params["axes"], source, strict=True)]
+    chosen = [dim(0) if size == 1 else index[a] for a, size in zip(params["axes"], source, strict=True)]
     return read[0](*chosen)
 
 
@@ -86,7 +86,7 @@ def _broadcast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="broadcast", doc="Repeats along new axes and axes of size 1: axis i of the operand becomes axes[i].",
     params={"shape": "sizes", "axes": "ints"}, typing=_broadcast_type, evaluate=_broadcast,
-    lowering=Elements(_broadcast_element, cheap=True), jvp=same_op_jvp("broadcast"), vjp=_broadcast_vjp,
+    lowering=Elements(_broadcast_element, cheap=True, strided=True), jvp=same_op_jvp("broadcast"), vjp=_broadcast_vjp,
     batch=_broadcast_batch, ulp=0, effect=False, samples=_broadcast_samples,
 ))  # fmt: skip
 
@@ -113,7 +113,7 @@ def _transpose_element(k: Any, index: Any, read: Any, types: Any, params: Params
 register(Primitive(
     name="transpose", doc="Axis i of the result is axis axes[i] of the operand.", params={"axes": "ints"},
     typing=_transpose_type, evaluate=lambda values, params: (np.transpose(values[0], params["axes"]),),
-    lowering=Elements(_transpose_element, cheap=True), jvp=same_op_jvp("transpose"),
+    lowering=Elements(_transpose_element, cheap=True, strided=True), jvp=same_op_jvp("transpose"),
     vjp=lambda b, primals, outputs, cts, params: [b.transpose(cts[0], axes=inverse_permutation(params["axes"]))],
     batch=lambda b, args, batched, size, params: [b.transpose(args[0], axes=(0, *moved_axes(params["axes"])))],
     ulp=0, effect=False,
@@ -169,7 +169,7 @@ def _slice(values: Sequence[Any], params: Params) -> tuple[Any]:
 
 def _slice_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
     moves = zip(index, params["start"], params["step"], strict=True)
-    return read[0](*(k.size(start) + i * step for i, start, step in moves))
+    return read[0](*(start + i * step for i, start, step in moves))
 
 
 def _slice_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
@@ -195,7 +195,7 @@ def _slice_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="slice", doc="start:stop:step of every axis, inside the operand, with positive steps.",
     params={"start": "sizes", "stop": "sizes", "step": "ints"}, typing=_slice_type, evaluate=_slice,
-    lowering=Elements(_slice_element, cheap=True), jvp=same_op_jvp("slice"), vjp=_slice_vjp, batch=_slice_batch,
+    lowering=Elements(_slice_element, cheap=True, strided=True), jvp=same_op_jvp("slice"), vjp=_slice_vjp, batch=_slice_batch,
     ulp=0, effect=False, samples=_slice_samples,
 ))  # fmt: skip
 
@@ -212,13 +212,13 @@ def _reverse_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 def _reverse_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
     sizes = types[0].shape
-    return read[0](*(k.size(sizes[a] - 1) - i if a in params["axes"] else i for a, i in enumerate(index)))
+    return read[0](*(sizes[a] - 1 - i if a in params["axes"] else i for a, i in enumerate(index)))
 
 
 register(Primitive(
     name="reverse", doc="The order of elements turned round along some axes.", params={"axes": "ints"},
     typing=_reverse_type, evaluate=lambda values, params: (np.flip(values[0], params["axes"]),),
-    lowering=Elements(_reverse_element, cheap=True), jvp=same_op_jvp("reverse"),
+    lowering=Elements(_reverse_element, cheap=True, strided=True), jvp=same_op_jvp("reverse"),
     vjp=lambda b, primals, outputs, cts, params: [b.reverse(cts[0], **params)],
     batch=lambda b, args, batched, size, params: [b.reverse(args[0], axes=moved_axes(params["axes"]))],
     ulp=0, effect=False,
@@ -256,12 +256,12 @@ def _pad(values: Sequence[Any], params: Params) -> tuple[Any]:
 def _pad_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
     inside, source = [], []
     for i, size, low, interior in zip(index, types[0].shape, params["low"], params["interior"], strict=True):
-        offset = i - k.size(low)
-        inside.append(offset >= 0)
+        offset = i - low
+        inside.append(k.at_least(offset, 0))
         if interior:
             inside.append(k.equal(offset % (interior + 1), 0))
             offset = offset // (interior + 1)
-        inside.append(offset < k.size(size))
+        inside.append(k.at_least(size - 1, offset))
         source.append(k.clamp(offset, size))
     return k.where(k.all(inside), read[0](*source), read[1]())
 
@@ -343,9 +343,9 @@ def _concat_element(k: Any, index: Any, read: Any, types: Any, params: Params) -
     axis, start, result = params["axis"], dim(0), None
     for reader, type in zip(read, types, strict=True):
         size = type.shape[axis]
-        offset = k.clamp(index[axis] - k.size(start), size)
+        offset = k.clamp(index[axis] - start, size)
         value = reader(*(offset if a == axis else i for a, i in enumerate(index)))
-        result = value if result is None else k.where(index[axis] >= k.size(start), value, result)
+        result = value if result is None else k.where(k.at_least(index[axis], start), value, result)
         start = start + size
     return result
 
