@@ -1,0 +1,215 @@
+"""The elementary functions inside compiled kernels: LLVM instructions for the operations of ``vecmath``.
+
+Kernels write ``vm.exp(x)`` with a scalar x of float32 or float64. Numba resolves each name to a typing rule and a
+lowering that emits the function's straight line of instructions at the place of the call: no Python helper is
+compiled or inlined, and the loop vectoriser sees nothing but arithmetic. The same names are plain Python functions
+(``vecmath.numpy_functions``), so a kernel also runs undecorated.
+
+Only target-independent LLVM intrinsics are emitted. Where the machine lacks fused multiply-add, LLVM calls the C
+library's ``fma``: right, but slow.
+
+Float64 ``sin cos tan pow sinh cosh arcsin arccos arctan arctan2 arcsinh arccosh arctanh`` call the C library's scalar
+function by its name; they are declared free of side effects, so the loop around them is still vectorised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.ir as ir
+from numba.core import types
+from numba.extending import lower_builtin, type_callable
+
+from zenith.backends.vecmath import FUNCTIONS, numpy_functions
+from zenith.backends.vecmath.functions import Function
+from zenith.backends.vecmath.numpy_functions import (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    cbrt,
+    cos,
+    cosh,
+    erf,
+    erfc,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    pow,  # noqa: A004 - the function's standard name
+    sigmoid,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)
+
+__all__ = [
+    "LLVMOps",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "pow",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+_FLOAT = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
+_INT = {"float32": ir.IntType(32), "float64": ir.IntType(64)}
+_SUFFIX = {"float32": "f32", "float64": "f64"}
+
+
+class LLVMOps:
+    """:class:`~zenith.backends.vecmath.ops.Ops` that emits each operation as one LLVM instruction or intrinsic."""
+
+    def __init__(self, builder: ir.IRBuilder, dtype: str) -> None:
+        self.dtype = dtype
+        self._builder = builder
+        self._float = _FLOAT[dtype]
+        self._int = _INT[dtype]
+
+    @property
+    def double(self) -> LLVMOps:
+        return self if self.dtype == "float64" else LLVMOps(self._builder, "float64")
+
+    def const(self, value: float) -> ir.Value:
+        return ir.Constant(self._float, value)
+
+    def int_const(self, value: int) -> ir.Value:
+        return ir.Constant(self._int, value)
+
+    def add(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fadd(x, y)
+
+    def sub(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fsub(x, y)
+
+    def mul(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fmul(x, y)
+
+    def div(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fdiv(x, y)
+
+    def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        return self._intrinsic("fma", x, y, z)
+
+    def neg(self, x: ir.Value) -> ir.Value:
+        return self._builder.fneg(x)
+
+    def abs(self, x: ir.Value) -> ir.Value:
+        return self._intrinsic("fabs", x)
+
+    def copysign(self, magnitude: ir.Value, sign: ir.Value) -> ir.Value:
+        return self._intrinsic("copysign", magnitude, sign)
+
+    def sqrt(self, x: ir.Value) -> ir.Value:
+        return self._intrinsic("sqrt", x)
+
+    def rint(self, x: ir.Value) -> ir.Value:
+        return self._intrinsic("rint", x)
+
+    def lt(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fcmp_ordered("<", x, y)
+
+    def le(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fcmp_ordered("<=", x, y)
+
+    def eq(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.fcmp_ordered("==", x, y)
+
+    def both(self, p: ir.Value, q: ir.Value) -> ir.Value:
+        return self._builder.and_(p, q)
+
+    def either(self, p: ir.Value, q: ir.Value) -> ir.Value:
+        return self._builder.or_(p, q)
+
+    def select(self, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self._builder.select(condition, x, y)
+
+    def bitcast_int(self, x: ir.Value) -> ir.Value:
+        return self._builder.bitcast(x, self._int)
+
+    def bitcast_float(self, i: ir.Value) -> ir.Value:
+        return self._builder.bitcast(i, self._float)
+
+    def iadd(self, i: ir.Value, j: ir.Value) -> ir.Value:
+        return self._builder.add(i, j)
+
+    def isub(self, i: ir.Value, j: ir.Value) -> ir.Value:
+        return self._builder.sub(i, j)
+
+    def shl(self, i: ir.Value, count: int) -> ir.Value:
+        return self._builder.shl(i, self.int_const(count))
+
+    def shr(self, i: ir.Value, count: int) -> ir.Value:
+        return self._builder.ashr(i, self.int_const(count))
+
+    def widen(self, x: ir.Value) -> ir.Value:
+        return x if self.dtype == "float64" else self._builder.fpext(x, _FLOAT["float64"])
+
+    def narrow(self, x: ir.Value) -> ir.Value:
+        return x if self.dtype == "float64" else self._builder.fptrunc(x, self._float)
+
+    def libm(self, name: str, *operands: ir.Value) -> ir.Value:
+        function = self._declared(name, len(operands))
+        for attribute in ("nounwind", "readnone"):
+            function.attributes.add(attribute)
+        return self._builder.call(function, operands)
+
+    def _intrinsic(self, name: str, *operands: ir.Value) -> ir.Value:
+        return self._builder.call(self._declared(f"llvm.{name}.{_SUFFIX[self.dtype]}", len(operands)), operands)
+
+    def _declared(self, name: str, arity: int) -> ir.Function:
+        known = self._builder.module.globals.get(name)
+        if known is not None:
+            return known
+        return ir.Function(self._builder.module, ir.FunctionType(self._float, [self._float] * arity), name)
+
+
+def _register(function: Function) -> None:
+    """Teach Numba the type and the code of one elementary function."""
+    plain: Callable[..., Any] = getattr(numpy_functions, function.name)
+
+    def typer_of_one(context: Any) -> Callable[..., Any]:
+        return lambda x: x if x in (types.float32, types.float64) else None
+
+    def typer_of_two(context: Any) -> Callable[..., Any]:
+        return lambda x, y: x if x == y and x in (types.float32, types.float64) else None
+
+    type_callable(plain)(typer_of_one if function.arity == 1 else typer_of_two)
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, arguments: tuple[ir.Value, ...]) -> ir.Value:
+        return function.body(LLVMOps(builder, str(signature.return_type)), *arguments)
+
+    for dtype in (types.float32, types.float64):
+        lower_builtin(plain, *[dtype] * function.arity)(emit)
+
+
+for _entry in FUNCTIONS.values():
+    _register(_entry)

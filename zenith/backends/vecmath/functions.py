@@ -1,0 +1,62 @@
+"""The table of elementary functions: what exists, with how many arguments, and how exact it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zenith.backends.vecmath import error_function, exponential, logarithm, power, trigonometric
+from zenith.backends.vecmath.ops import Value
+
+
+@dataclass(frozen=True)
+class Function:
+    """One elementary function: ``body(k, *arguments)`` computes it with any :class:`~.ops.Ops` k."""
+
+    body: Callable[..., Value]
+    arity: int
+    ulp: dict[str, float]
+    """Largest error, by dtype, in units in the last place of the exact result."""
+
+    @property
+    def name(self) -> str:
+        return self.body.__name__
+
+
+def _function(body: Callable[..., Value], float32: float, float64: float, arity: int = 1) -> Function:
+    return Function(body, arity, {"float32": float32, "float64": float64})
+
+
+_ALL = (
+    _function(exponential.exp, 1, 1),
+    _function(exponential.exp2, 1, 1),
+    _function(exponential.expm1, 1.5, 1.5),
+    _function(exponential.sinh, 1, 2),
+    _function(exponential.cosh, 1, 2),
+    _function(exponential.tanh, 2, 2),
+    _function(exponential.sigmoid, 2, 2),
+    _function(logarithm.log, 1.5, 1.5),
+    _function(logarithm.log2, 1.5, 1.5),
+    _function(logarithm.log10, 1.5, 1.5),
+    _function(logarithm.log1p, 1.5, 1.5),
+    _function(logarithm.arcsinh, 1, 2),
+    _function(logarithm.arccosh, 1, 2),
+    _function(logarithm.arctanh, 1, 2),
+    _function(error_function.erf, 1.5, 1.5),
+    _function(error_function.erfc, 1, 2),
+    _function(trigonometric.sin, 1, 1),
+    _function(trigonometric.cos, 1, 1),
+    _function(trigonometric.tan, 1, 1),
+    _function(trigonometric.arcsin, 1, 1),
+    _function(trigonometric.arccos, 1, 1),
+    _function(trigonometric.arctan, 1, 1),
+    _function(trigonometric.arctan2, 1, 1, arity=2),
+    _function(power.pow, 1, 1, arity=2),
+    _function(power.cbrt, 1, 1),
+)
+
+FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
+"""Every elementary function by its NumPy name (``sigmoid``, ``erf``, ``erfc`` by SciPy's and the field's)."""
+
+ULP: dict[str, dict[str, float]] = {name: function.ulp for name, function in FUNCTIONS.items()}
+"""Largest error of each function, name -> dtype -> units in the last place."""
