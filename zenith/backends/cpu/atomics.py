@@ -1,15 +1,15 @@
 """What native code needs from the processor and from libc, as Numba intrinsics that emit LLVM directly.
 
 Every function here is called from compiled code only, takes and returns plain 64-bit integers, and costs no compile
-time worth counting. Addresses are integers, so that a caller computes ``base + offset`` and nothing has a type to
-infer. There are four families: atomic words, the pause between two looks at a word, calls through a function
-pointer, and libc calls (resolved by name in the running process, as every symbol of JIT code is).
+time worth counting. Addresses are integers; an atomic word is named by a base address and a byte offset. There are
+four families: atomic words, the pause between two looks at a word, calls through a function pointer, and libc calls
+(resolved by name in the running process, as every symbol of JIT code is).
 
 >>> from numba import njit
 >>> import numpy as np
 >>> @njit("void(int64)")
 ... def increment(address):
-...     fetch_add(address, 1)
+...     fetch_add(address, 0, 1)
 >>> counter = np.zeros(1, np.int64)
 >>> increment(counter.ctypes.data)
 >>> int(counter[0])
@@ -19,6 +19,7 @@ pointer, and libc calls (resolved by name in the running process, as every symbo
 from __future__ import annotations
 
 import platform
+import sys
 import time
 from typing import Any
 
@@ -32,6 +33,7 @@ _INT = ir.IntType(32)
 _WORD_POINTER = _WORD.as_pointer()
 _WORD_BYTES = 8
 _NANOSECONDS = 1_000_000_000
+_LINUX = sys.platform == "linux"
 
 _int64 = types.int64
 _void = types.void
@@ -45,47 +47,51 @@ def _declare(builder: ir.IRBuilder, name: str, returns: ir.Type, *arguments: ir.
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(returns, arguments), name)
 
 
-@intrinsic
-def load_acquire(typingctx, address):
-    """Read the word at ``address``; what its writer stored before a release is visible afterwards."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        return builder.load_atomic(_pointer(builder, args[0]), "acquire", _WORD_BYTES, typ=_WORD)
-
-    return _int64(_int64), codegen
+def _word(builder: ir.IRBuilder, args: Any) -> ir.Value:
+    """The pointer to the word that the first two arguments, base and offset, name."""
+    return _pointer(builder, builder.add(args[0], args[1]))
 
 
 @intrinsic
-def store_release(typingctx, address, value):
-    """Write the word at ``address`` after everything this thread wrote before."""
+def load_acquire(typingctx, base, offset):
+    """Read the word; what its writer stored before a release is visible afterwards."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        builder.store_atomic(args[1], _pointer(builder, args[0]), "release", _WORD_BYTES)
-        return context.get_dummy_value()
-
-    return _void(_int64, _int64), codegen
-
-
-@intrinsic
-def compare_exchange(typingctx, address, expected, value):
-    """Replace ``expected`` by ``value`` at ``address``; return 1, or 0 when another value was found there."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        address, expected, value = args
-        pair = builder.cmpxchg(_pointer(builder, address), expected, value, "acq_rel", "acquire")
-        return builder.zext(builder.extract_value(pair, 1), _WORD)
-
-    return _int64(_int64, _int64, _int64), codegen
-
-
-@intrinsic
-def fetch_add(typingctx, address, amount):
-    """Add ``amount`` to the word at ``address`` in one step and return what was there before."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "acq_rel")
+        return builder.load_atomic(_word(builder, args), "acquire", _WORD_BYTES, typ=_WORD)
 
     return _int64(_int64, _int64), codegen
+
+
+@intrinsic
+def store_release(typingctx, base, offset, value):
+    """Write the word after everything this thread wrote before."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        builder.store_atomic(args[2], _word(builder, args), "release", _WORD_BYTES)
+        return context.get_dummy_value()
+
+    return _void(_int64, _int64, _int64), codegen
+
+
+@intrinsic
+def compare_exchange(typingctx, base, offset, expected, value):
+    """Replace ``expected`` by ``value`` in the word; return 1, or 0 when another value was found there."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        pair = builder.cmpxchg(_word(builder, args), args[2], args[3], "acq_rel", "acquire")
+        return builder.zext(builder.extract_value(pair, 1), _WORD)
+
+    return _int64(_int64, _int64, _int64, _int64), codegen
+
+
+@intrinsic
+def fetch_add(typingctx, base, offset, amount):
+    """Add ``amount`` to the word in one step and return what was there before."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.atomic_rmw("add", _word(builder, args), args[2], "acq_rel")
+
+    return _int64(_int64, _int64, _int64), codegen
 
 
 def _emit_pause(builder: ir.IRBuilder) -> None:
@@ -126,35 +132,80 @@ def sched_yield(typingctx):
     """Let another thread that waits for this core run first."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        builder.call(_declare(builder, "sched_yield", _INT), ())
-        return context.get_dummy_value()
+        return _call_libc(context, builder, "sched_yield", ())
 
     return _void(), codegen
 
 
-def _emit_transfer(name: str, builder: ir.IRBuilder, args: Any) -> ir.Value:
-    transfer = _declare(builder, name, _WORD, _INT, _WORD_POINTER, _WORD)
-    return builder.call(transfer, (builder.trunc(args[0], _INT), _pointer(builder, args[1]), args[2]))
+def _call_libc(context: Any, builder: ir.IRBuilder, name: str, addresses: Any) -> ir.Value:
+    function = _declare(builder, name, _INT, *[_WORD_POINTER] * len(addresses))
+    builder.call(function, [_pointer(builder, address) for address in addresses])
+    return context.get_dummy_value()
 
 
 @intrinsic
-def read_bytes(typingctx, descriptor, address, count):
-    """POSIX ``read``: the number of bytes that arrived at ``address``, or -1. Blocks."""
+def lock_mutex(typingctx, mutex):
+    """``pthread_mutex_lock``."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        return _emit_transfer("read", builder, args)
+        return _call_libc(context, builder, "pthread_mutex_lock", args)
 
-    return _int64(_int64, _int64, _int64), codegen
+    return _void(_int64), codegen
 
 
 @intrinsic
-def write_bytes(typingctx, descriptor, address, count):
-    """POSIX ``write``: the number of bytes taken from ``address``, or -1."""
+def unlock_mutex(typingctx, mutex):
+    """``pthread_mutex_unlock``."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        return _emit_transfer("write", builder, args)
+        return _call_libc(context, builder, "pthread_mutex_unlock", args)
 
-    return _int64(_int64, _int64, _int64), codegen
+    return _void(_int64), codegen
+
+
+@intrinsic
+def wait_condition(typingctx, condition, mutex):
+    """``pthread_cond_wait``: let go of the mutex, sleep until the condition is signalled, take the mutex again."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return _call_libc(context, builder, "pthread_cond_wait", args)
+
+    return _void(_int64, _int64), codegen
+
+
+@intrinsic
+def signal_condition(typingctx, condition):
+    """``pthread_cond_signal``: wake one thread that waits."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return _call_libc(context, builder, "pthread_cond_signal", args)
+
+    return _void(_int64), codegen
+
+
+@intrinsic
+def current_cpu(typingctx):
+    """The number of the core that this thread runs on; -1 where the system does not say (it does on Linux)."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        if not _LINUX:
+            return _WORD(-1)
+        return builder.sext(builder.call(_declare(builder, "sched_getcpu", _INT), ()), _WORD)
+
+    return _int64(), codegen
+
+
+@intrinsic
+def set_affinity(typingctx, thread, mask_bytes, mask):
+    """Linux's ``sched_setaffinity``: let a thread run only on the cores whose bits are set. Elsewhere nothing."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        if _LINUX:
+            function = _declare(builder, "sched_setaffinity", _INT, _INT, _WORD, _WORD_POINTER)
+            builder.call(function, (builder.trunc(args[0], _INT), args[1], _pointer(builder, args[2])))
+        return context.get_dummy_value()
+
+    return _void(_int64, _int64, _int64), codegen
 
 
 @intrinsic

@@ -14,11 +14,13 @@ down a newer job. The word PENDING counts chunks that are not finished; only fin
 *One job at a time.* The job slot is a try-lock. Whoever finds it taken (another Python thread, a kernel that launches)
 runs its chunks serially: all cores are busy anyway, and nobody waits.
 
-*Sleep.* An idle worker looks at CLAIM some 2000 times and then blocks in ``read`` on a pipe; one byte wakes one
-worker. Waking takes 70 to 500 us, so a sleeping team is woken for work worth at least ``WAKE_WORK`` nanoseconds:
-the work expected of this launch (the time of its first chunk, or of the kernel's first chunk in an earlier launch)
-plus the launches of the last millisecond that went without help. So a loop over small programs soon has the team
-awake, and a lone small program never pays for it. The caller does not wait for a worker to wake up.
+*Sleep.* An idle worker looks at CLAIM some 2000 times and then waits for a condition variable. Waking costs the caller
+about 20 us and the worker comes 50 us later at best, so a sleeping team is woken for work worth at least
+``WAKE_WORK`` nanoseconds: the work expected of this launch (the time of its first chunk, or of the kernel's first
+chunk in an earlier launch) plus the launches of the last millisecond that went without help. So a loop over small
+programs soon has the team awake, and a lone small program never pays for it. The caller does not wait for a worker to
+wake up. Linux tends to wake a worker on the caller's own core, where it starves for milliseconds; therefore the
+caller first moves the workers off that core.
 
 *Life.* Workers are started by the first launch that wants them, as daemon threads. A forked child has none; its block
 is re-initialised in place, so linked code keeps its address and the child's own workers start on demand. At exit
@@ -54,14 +56,18 @@ from numba.extending import intrinsic
 from zenith.backends.cpu.atomics import (
     call_kernel,
     compare_exchange,
+    current_cpu,
     fetch_add,
     load_acquire,
+    lock_mutex,
     nanoseconds,
     pause,
-    read_bytes,
     sched_yield,
+    set_affinity,
+    signal_condition,
     store_release,
-    write_bytes,
+    unlock_mutex,
+    wait_condition,
 )
 from zenith.errors import ZenithError
 
@@ -72,8 +78,6 @@ SIZE = 8  # threads, the caller included
 START = 16  # address of a callback that starts the workers
 STARTED = 24  # 1 when the workers run
 STOP = 32  # 1 when they shall return
-READ_END = 40  # the pipe on which they sleep
-WRITE_END = 48
 LOCK = 128  # the job slot; its owner alone uses the three words that follow
 GENERATION = 136
 UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
@@ -85,19 +89,24 @@ GRAIN = 280
 ARGS = 288
 CHUNKS = 296
 PENDING = 384  # chunks not yet finished
-SLEEPERS = 512  # workers that need a byte in the pipe; a wake-up takes them off before it writes
-SCRATCH = 640  # where the bytes go
+SLEEPERS = 512  # workers that sleep and that nobody has called yet
+CALLED = 520  # wake-ups not yet taken; both words are written under the mutex
+MUTEX = 640  # a pthread_mutex_t
+CONDITION = 768  # a pthread_cond_t
 COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
-BLOCK_BYTES = 2048
+CORES = 2048  # the bits of the cores that the process may use
+CORES_BYTES = 128
+AVOIDED = 2176  # the core that workers keep off; -1 when there is none
+THREADS = 2304  # the workers' system-wide thread numbers, and a zero
 
-MAX_THREADS = 1024  # wake-up bytes are taken from the block itself
+MAX_THREADS = 1024
+BLOCK_BYTES = THREADS + 8 * MAX_THREADS
 MAX_CHUNKS = 2**31 - 1
 LEFT = 2**32 - 1  # the half of CLAIM that counts chunks
 SPINS = 2000
 SPINS_BEFORE_YIELD = 200
 WAKE_WORK = 100_000  # ns
 RECENT = 1_000_000  # ns
-READ_ATTEMPTS = 1000
 
 _native = functools.partial(njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
@@ -110,97 +119,127 @@ class ThreadCountError(ZenithError, ValueError):
 def _run_chunk(team: int) -> int:
     """Claim and run one chunk of whatever job is there; return 1, or 0 when there was none."""
     while True:
-        word = load_acquire(team + CLAIM)
+        word = load_acquire(team, CLAIM)
         left = word & LEFT
         if left == 0:
             return 0
-        kernel = load_acquire(team + KERNEL)
-        total = load_acquire(team + TOTAL)
-        grain = load_acquire(team + GRAIN)
-        args = load_acquire(team + ARGS)
-        begin = (load_acquire(team + CHUNKS) - left) * grain
-        if compare_exchange(team + CLAIM, word, word - 1):
+        kernel = load_acquire(team, KERNEL)
+        total = load_acquire(team, TOTAL)
+        grain = load_acquire(team, GRAIN)
+        args = load_acquire(team, ARGS)
+        begin = (load_acquire(team, CHUNKS) - left) * grain
+        if compare_exchange(team, CLAIM, word, word - 1):
             end = begin + grain
             call_kernel(kernel, begin, end if end < total else total, args)
-            fetch_add(team + PENDING, -1)
+            fetch_add(team, PENDING, -1)
             return 1
 
 
-def _work(team: int) -> None:
-    """A worker's life: run chunks, spin a little, sleep, until told to stop."""
-    while True:
-        spins = 0
-        while spins < SPINS:
-            if _run_chunk(team):
-                spins = 0
-            else:
-                pause()
-                spins += 1
-        fetch_add(team + SLEEPERS, 1)
-        attempts = 0
-        while read_bytes(load_acquire(team + READ_END), team + SCRATCH, 1) != 1:  # a signal interrupts it
-            attempts += 1
-            if attempts == READ_ATTEMPTS:
-                return
-        if load_acquire(team + STOP):
-            return
+@_native()
+def _sleep(team: int) -> None:
+    """Wait to be called. Whoever is called passes the word on to two more while there are calls left."""
+    lock_mutex(team + MUTEX)
+    store_release(team, SLEEPERS, load_acquire(team, SLEEPERS) + 1)
+    while load_acquire(team, CALLED) == 0 and load_acquire(team, STOP) == 0:
+        wait_condition(team + CONDITION, team + MUTEX)
+    called = load_acquire(team, CALLED) - 1
+    store_release(team, CALLED, called)
+    unlock_mutex(team + MUTEX)
+    if called > 0:
+        signal_condition(team + CONDITION)
+        signal_condition(team + CONDITION)
+
+
+@_native()
+def _steer(team: int) -> None:
+    """Keep the workers off the core that this thread runs on. Nothing to do while that core stays the same."""
+    core = current_cpu()
+    if core == load_acquire(team, AVOIDED) or core >= 8 * CORES_BYTES:
+        return
+    store_release(team, AVOIDED, core)
+    word = team + CORES + (core >> 6) * 8
+    allowed = load_acquire(word, 0)
+    store_release(word, 0, allowed & ~(1 << (core & 63)))
+    thread = team + THREADS
+    while load_acquire(thread, 0):
+        set_affinity(load_acquire(thread, 0), CORES_BYTES, team + CORES)
+        thread += 8
+    store_release(word, 0, allowed)
 
 
 @_native()
 def _wake(team: int, wanted: int) -> None:
-    """Wake up to ``wanted`` sleeping workers, and return at once. The job's owner calls it."""
-    if load_acquire(team + STARTED) == 0:
-        call_kernel(load_acquire(team + START), 0, 0, team)
+    """Call up to ``wanted`` sleeping workers, without waiting for them. The owner of the job slot does it."""
+    if load_acquire(team, STARTED) == 0:
+        call_kernel(load_acquire(team, START), 0, 0, team)
         return
-    sleepers = load_acquire(team + SLEEPERS)
-    count = wanted if wanted < sleepers else sleepers
-    fetch_add(team + SLEEPERS, -count)
-    write_bytes(load_acquire(team + WRITE_END), team, count)
+    _steer(team)
+    lock_mutex(team + MUTEX)
+    sleepers = load_acquire(team, SLEEPERS)
+    called = wanted if wanted < sleepers else sleepers
+    store_release(team, SLEEPERS, sleepers - called)
+    store_release(team, CALLED, load_acquire(team, CALLED) + called)
+    unlock_mutex(team + MUTEX)
+    signal_condition(team + CONDITION)
+
+
+def _work(team: int) -> None:
+    """A worker's life: run chunks, spin a little, sleep, until told to stop."""
+    spins = 0
+    while load_acquire(team, STOP) == 0:
+        if _run_chunk(team):
+            spins = 0
+        elif spins < SPINS:
+            pause()
+            spins += 1
+        else:
+            _sleep(team)
+            spins = 0
 
 
 @_native()
 def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
     """Run the job although workers sleep, and wake them if that pays."""
     begun = nanoseconds()
-    unaided = load_acquire(team + UNAIDED) if begun - load_acquire(team + LAST) < RECENT else 0
+    unaided = load_acquire(team, UNAIDED) if begun - load_acquire(team, LAST) < RECENT else 0
     cost = team + COSTS + (kernel >> 4 & 63) * 16
-    expected = load_acquire(cost + 8) * total // 1000 if load_acquire(cost) == kernel else 0
+    expected = load_acquire(cost, 8) * total // 1000 if load_acquire(cost, 0) == kernel else 0
     wakes = unaided + expected >= WAKE_WORK
     if wakes:
         _wake(team, chunks - 1)
     first = nanoseconds()
     _run_chunk(team)
     expected = (nanoseconds() - first) * chunks
-    store_release(cost, kernel)
-    store_release(cost + 8, expected * 1000 // total)
+    store_release(cost, 0, kernel)
+    store_release(cost, 8, expected * 1000 // total)
     if not wakes and unaided + expected >= WAKE_WORK and chunks > 2:
         wakes = True
         _wake(team, chunks - 2)
     while _run_chunk(team):
         pass
     ended = nanoseconds()
-    store_release(team + LAST, ended)
-    store_release(team + UNAIDED, 0 if wakes else unaided + ended - begun)
+    store_release(team, LAST, ended)
+    store_release(team, UNAIDED, 0 if wakes else unaided + ended - begun)
 
 
 @_native()
 def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> None:
     """Publish the job, take part in it, and wait for its last chunk. The job slot is ours."""
-    store_release(team + PENDING, chunks)
-    store_release(team + KERNEL, kernel)
-    store_release(team + TOTAL, total)
-    store_release(team + GRAIN, grain)
-    store_release(team + ARGS, args)
-    store_release(team + CHUNKS, chunks)
-    generation = load_acquire(team + GENERATION) + 1
-    store_release(team + GENERATION, generation)
-    store_release(team + CLAIM, generation << 32 | chunks)
-    if load_acquire(team + SLEEPERS):
+    store_release(team, PENDING, chunks)
+    store_release(team, KERNEL, kernel)
+    store_release(team, TOTAL, total)
+    store_release(team, GRAIN, grain)
+    store_release(team, ARGS, args)
+    store_release(team, CHUNKS, chunks)
+    generation = load_acquire(team, GENERATION) + 1
+    store_release(team, GENERATION, generation)
+    store_release(team, CLAIM, generation << 32 | chunks)
+    if load_acquire(team, SLEEPERS):
         _run_unaided(team, kernel, total, chunks)
     while _run_chunk(team):
         pass
     spins = 0
-    while load_acquire(team + PENDING):
+    while load_acquire(team, PENDING):
         spins += 1
         if spins < SPINS_BEFORE_YIELD:
             pause()
@@ -217,9 +256,9 @@ def _launch(team: int, kernel: int, total: int, grain: int, args: int) -> None:
     chunks = (total - 1) // grain + 1
     if chunks == 1:
         call_kernel(kernel, 0, total, args)
-    elif load_acquire(team + SIZE) > 1 and compare_exchange(team + LOCK, 0, 1):
+    elif load_acquire(team, SIZE) > 1 and compare_exchange(team, LOCK, 0, 1):
         _run_job(team, kernel, total, grain, chunks, args)
-        store_release(team + LOCK, 0)
+        store_release(team, LOCK, 0)
     else:
         begin = 0
         while begin < total:
@@ -230,7 +269,7 @@ def _launch(team: int, kernel: int, total: int, grain: int, args: int) -> None:
 
 def _try_lock(team: int) -> int:
     """Take the job slot if it is free; return whether it was."""
-    return compare_exchange(team + LOCK, 0, 1)
+    return compare_exchange(team, LOCK, 0, 1)
 
 
 def _c_function(function: Callable[..., Any], returns: Any, arity: int) -> Any:
@@ -274,15 +313,31 @@ def default_num_threads() -> int:
     setting = os.environ.get("ZENITH_NUM_THREADS")
     if setting:
         return _checked(setting, "ZENITH_NUM_THREADS")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MAX_THREADS)
+    return min(_allowed_cores().bit_count() or os.cpu_count() or 1, MAX_THREADS)
+
+
+def _allowed_cores() -> int:
+    """The cores this process may use, as bits; 0 where the system does not say."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return sum(1 << core for core in cores if core < 8 * CORES_BYTES)
+
+
+def _load_libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None)
+    libc.calloc.restype, libc.calloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t, ctypes.c_size_t)
+    for name in ("mutex_init", "cond_init"):
+        getattr(libc, f"pthread_{name}").argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    for name in ("mutex_lock", "mutex_unlock", "cond_broadcast"):
+        getattr(libc, f"pthread_{name}").argtypes = (ctypes.c_void_p,)
+    return libc
+
+
+_libc = _load_libc()
 
 
 def _new_block() -> int:
     """A zeroed block on a cache-line boundary. It is never freed: a launch may outlive the interpreter."""
-    calloc = ctypes.CDLL(None).calloc
-    calloc.restype, calloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t, ctypes.c_size_t)
-    address: int | None = calloc(1, BLOCK_BYTES + 128)
+    address: int | None = _libc.calloc(1, BLOCK_BYTES + 128)
     if address is None:
         raise MemoryError("no memory for the thread team's block")
     return (address + 127) & -128
@@ -299,11 +354,13 @@ class Team:
         self._workers: list[threading.Thread] = []
         # The compiled functions live as long as these objects, and their `ctypes` faces release the GIL.
         self._launch = _c_function(_launch, types.void, 5)
+        self._call = self._launch.ctypes
         self._work = _c_function(_work, types.void, 1)
         self._try_lock = _c_function(_try_lock, types.int64, 1)
         self._callback = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start)
         self._store(LAUNCH, self._launch.address)
         self._store(START, ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        ctypes.memmove(self.address + CORES, _allowed_cores().to_bytes(CORES_BYTES, "little"), CORES_BYTES)
         self._reset(size)
 
     @property
@@ -318,7 +375,7 @@ class Team:
 
     def launch(self, kernel_address: int, total: int, grain: int, args_address: int) -> None:
         """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see :func:`launch`."""
-        self._launch.ctypes(self.address, kernel_address, total, grain, args_address)
+        self._call(self.address, kernel_address, total, grain, args_address)
 
     def _load(self, offset: int) -> int:
         return ctypes.c_int64.from_address(self.address + offset).value
@@ -329,17 +386,19 @@ class Team:
     def _reset(self, size: int) -> None:
         """A team of ``size`` without workers and without a job. Nobody else may be using the block."""
         self._workers = []
-        for offset in (STARTED, STOP, CLAIM, PENDING, UNAIDED, LAST):
+        for offset in (STARTED, STOP, CLAIM, PENDING, CALLED, UNAIDED, LAST):
             self._store(offset, 0)
+        ctypes.memset(self.address + COSTS, 0, CORES - COSTS)
+        _libc.pthread_mutex_init(self.address + MUTEX, None)
+        _libc.pthread_cond_init(self.address + CONDITION, None)
         self._store(SLEEPERS, size - 1)
+        self._store(AVOIDED, -1)
+        self._store(THREADS, 0)
         self._store(SIZE, size)
         self._store(LOCK, 0)
 
     def _start(self, *_: int) -> None:
         """Start the workers; called back by the first launch that wants them, which owns the job slot."""
-        read_end, write_end = os.pipe()
-        self._store(READ_END, read_end)
-        self._store(WRITE_END, write_end)
         self._store(SLEEPERS, 0)
         self._store(STARTED, 1)
         for index in range(1, self.size):
@@ -351,38 +410,29 @@ class Team:
             except RuntimeError:  # the system gives no more threads: the team is what there is
                 break
             self._workers.append(worker)
+            self._store(THREADS + 8 * index, 0)
+            self._store(THREADS + 8 * (index - 1), worker.native_id or 0)
+
+    def _end_workers(self, timeout: float | None = None) -> None:
+        """Have every worker return from its loop as soon as it has finished its chunk."""
+        _libc.pthread_mutex_lock(self.address + MUTEX)
+        self._store(STOP, 1)
+        _libc.pthread_mutex_unlock(self.address + MUTEX)
+        _libc.pthread_cond_broadcast(self.address + CONDITION)
+        for worker in self._workers:
+            worker.join(timeout)
 
     def _resize(self, size: int) -> None:
         """Wait for the running job, end the workers, and go on as a team of ``size``."""
         while not self._try_lock.ctypes(self.address):
             time.sleep(1e-5)  # lets go of the GIL, which the job's owner may need to start workers
-        if self.started:
-            self._end_workers()
-            self._close_pipe()
+        self._end_workers()
         self._reset(size)
-
-    def _end_workers(self, timeout: float | None = None) -> None:
-        """Have every worker return from its loop as soon as it is idle."""
-        self._store(STOP, 1)
-        os.write(self._load(WRITE_END), bytes(len(self._workers)))
-        for worker in self._workers:
-            worker.join(timeout)
-
-    def _close_pipe(self) -> None:
-        os.close(self._load(READ_END))
-        os.close(self._load(WRITE_END))
 
     def _at_exit(self) -> None:
         """Leave no worker in native code when the interpreter goes down. A daemon thread may still launch."""
         self._store(SIZE, 1)
-        if self.started:
-            self._end_workers(timeout=1.0)
-
-    def _after_fork(self) -> None:
-        """In a forked child: neither workers nor jobs came along."""
-        if self.started:
-            self._close_pipe()
-        self._reset(self.size)
+        self._end_workers(timeout=1.0)
 
 
 _guard = threading.Lock()
@@ -415,7 +465,7 @@ def _after_fork_in_child() -> None:
     global _guard
     _guard = threading.Lock()  # its owner may have stayed behind
     if _team is not None:
-        _team._after_fork()
+        _team._reset(_team.size)  # neither workers nor jobs came along
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
