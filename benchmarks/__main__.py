@@ -24,6 +24,7 @@ def run(
     ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Timed rounds of each process.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="For every library.")] = harness.Settings.threads,
+    keep_memory: Annotated[bool, typer.Option(help="Let the C library keep freed memory, for every contender.")] = True,
     quick: Annotated[bool, typer.Option(help="A first look; stored only where --output says.")] = False,
     output: Annotated[Path | None, typer.Option(help="Folder for the JSON files.")] = None,
 ) -> None:
@@ -32,8 +33,7 @@ def run(
     if unknown:
         raise typer.BadParameter(f"unknown workloads {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
     settings = harness.Settings.quick(threads) if quick else harness.Settings(threads=threads)
-    if rounds is not None:
-        settings = replace(settings, rounds=rounds)
+    settings = replace(settings, keep_memory=keep_memory, rounds=rounds or settings.rounds)
     folder = output or (None if quick else report.RESULTS)
     with console.status("") as status:
         documents = harness.run(names or list(WORKLOADS), settings, folder, status.update)

@@ -36,6 +36,10 @@ THREAD_VARIABLES = (
     "ZENITH_NUM_THREADS",
 )
 
+# Whether the C library gives large blocks back to the system and faults them in again at each call depends on accidents
+# of heap layout, and makes the same program up to five times slower (torch eager above all). So it keeps them, for all.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
+
 Record = dict[str, Any]
 Progress = Callable[[str], None]
 
@@ -53,6 +57,7 @@ class Settings:
         need tens of milliseconds to part; without this, whoever has such threads is measured too slow.
     settle_s: pause before a contender's turn, in which the thread pool of the one before goes to sleep.
     threads: for every library that can be told.
+    keep_memory: let the C library keep freed memory in the process, for every contender.
     timeout_s: for one answer of a worker.
     """
 
@@ -62,6 +67,7 @@ class Settings:
     warm_up_s: float = 0.1
     settle_s: float = 0.05
     threads: int = machine.usable_cores()
+    keep_memory: bool = True
     timeout_s: float = 300.0
 
     @classmethod
@@ -83,13 +89,15 @@ class Worker:
 
     def __init__(self, contender: str, workload: Workload, settings: Settings) -> None:
         self._timeout = settings.timeout_s
-        threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
+        variables = {name: str(settings.threads) for name in THREAD_VARIABLES}
+        if settings.keep_memory:
+            variables |= KEEP_MEMORY
         # Compiled kernels kept from an earlier run would make a cold start warm.
         self._cache = tempfile.TemporaryDirectory(prefix="zenith-bench-")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", contender, workload.name],
             cwd=ROOT,
-            env=os.environ | threads | {"ZENITH_CACHE_DIR": self._cache.name},
+            env=os.environ | variables | {"ZENITH_CACHE_DIR": self._cache.name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -139,20 +147,26 @@ class Worker:
 class Tally:
     """What was measured of one contender so far; ``absence`` says why there is nothing to tell."""
 
-    seconds: list[float] = field(default_factory=list)
+    rounds: list[Record] = field(default_factory=list)
     cold: list[Record] = field(default_factory=list)
     error: float = 0.0
     calls: int = 0
     facts: Record = field(default_factory=dict)
     absence: Record | None = None
 
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds of a call in each round."""
+        return [one["seconds"] for one in self.rounds]
+
     def record(self) -> Record:
         """What stands in the results."""
         if self.absence is not None:
             return self.absence
+        causes = {key: statistics.median(one[key] for one in self.rounds) for key in ("page_faults", "preemptions")}
         cold = {key: statistics.median(start[key] for start in self.cold) for key in self.cold[0]}
         rest = {"error": self.error, "calls": self.calls, "cold": cold, "facts": self.facts}
-        return stats.summary(self.seconds) | rest
+        return stats.summary(self.seconds) | causes | rest
 
 
 class Session:
@@ -201,8 +215,7 @@ class Session:
 
     def _round(self, tally: Tally, worker: Worker) -> None:
         time.sleep(self.settings.settle_s)
-        answer = worker.ask("round", calls=tally.calls, warm_up_s=self.settings.warm_up_s)
-        tally.seconds.append(answer["seconds"])
+        tally.rounds.append(worker.ask("round", calls=tally.calls, warm_up_s=self.settings.warm_up_s))
 
     def _ask_facts(self, tally: Tally, worker: Worker) -> None:
         tally.facts = worker.ask("facts")
