@@ -1,0 +1,95 @@
+"""How a matrix product is cut up: one record, chosen from the element type and the instruction set by a table.
+
+The product C[m, n] = A[m, k] B[k, n] has B packed into panels of ``panel`` columns, ``[ceil(n / panel)][k][panel]``,
+the last one padded with zeros. A task is one panel times one block of ``row_block`` rows; tasks are numbered panel by
+panel, so that neighbours share the panel, which waits in the second-level cache. A task walks down its rows in balanced
+register tiles (``tile_rows``). No size of a matrix enters the choice, except that few columns narrow the panel. An
+element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks as it likes.
+
+>>> from zenith.backends.cpu.vectors import TABLE
+>>> from zenith.ir.types import float32
+>>> schedule = choose(float32, TABLE["avx512"])
+>>> schedule.rows, schedule.panel, schedule.tasks(m=126, n=768)
+(6, 64, 36)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from zenith.backends.cpu.vectors import InstructionSet, select
+from zenith.ir.types import DType
+
+TILES_PER_BLOCK = 8  # row tiles in a task: 36 tasks for 126 x 768, and 48 rows of A stay in the second-level cache
+CLAIM_CYCLES = 2000  # the least work worth claiming at once: about what starting the team costs
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSchedule:
+    """The cut of a product: register tile, panel, tasks.
+
+    ``rows`` and ``vectors`` are the register tile, ``lanes`` the elements of a vector. ``k_block`` is the number of
+    terms after which a kernel leaves the tile to reuse a part of the panel, None for never.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    k_block: int | None = None
+
+    @property
+    def panel(self) -> int:
+        """Columns of a panel of packed B."""
+        return self.vectors * self.lanes
+
+    @property
+    def row_block(self) -> int:
+        """Rows of a task."""
+        return self.rows * TILES_PER_BLOCK
+
+    def tile_rows(self, left: int) -> int:
+        """Rows of the next tile when ``left`` >= 1 rows are left: 7 rows are cut 4 + 3, not 6 + 1.
+
+        A tile of few rows reads as much of B as a full one, so even tiles are the cheapest.
+        """
+        tiles = -(-left // self.rows)
+        return -(-left // tiles)
+
+    def tasks(self, m: int, n: int) -> int:
+        """The number of tasks of a product of m rows and n columns."""
+        return -(-m // self.row_block) * -(-n // self.panel)
+
+    def grain(self, m: int, k: int) -> int:
+        """How many tasks a worker claims at once: two multiply-adds a cycle, but no more than one vector of B."""
+        cycles = max(1, k * self.vectors * max(1, min(m, self.row_block) // 2))
+        return -(-CLAIM_CYCLES // cycles)
+
+
+# Rows and vectors of the register tile by instruction set, then by kind of element. Measured on Sapphire Rapids, two
+# cores, 126x768x768 in float32, in GFLOP/s:
+#   avx512    6x4 389, 5x4 377, 4x4 366, 7x3 396 (but 351 at 1024^3, where 6x4 has 371); 8x3, 9x3 and 14x2 spill
+#             addresses and lose up to half. On Zen 4, 4x4 to 14x2 were equal.
+#   avx2      4x3 242, 6x2 245, 5x2 200; the wider panel wins for one row (1.65 against 2.33 us at 1x256x256)
+#   portable  4x2 70, 6x2 72, 3x3 78; 4x3 76, but keeps sums on the stack
+# Cutting K so that a part of a panel stays in the first-level cache gained nothing: k_block is None throughout.
+# Integer products need registers for the product too, and for its parts where the processor multiplies narrower
+# integers; their tiles are the largest that keep every sum in a register.
+_TILES: dict[str, dict[str, tuple[int, int]]] = {
+    "avx512": {"f": (6, 4), "i32": (4, 3), "i64": (4, 3)},
+    "avx2": {"f": (4, 3), "i32": (3, 2), "i64": (2, 2)},
+    "portable": {"f": (4, 2), "i32": (2, 2), "i64": (2, 2)},
+}
+
+
+def choose(dtype: DType, isa: InstructionSet | None = None, columns: int | None = None) -> ProductSchedule:
+    """The schedule of products of ``dtype`` on ``isa`` (this processor's when None).
+
+    ``columns``, when known at compile time, narrows the panel to what the columns fill: a classifier of 10 outputs
+    needs one vector, not four.
+    """
+    isa = isa or select()
+    rows, vectors = _TILES[isa.name]["f" if dtype.is_float else f"i{dtype.bits}"]
+    schedule = ProductSchedule(rows, vectors, isa.lanes(dtype.itemsize))
+    if columns is None:
+        return schedule
+    return replace(schedule, vectors=max(1, min(vectors, -(-columns // schedule.lanes))))
