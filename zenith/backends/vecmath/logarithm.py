@@ -75,7 +75,7 @@ def log1p_correction(k: Ops, f: Value) -> Value:
 def with_poles(k: Ops, x: Value, x_plus: Value, result: Value) -> Value:
     """The logarithm of ``x_plus`` where it is zero, negative, infinite or NaN; ``x`` is the function's argument."""
     zero, infinity = k.const(0.0), k.const(float("inf"))
-    result = k.select(k.lt(x_plus, infinity), result, x)
+    result = k.select(k.lt(x_plus, infinity), result, k.add(x, x))  # the sum makes a signalling NaN quiet
     outside = k.select(k.eq(x_plus, zero), k.neg(infinity), k.const(float("nan")))
     return k.select(k.le(x_plus, zero), outside, result)
 

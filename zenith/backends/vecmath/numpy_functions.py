@@ -54,5 +54,5 @@ arcsin = _on_arrays("arcsin")
 arccos = _on_arrays("arccos")
 arctan = _on_arrays("arctan")
 arctan2 = _on_arrays("arctan2")
-pow = _on_arrays("pow")  # noqa: A001 - the function's standard name
+pow = _on_arrays("pow")
 cbrt = _on_arrays("cbrt")

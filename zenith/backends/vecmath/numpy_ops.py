@@ -107,7 +107,8 @@ class NumpyOps:
         return p | q
 
     def select(self, condition: Array, x: Array, y: Array) -> Array:
-        return np.where(condition, x, y)[()]
+        chosen: Array = np.where(condition, x, y)
+        return chosen[()]
 
     def bitcast_int(self, x: Array) -> Array:
         return x.view(self._int)

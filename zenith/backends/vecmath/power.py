@@ -29,7 +29,7 @@ EXP2 = (
 CUBE_ROOT = (0.4151363, 1.0523907, -0.76114416, 0.3870176, -0.10448452, 0.011282848)
 
 
-def pow(k: Ops, x: Value, y: Value) -> Value:  # noqa: A001 - the function's standard name
+def pow(k: Ops, x: Value, y: Value) -> Value:
     """x to the power y, with the special cases of IEEE 754: x**0 and 1**y are 1 even for NaN."""
     if k.dtype == "float64":
         return k.libm("pow", x, y)
@@ -89,7 +89,7 @@ def cbrt(k: Ops, x: Value) -> Value:
         y = _halley(d, y, t)
     result = d.copysign(d.mul(y, power_of_two(d, q_bits)), wide)
     ordinary = d.both(d.lt(d.abs(wide), d.const(float("inf"))), d.lt(d.const(0.0), d.abs(wide)))
-    return k.narrow(d.select(ordinary, result, wide))
+    return k.narrow(d.select(ordinary, result, d.add(wide, wide)))  # the sum makes a signalling NaN quiet
 
 
 def _halley(d: Ops, y: Value, t: Value) -> Value:

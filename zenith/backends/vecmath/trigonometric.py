@@ -39,7 +39,7 @@ PI = 3.141592653589793
 
 
 def reduce_quarters(d: Ops, x: Value) -> tuple[Value, Value]:
-    """x = (q + f) pi / 2 modulo a turn: returns an integral q of few bits and f, |f| <= 1/2, for x a widened float32."""
+    """For a widened float32, x = (q + f) pi / 2 modulo a turn: returns an integral q of few bits and |f| <= 1/2."""
     pieces = [value * 2.0 ** (-INVERSE_TURN_BITS * (i + 1)) for i, value in enumerate(INVERSE_TURN)]
     turns = []
     for piece in pieces[:PIECES_ABOVE_ONE]:
