@@ -63,4 +63,5 @@ class Builder:
 
 def _python_number(value: float | int | bool, dtype: DType) -> float | int | bool:
     """The Python number that prints ``value`` exactly as an element of ``dtype``."""
-    return {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(value))
+    number: float | int | bool = {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(value))
+    return number

@@ -32,7 +32,7 @@ class Opaque:
         return f"({_wrap(self.left)}{self.kind}{_wrap(self.right)})"
 
 
-Atom = Union[str, Opaque]
+Atom = str | Opaque
 Monomial = tuple[Atom, ...]  # sorted, repeated for powers; () is the constant term
 DimLike = Union["Dim", int]
 
@@ -93,18 +93,18 @@ class Dim:
 
     def __floordiv__(self, other: DimLike) -> Dim:
         divisor = dim(other)
-        exact = divide_exactly(self, divisor)
+        exact = divide_exactly(self, _nonzero(divisor))
         if exact is not None:
             return exact
-        if self.static is not None and divisor.static:
+        if self.static is not None and divisor.static is not None:
             return dim(self.static // divisor.static)
         return Dim({(Opaque("//", self, divisor),): 1})
 
     def __mod__(self, other: DimLike) -> Dim:
         divisor = dim(other)
-        if divide_exactly(self, divisor) is not None:
+        if divide_exactly(self, _nonzero(divisor)) is not None:
             return dim(0)
-        if self.static is not None and divisor.static:
+        if self.static is not None and divisor.static is not None:
             return dim(self.static % divisor.static)
         return Dim({(Opaque("%", self, divisor),): 1})
 
@@ -153,8 +153,17 @@ def _term_order(term: tuple[Monomial, int]) -> tuple[bool, int, str]:
     return (term[0] == (), -len(term[0]), "*".join(map(str, term[0])))
 
 
+def _nonzero(divisor: Dim) -> Dim:
+    if divisor == 0:
+        raise ZeroDivisionError("a size is divided by 0")
+    return divisor
+
+
 def _wrap(size: Dim) -> str:
-    return f"({size})" if len(size.terms) > 1 or (size.terms and size.terms[0][1] != 1 and size.static is None) else str(size)
+    """The text of an operand of ``//`` or ``%``: only an atom or a constant stands without parentheses."""
+    if size.static is not None or (len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1):
+        return str(size)
+    return f"({size})"
 
 
 def _substitute_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
@@ -190,8 +199,7 @@ def dims(values: Iterable[DimLike]) -> tuple[Dim, ...]:
 def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
     difference = (a - b).static
     if difference is not None:
-        first = difference >= 0 if kind == "max" else difference <= 0
-        return a if first else b
+        return a if (difference >= 0) == (kind == "max") else b
     first, second = sorted((a, b), key=str)
     return Dim({(Opaque(kind, first, second),): 1})
 
@@ -250,14 +258,26 @@ def prove_at_least(a: DimLike, b: DimLike) -> bool | None:
     difference = dim(a) - b
     if difference.static is not None:
         return difference.static >= 0
-    if all(c >= 0 for _, c in difference.terms):
+    if _natural(difference):
         return True
     return False if _signed(-difference) else None
 
 
 def _signed(size: Dim) -> bool:
     """Whether the size is surely positive: no negative term and a positive constant."""
-    return all(c > 0 for _, c in size.terms) and size.terms[-1][0] == ()
+    return _natural(size) and size.terms[-1][0] == ()
+
+
+def _natural(size: Dim) -> bool:
+    """Whether the size is surely >= 0: no negative coefficient, and no atom that could be negative."""
+    return all(c > 0 and all(map(_natural_atom, monomial)) for monomial, c in size.terms)
+
+
+def _natural_atom(atom: Atom) -> bool:
+    if isinstance(atom, str):
+        return True
+    left, right = _natural(atom.left), _natural(atom.right)
+    return {"//": left and right, "%": right, "max": left or right, "min": left and right}[atom.kind]
 
 
 def solve(equation: Dim) -> tuple[str, Dim] | None:

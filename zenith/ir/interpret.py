@@ -15,11 +15,12 @@ import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, ZenithError
 from zenith.ir import params as params_
+from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node
 from zenith.ir.lowering import Region
 from zenith.ir.types import ArrayType, dtype_of
 
-Watch = Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
+Watch = Callable[[Node, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
 
 
 def interpret(
@@ -27,9 +28,9 @@ def interpret(
 ) -> list[Any]:
     """Run ``graph`` on NumPy arrays and return its outputs.
 
-    ``sizes`` gives symbols that no input shape determines; ``watch(node, results)`` sees every node's results and
-    returns what to go on with (tests perturb values there). Raises ShapeError or DTypeError when arguments do not
-    fit the inputs' types or a guard does not hold.
+    ``sizes`` gives symbols that no input shape determines; ``watch(node, args, results)`` sees every node and
+    returns the results to go on with (tests perturb values there). Raises ShapeError or DTypeError when arguments do
+    not fit the inputs' types or a guard does not hold.
     """
     arrays = [None if a is None else np.asarray(a) for a in args]
     bound = bind_sizes(graph, arrays, sizes or {})
@@ -37,15 +38,16 @@ def interpret(
     for number, node in graph.nodes():
         if node.primitive.name == "input":
             continue
-        results = _run_node(graph, number, node, [values[a.node, a.output] for a in graph.args(number)], bound, watch)
+        operands = [values[a.node, a.output] for a in graph.args(number)]
+        results = _run_node(graph, node, operands, bound, watch)
         if watch is not None:
-            results = watch(node, results)
+            results = watch(node, operands, results)
         values.update({(number, i): r for i, r in enumerate(results)})
     return [values[v.node, v.output] for v in graph.outputs]
 
 
 def _run_node(
-    graph: Graph, number: int, node: Node, args: Sequence[Any], sizes: Mapping[str, int], watch: Watch | None
+    graph: Graph, node: Node, args: Sequence[Any], sizes: Mapping[str, int], watch: Watch | None
 ) -> tuple[Any, ...]:
     if node.primitive.name == "constant":
         try:
@@ -69,20 +71,30 @@ def bind_sizes(graph: Graph, args: Sequence[Any], known: Mapping[str, int]) -> d
     if len(args) != len(graph.inputs):
         raise ShapeError(f"{graph.name} takes {len(graph.inputs)} arrays, not {len(args)}")
     sizes: dict[str, int] = dict(known)
-    typed = [(v, a) for v, a in zip(graph.inputs, args, strict=True) if isinstance(v.type, ArrayType)]
-    for value, array in typed:
-        _check_array(graph, value.type, array)
-        for size, n in zip(value.shape, array.shape, strict=True):
+    typed = [(v.type, a) for v, a in zip(graph.inputs, args, strict=True) if isinstance(v.type, ArrayType)]
+    for type, array in typed:
+        _check_array(graph, type, array)
+        for size, n in zip(type.shape, array.shape, strict=True):
             if str(size).isidentifier():
                 sizes.setdefault(str(size), n)
-    for value, array in typed:
-        for size, n in zip(value.shape, array.shape, strict=True):
-            if size.evaluate(sizes) != n:
-                raise ShapeError(f"{graph.name}: a size is {n}, but must be {size} = {size.evaluate(sizes)}", types=(value.type,))
+    for type, array in typed:
+        for size, n in zip(type.shape, array.shape, strict=True):
+            _check_size(graph, type, size, n, sizes)
     for guard in graph.guards:
         if not guard.holds(sizes):
             raise ShapeError(guard.reason or f"{graph.name}: {guard} does not hold for {sizes}", where=guard.line)
     return sizes
+
+
+def _check_size(graph: Graph, type: ArrayType, size: Dim, n: int, sizes: Mapping[str, int]) -> None:
+    unknown = sorted(size.symbols() - sizes.keys())
+    if unknown:
+        what = f"{graph.name}: no argument determines the size {', '.join(unknown)}"
+        raise ShapeError(what, types=(type,), fix="give it in sizes=")
+    expected = size.evaluate(sizes)
+    if expected != n:
+        said = f"{size} = {expected}" if size.static is None else str(size)
+        raise ShapeError(f"{graph.name}: a size is {n}, but must be {said}", types=(type,))
 
 
 def _check_array(graph: Graph, type: ArrayType, array: Any) -> None:

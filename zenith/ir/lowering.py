@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,9 @@ class Elements:
     """``element(k, index, read, types, params)`` gives the result's element at ``index``.
 
     ``index`` is one size expression (:class:`~zenith.ir.dims.Dim`) an axis and ``read[i](*index)`` reads argument i.
-    ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``, ``k.where(c, x, y)``,
-    ``k.clamp(index, size)``, ``k.cast(index, dtype)`` and ``k.checked(value, size)`` (a value as an index, in bounds).
+    ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
+    ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)`` and ``k.checked(value, size)`` (a value
+    as an index, in bounds).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
     """
@@ -106,4 +107,4 @@ class Data:
     """The value stands in the program: an input, a literal or a constant."""
 
 
-Lowering = Union[Scalar, Elements, Fold, View, Tile, Scatter, HostCall, Composite, Region, Data]
+Lowering = Scalar | Elements | Fold | View | Tile | Scatter | HostCall | Composite | Region | Data

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -83,9 +83,9 @@ class Primitive:
     typing: TypeRule
     evaluate: Evaluate
     lowering: Lowering
-    jvp: Union[JvpRule, NoRule]
-    vjp: Union[VjpRule, NoRule]
-    batch: Union[BatchRule, NoRule]
+    jvp: JvpRule | NoRule
+    vjp: VjpRule | NoRule
+    batch: BatchRule | NoRule
     ulp: float
     effect: bool
     samples: Callable[[np.dtype[Any]], Iterable[Sample]]

@@ -8,6 +8,7 @@ are stored with the graph and must be given to :func:`parse` to run the result.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,14 +26,13 @@ _RELATIONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt:
 
 def print_graph(graph: Graph, with_lines: bool = False) -> str:
     """The text of a graph; ``with_lines`` adds the user's lines and result types as comments."""
-    names: dict[tuple[int, int], str] = {}
+    names: dict[tuple[int, int], str] = {(v.node, 0): graph.node(v.node).params["name"] for v in graph.inputs}
     body: list[str] = [str(guard) for guard in graph.guards]
     subgraphs: dict[str, str] = {}
-    for position, (number, node) in enumerate(graph.nodes()):
-        if node.primitive.name == "input":
-            names[number, 0] = node.params["name"]
-            continue
-        targets = [f"v{position}" + (f"_{i}" if len(node.types) > 1 else "") for i in range(len(node.types))]
+    prefix = _value_prefix(set(names.values()))
+    computed = [(number, node) for number, node in graph.nodes() if node.primitive.name != "input"]
+    for position, (number, node) in enumerate(computed, start=len(graph.inputs)):
+        targets = [f"{prefix}{position}" + (f"_{i}" if len(node.types) > 1 else "") for i in range(len(node.types))]
         names.update({(number, i): t for i, t in enumerate(targets)})
         arguments = [names[a.node, a.output] for a in graph.args(number)]
         body.append(_statement(node, targets, arguments, subgraphs, with_lines))
@@ -43,6 +43,14 @@ def print_graph(graph: Graph, with_lines: bool = False) -> str:
     for text in subgraphs.values():
         lines += ["    " + line for line in text.splitlines()]
     return "\n".join(lines + ["    " + line for line in body])
+
+
+def _value_prefix(inputs: set[str]) -> str:
+    """``v``, or the like when an input's own name could be that of a value."""
+    prefix = "v"
+    while any(re.fullmatch(prefix + r"\d+(_\d+)?", name) for name in inputs):
+        prefix += "_"
+    return prefix
 
 
 def _sequence(items: list[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -118,5 +118,5 @@ class TokenType:
         return self.name
 
 
-Type = Union[ArrayType, TokenType]
+Type = ArrayType | TokenType
 TOKEN = TokenType()

@@ -12,12 +12,10 @@ def verify(graph: Graph) -> Graph:
     """Check a graph and give it back; raises :class:`~zenith.errors.VerifyError` naming node and line.
 
     Checked: edges run forwards and number arguments 0, 1, ...; every argument exists; recorded result types are what
-    the primitive's typing rule gives; inputs have unique names; outputs exist; effects form one chain of tokens;
+    the primitive's typing rule gives; inputs have unique names; outputs exist; no token is used twice;
     constants are stored; the same in every subgraph.
     """
-    names = [graph.node(v.node).params["name"] for v in graph.inputs]
-    if len(set(names)) != len(names):
-        raise VerifyError(f"{graph.name}: input names repeat: {names}")
+    _check_inputs(graph)
     for number, node in graph.nodes():
         _check_edges(graph, number, node)
         _check_types(graph, number, node)
@@ -26,13 +24,28 @@ def verify(graph: Graph) -> Graph:
             if isinstance(value, Graph):
                 verify(value)
     for value in graph.outputs:
-        if value.node not in graph.networkx or value.output >= len(graph.node(value.node).types):
-            raise VerifyError(f"{graph.name}: output {value} does not exist")
+        types = graph.node(value.node).types if value.node in graph.networkx else ()
+        if value.output >= len(types):
+            raise VerifyError(f"{graph.name}: output {value.output} of node {value.node} does not exist")
+        if value.type != types[value.output]:
+            what = f"it is an output of type {value.type}"
+            raise _fail(graph, value.node, graph.node(value.node), what)
     return graph
 
 
+def _check_inputs(graph: Graph) -> None:
+    nodes = [number for number, node in graph.nodes() if node.primitive is get("input")]
+    if [v.node for v in graph.inputs] != nodes:
+        raise VerifyError(f"{graph.name}: the inputs are nodes {nodes}, not {[v.node for v in graph.inputs]}")
+    names = [graph.node(number).params["name"] for number in nodes]
+    if len(set(names)) != len(names):
+        raise VerifyError(f"{graph.name}: input names repeat: {', '.join(names)}")
+
+
 def _fail(graph: Graph, number: int, node: Node, what: str) -> VerifyError:
-    return VerifyError(f"{graph.name}: node {number} ({node.primitive.name}): {what}", where=node.line, types=node.types)
+    return VerifyError(
+        f"{graph.name}: node {number} ({node.primitive.name}): {what}", where=node.line, types=node.types
+    )
 
 
 def _check_edges(graph: Graph, number: int, node: Node) -> None:
@@ -43,7 +56,8 @@ def _check_edges(graph: Graph, number: int, node: Node) -> None:
         if source >= number:
             raise _fail(graph, number, node, f"argument {data['argument']} comes from later node {source}")
         if data["output"] >= len(graph.node(source).types):
-            raise _fail(graph, number, node, f"argument {data['argument']} is output {data['output']} of node {source}, which has fewer")
+            what = f"argument {data['argument']} is output {data['output']} of node {source}, which has fewer"
+            raise _fail(graph, number, node, what)
 
 
 def _check_types(graph: Graph, number: int, node: Node) -> None:

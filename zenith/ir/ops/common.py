@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError
-from zenith.ir.dims import Dim, DimLike, prove_equal
+from zenith.ir.dims import DimLike, prove_equal
 from zenith.ir.primitive import Params, Sample
 from zenith.ir.types import ArrayType, DType, Type, dtype_of
 
@@ -107,8 +107,6 @@ def kind_of(dtype: np.dtype[Any]) -> str:
     """The kind letter of a NumPy dtype as Zenith counts it; empty when Zenith has no such type."""
     found = dtype_of(dtype)
     return found.kind if found is not None else ""
-
-
 
 
 def index_dtype(types: Sequence[ArrayType], name: str) -> None:

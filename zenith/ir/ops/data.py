@@ -85,5 +85,5 @@ register(Primitive(
     evaluate=lambda values, params: (np.arange(params["size"]).astype(params["dtype"].numpy),),
     lowering=Elements(lambda k, index, read, types, params: k.cast(index[0], params["dtype"]), cheap=True),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("iota"), ulp=0, effect=False,
-    samples=lambda dtype: [sample(size=n, dtype=_known(dtype)) for n in (0, 5)] if kind_of(dtype) in tuple("iuf") else [],
+    samples=lambda dtype: [sample(size=n, dtype=_known(dtype)) for n in (0, 5) if kind_of(dtype) in tuple("iuf")],
 ))  # fmt: skip

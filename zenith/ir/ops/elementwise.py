@@ -151,20 +151,20 @@ def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
 
 _SPIKES = not_differentiable("it is constant between jumps: its derivative is zero or undefined")
 TWO_OVER_ROOT_PI = 2.0 / np.sqrt(np.pi)
-F = {"kinds": "f"}
+F: dict[str, Any] = {"kinds": "f"}
 
 # Arithmetic. Integers wrap; division by zero gives what NumPy gives.
-elementwise("add", "Sum.", "x + y", np.add, (_one, _one))
-elementwise("sub", "Difference.", "x - y", np.subtract, (_one, _minus_one))
-elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]))
-elementwise("div", "True quotient of floating-point numbers.", "x / y", np.divide,
+elementwise("add", "Sum.", "x + y", np.add, (_one, _one), ulp=0.5)
+elementwise("sub", "Difference.", "x - y", np.subtract, (_one, _minus_one), ulp=0.5)
+elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]), ulp=0.5)
+elementwise("div", "True quotient of floating-point numbers.", "divide(x, y)", np.divide,
             (lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[1]), lambda b, a, y: b.neg(b.div(y, a[1]))),
-            cost=4, **F)  # fmt: skip
+            ulp=0.5, cost=4, **F)  # fmt: skip
 elementwise("floor_divide", "Quotient rounded down; an integer divided by 0 is 0.", "floor_divide(x, y)",
             np.floor_divide, _SPIKES, cost=10)  # fmt: skip
 elementwise("remainder", "Remainder with the sign of the divisor; modulo 0 is 0 (nan for floats).",
             "remainder(x, y)", np.remainder, (_one, lambda b, a, y: b.neg(b.floor_divide(a[0], a[1]))),
-            cost=10, domain=((0.3, 1.7), (1.8, 2.0)))  # fmt: skip
+            ulp=0.5, cost=10, domain=((0.3, 1.7), (1.8, 2.0)))  # fmt: skip
 elementwise("power", "x to the power y; d/dy is 0 where x <= 0; integers wrap, negative exponents give 0, 1 or -1.",
             {"f": "power(x, y)", "i": "int_power(x, y)", "u": "int_power(x, y)"}, ref.power,
             (_power_by_base, _power_by_exponent), ulp=4, cost=30, domain=((0.2, 2.0), (0.0, 1.0)))  # fmt: skip
@@ -181,7 +181,7 @@ elementwise("copysign", "The magnitude of the first operand with the sign of the
             domain=((0.5, 2.0), (0.5, 2.0)), **F)  # fmt: skip
 
 unary("neg", "Negation.", "-x", np.negative, _minus_one)
-unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "abs(x)", "u": "x", "f": "abs(x)"}, np.abs,
+unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "magnitude(x)", "u": "x", "f": "magnitude(x)"}, np.abs,
       lambda b, a, y: b.sign(a[0]))  # fmt: skip
 unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, _SPIKES, cost=2)
 unary("floor", "Rounding down.", "floor(x)", np.floor, _SPIKES, **F)
@@ -190,7 +190,7 @@ unary("trunc", "Rounding towards zero.", "trunc(x)", np.trunc, _SPIKES, **F)
 unary("round", "Rounding to the nearest integer, ties to even.", "rint(x)", np.rint, _SPIKES, **F)
 
 unary("sqrt", "Square root.", "sqrt(x)", np.sqrt, lambda b, a, y: b.div(b.full(0.5, y.dtype, y.shape), y),
-      cost=8, domain=(0.1, 3.0), **F)  # fmt: skip
+      ulp=0.5, cost=8, domain=(0.1, 3.0), **F)  # fmt: skip
 unary("exp", "Exponential.", "exp(x)", np.exp, lambda b, a, y: y, ulp=2, cost=14, **F)
 unary("exp2", "Two to the power x.", "exp2(x)", np.exp2, lambda b, a, y: b.mul(y, float(np.log(2.0))), ulp=2, cost=14,
       **F)  # fmt: skip
@@ -198,22 +198,28 @@ unary("expm1", "exp(x) - 1, exact near 0.", "expm1(x)", np.expm1, lambda b, a, y
 unary("log", "Natural logarithm.", "log(x)", np.log, lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[0]),
       ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
 unary("log2", "Logarithm to base 2.", "log2(x)", np.log2,
-      lambda b, a, y: b.div(b.full(1 / np.log(2.0), y.dtype, y.shape), a[0]), ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+      lambda b, a, y: b.div(b.full(1 / np.log(2.0), y.dtype, y.shape), a[0]),
+      ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
 unary("log10", "Logarithm to base 10.", "log10(x)", np.log10,
-      lambda b, a, y: b.div(b.full(1 / np.log(10.0), y.dtype, y.shape), a[0]), ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+      lambda b, a, y: b.div(b.full(1 / np.log(10.0), y.dtype, y.shape), a[0]),
+      ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
 unary("log1p", "log(1 + x), exact near 0.", "log1p(x)", np.log1p,
-      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(a[0], 1.0)), ulp=2, cost=20, domain=(-0.6, 3.0), **F)  # fmt: skip
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(a[0], 1.0)),
+      ulp=2, cost=20, domain=(-0.6, 3.0), **F)  # fmt: skip
 unary("sin", "Sine of an angle in radians.", "sin(x)", np.sin, lambda b, a, y: b.cos(a[0]), ulp=2, cost=40, **F)
 unary("cos", "Cosine of an angle in radians.", "cos(x)", np.cos, lambda b, a, y: b.neg(b.sin(a[0])), ulp=2, cost=40,
       **F)  # fmt: skip
 unary("tan", "Tangent of an angle in radians.", "tan(x)", np.tan, lambda b, a, y: b.add(b.mul(y, y), 1.0),
       ulp=2, cost=50, domain=(-1.2, 1.2), **F)  # fmt: skip
 unary("arcsin", "Inverse sine.", "arcsin(x)", np.arcsin,
-      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.cos(y)), ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.cos(y)),
+      ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
 unary("arccos", "Inverse cosine.", "arccos(x)", np.arccos,
-      lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), b.sin(y)), ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+      lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), b.sin(y)),
+      ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
 unary("arctan", "Inverse tangent.", "arctan(x)", np.arctan,
-      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(b.mul(a[0], a[0]), 1.0)), ulp=2, cost=30, **F)  # fmt: skip
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(b.mul(a[0], a[0]), 1.0)),
+      ulp=2, cost=30, **F)  # fmt: skip
 unary("sinh", "Hyperbolic sine.", "sinh(x)", np.sinh, lambda b, a, y: b.cosh(a[0]), ulp=2, cost=30, **F)
 unary("cosh", "Hyperbolic cosine.", "cosh(x)", np.cosh, lambda b, a, y: b.sinh(a[0]), ulp=2, cost=30, **F)
 unary("tanh", "Hyperbolic tangent.", "tanh(x)", np.tanh,

@@ -34,7 +34,7 @@ from zenith.ir.types import ArrayType, Type, int64
 
 def check_bounds(name: str, indices: Any, size: int) -> None:
     """Raise when an index is outside ``0 <= index < size``."""
-    if indices.size and not (0 <= int(indices.min()) and int(indices.max()) < size):
+    if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < size):
         raise OutOfBoundsError(f"{name}: an index is outside an axis of size {size}", fix="check the indices")
 
 
@@ -81,9 +81,8 @@ def _take_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> S
     if not batched[1]:
         return [b.take(x, indices, axis=axis + 1)]
     if not batched[0]:
-        taken, count = b.take(x, indices, axis=axis), len(indices.shape)
-        rest = [a for a in range(len(taken.shape)) if a != axis]
-        return [b.transpose(taken, axes=(axis, *rest))] if count else [taken]
+        taken = b.take(x, indices, axis=axis)
+        return [b.transpose(taken, axes=(axis, *(a for a in range(len(taken.shape)) if a != axis)))]
     front = (0, axis + 1, *(a for a in range(1, len(x.shape)) if a != axis + 1))
     lead = b.broadcast(b.iota(size=size, dtype=indices.dtype), shape=indices.shape, axes=(0,))
     taken = b.gather(b.transpose(x, axes=front), lead, indices)
@@ -119,8 +118,12 @@ def _places(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any,
     return (*indices[0].shape, *x.shape[len(indices) :])
 
 
+def _missing(name: str) -> list[ArrayType]:
+    raise ShapeError(f"{name} needs an array and index arrays")
+
+
 def _gather_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, *indices = arrays("gather", types)
+    x, *indices = arrays("gather", types) if types else _missing("gather")
     return (x.with_shape(_places("gather", x, indices)),)
 
 
@@ -173,7 +176,7 @@ register(Primitive(
 
 
 def _scatter_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, updates, *indices = arrays("scatter_add", types)
+    x, updates, *indices = arrays("scatter_add", types) if len(types) > 1 else _missing("scatter_add")
     require_same_dtype("scatter_add", (x, updates))
     require_kind("scatter_add", x, "iuf")
     require_same_shape("scatter_add", (x.with_shape(_places("scatter_add", x, indices)), updates))
@@ -185,7 +188,8 @@ def _scatter(values: Sequence[Any], params: Params) -> tuple[Any]:
     for i, size in zip(indices, x.shape, strict=False):
         check_bounds("scatter_add", i, size)
     out = x.copy()
-    np.add.at(out, tuple(indices), updates)
+    with np.errstate(all="ignore"):
+        np.add.at(out, tuple(indices), updates)
     return (out,)
 
 
@@ -211,7 +215,9 @@ def _scatter_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -
 def _scatter_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iuf":
         x, generator = random_array(rng("scatter"), dtype, (4, 5)), rng("places")
-        yield sample(x, random_array(generator, dtype, (6,)), generator.integers(0, 4, (6,)), generator.integers(0, 5, (6,)))
+        yield sample(
+            x, random_array(generator, dtype, (6,)), generator.integers(0, 4, (6,)), generator.integers(0, 5, (6,))
+        )
         yield sample(x, random_array(generator, dtype, (7, 5)), generator.integers(0, 4, (7,)))
 
 

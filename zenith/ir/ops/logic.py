@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from zenith.ir.ops.elementwise import elementwise, unary
 from zenith.ir.primitive import not_differentiable
 
 _DISCRETE = not_differentiable("it works on bits")
-
-
 
 
 elementwise("bit_and", "Bitwise and; logical and of bools.", "x & y", np.bitwise_and, _DISCRETE, kinds="biu")

@@ -37,6 +37,11 @@ def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape((*x.shape[:-1], y.shape[-1])),)
 
 
+def _matmul(values: Sequence[Any], params: Params) -> tuple[Any]:
+    with np.errstate(all="ignore"):
+        return (np.matmul(*values),)
+
+
 def swap_last(b: Any, x: Any) -> Any:
     """The last two axes exchanged."""
     rank = len(x.shape)
@@ -61,12 +66,18 @@ def _matmul_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) ->
 def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iuf":
         generator = rng("matmul")
-        for left, right in (((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 1)), ((1, 7), (7, 33)), ((2, 0), (0, 3)), ((0, 2), (2, 3))):
+        for left, right in (
+            ((3, 4), (4, 5)),
+            ((2, 3, 4), (2, 4, 1)),
+            ((1, 7), (7, 33)),
+            ((2, 0), (0, 3)),
+            ((0, 2), (2, 3)),
+        ):
             yield sample(random_array(generator, dtype, left), random_array(generator, dtype, right))
 
 
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
-    typing=_matmul_type, evaluate=lambda values, params: (np.matmul(*values),), lowering=Tile("product"),
+    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product"),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip

@@ -38,8 +38,8 @@ def spread(b: Any, value: Any, model: Any, axes: Sequence[int]) -> Any:
 
 
 def _reduction(
-    name: str, doc: str, combine: str, identity: Callable[[DType], Any], function: Callable[..., Any], jvp: Any, vjp: Any,
-    *, kinds: str = "iuf", ulp: float = 0,
+    name: str, doc: str, combine: str, identity: Callable[[DType], Any], function: Callable[..., Any],
+    jvp: Any, vjp: Any, *, kinds: str = "iuf", ulp: float = 0,
 ) -> Primitive:  # fmt: skip
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         (x,) = arrays(name, types, 1)
@@ -52,7 +52,7 @@ def _reduction(
 
     def evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
         (x,) = values
-        start = identity(_dtype(x)) if x.size == 0 else np._NoValue  # type: ignore[attr-defined]
+        start = identity(_dtype(x)) if x.size == 0 else np._NoValue
         with np.errstate(all="ignore"):
             out = function(x, axis=tuple(params["axes"]), initial=start)
         return (np.asarray(out).astype(x.dtype, copy=False),)
@@ -82,12 +82,12 @@ def _dtype(x: Any) -> DType:
 
 def lowest(dtype: DType) -> Any:
     """The smallest value of a type: the neutral element of max."""
-    return -float("inf") if dtype.is_float else bool(False) if dtype.kind == "b" else int(np.iinfo(dtype.numpy).min)
+    return -float("inf") if dtype.is_float else False if dtype.kind == "b" else int(np.iinfo(dtype.numpy).min)
 
 
 def highest(dtype: DType) -> Any:
     """The largest value of a type: the neutral element of min."""
-    return float("inf") if dtype.is_float else bool(True) if dtype.kind == "b" else int(np.iinfo(dtype.numpy).max)
+    return float("inf") if dtype.is_float else True if dtype.kind == "b" else int(np.iinfo(dtype.numpy).max)
 
 
 def _number(value: int) -> Callable[[DType], Any]:
@@ -143,8 +143,8 @@ _reduction("reduce_sum", "Sum over axes.", "x + y", _number(0), np.sum, same_op_
 _reduction("reduce_prod", "Product over axes.", "x * y", _number(1), np.prod, _prod_jvp, _prod_vjp, ulp=8)
 _reduction("reduce_max", "Maximum over axes; nan if any is; the derivative is shared on ties.", "maximum(x, y)", lowest,
            np.max, _extreme_jvp, _extreme_vjp)  # fmt: skip
-_reduction("reduce_min", "Minimum over axes; nan if any is; the derivative is shared on ties.", "minimum(x, y)", highest,
-           np.min, _extreme_jvp, _extreme_vjp)  # fmt: skip
+_reduction("reduce_min", "Minimum over axes; nan if any is; the derivative is shared on ties.", "minimum(x, y)",
+           highest, np.min, _extreme_jvp, _extreme_vjp)  # fmt: skip
 
 
 def _logical(function: Any) -> Callable[..., Any]:
@@ -155,13 +155,23 @@ _reduction("reduce_and", "Whether all are true (bool), the bits that all have (i
            lambda dtype: True if dtype.kind == "b" else int(np.invert(dtype.numpy.type(0))), _logical(np.bitwise_and),
            _LOGICAL, _LOGICAL, kinds="biu")  # fmt: skip
 _reduction("reduce_or", "Whether any is true (bool), the bits that any has (integers).", "x | y",
-           lambda dtype: False if dtype.kind == "b" else 0, _logical(np.bitwise_or), _LOGICAL, _LOGICAL, kinds="biu")  # fmt: skip
+           lambda dtype: False if dtype.kind == "b" else 0, _logical(np.bitwise_or),
+           _LOGICAL, _LOGICAL, kinds="biu")  # fmt: skip
 
 
 def _argmax_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("argmax", types, 1)
     require_axis("argmax", x, params["axis"])
+    if x.shape[params["axis"]] == 0:
+        raise ShapeError("argmax of nothing: the axis has size 0", types=(x,))
     return (ArrayType(int64, _reduced(x, (params["axis"],))),)
+
+
+def _argmax(values: Sequence[Any], params: Params) -> tuple[Any]:
+    (x,) = values
+    if x.shape[params["axis"]] == 0:
+        raise ShapeError("argmax of nothing: the axis has size 0")
+    return (np.argmax(x, params["axis"]) if x.size else np.zeros(np.delete(x.shape, params["axis"]), np.int64),)
 
 
 def _argmax_expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
@@ -181,7 +191,7 @@ def _argmax_expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
 register(Primitive(
     name="argmax", doc="The position of the first maximum (of the first nan, if any) along an axis, as int64.",
     params={"axis": "int"}, typing=_argmax_type,
-    evaluate=lambda values, params: (np.argmax(values[0], params["axis"]),), lowering=Composite(_argmax_expand),
+    evaluate=_argmax, lowering=Composite(_argmax_expand),
     jvp=not_differentiable("a position has no derivative"), vjp=not_differentiable("a position has no derivative"),
     batch=lambda b, args, batched, size, params: [b.argmax(args[0], axis=params["axis"] + 1)], ulp=0, effect=False,
     samples=lambda dtype: [sample(random_array(rng("argmax"), dtype, shape), axis=axis)

@@ -25,7 +25,7 @@ def erf(x: Any) -> Any:
 
 def power(x: Any, y: Any) -> Any:
     """Powers; for integers by wrapping multiplication, where a negative exponent gives the truncated reciprocal."""
-    if x.dtype.kind == "f":
+    if x.dtype.kind not in "iu":
         return np.power(x, y)
     result = np.power(x, np.maximum(y, 0))
     if y.dtype.kind == "u":

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 
 from zenith.ir.lowering import Scalar
-from zenith.ir.ops.common import arrays, kind_of, random_array, require_kind, require_same_dtype, require_same_shape
-from zenith.ir.ops.common import rng, sample
+from zenith.ir.ops.common import (
+    arrays,
+    kind_of,
+    random_array,
+    require_kind,
+    require_same_dtype,
+    require_same_shape,
+    rng,
+    sample,
+)
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import COMPUTE_DTYPES, ArrayType, Type
@@ -76,6 +84,6 @@ register(Primitive(
     name="cast", doc="Conversion to another element type, as NumPy's astype: nan and what is out of range become the "
     "smallest int32 or int64.", params={"dtype": "dtype"},
     typing=lambda types, params: (arrays("cast", types, 1)[0].with_dtype(params["dtype"]),),
-    evaluate=_cast, lowering=Scalar("x", 1), jvp=_cast_jvp, vjp=_cast_vjp, batch=batch_elementwise("cast"), ulp=0,
+    evaluate=_cast, lowering=Scalar("x", 1), jvp=_cast_jvp, vjp=_cast_vjp, batch=batch_elementwise("cast"), ulp=0.5,
     effect=False, samples=_cast_samples,
 ))  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import Dim, dim, maximum, prove_at_least, prove_equal, product
+from zenith.ir.dims import Dim, dim, maximum, product, prove_at_least, prove_equal
 from zenith.ir.lowering import Elements, View
 from zenith.ir.ops.common import (
     all_batched,
@@ -195,8 +195,8 @@ def _slice_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="slice", doc="start:stop:step of every axis, inside the operand, with positive steps.",
     params={"start": "sizes", "stop": "sizes", "step": "ints"}, typing=_slice_type, evaluate=_slice,
-    lowering=Elements(_slice_element, cheap=True, strided=True), jvp=same_op_jvp("slice"), vjp=_slice_vjp, batch=_slice_batch,
-    ulp=0, effect=False, samples=_slice_samples,
+    lowering=Elements(_slice_element, cheap=True, strided=True), jvp=same_op_jvp("slice"), vjp=_slice_vjp,
+    batch=_slice_batch, ulp=0, effect=False, samples=_slice_samples,
 ))  # fmt: skip
 
 
@@ -239,7 +239,9 @@ def _pad_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     require_same_dtype("pad", (x, value))
     low, high, interior = params["low"], params["high"], params["interior"]
     if not len(low) == len(high) == len(interior) == x.rank or value.rank or any(i < 0 for i in interior):
-        raise ShapeError(f"pad needs low, high and interior >= 0 for each axis of {x} and a 0-d value", types=(x, value))
+        raise ShapeError(
+            f"pad needs low, high and interior >= 0 for each axis of {x} and a 0-d value", types=(x, value)
+        )
     if any(prove_at_least(p, 0) is False for p in (*low, *high)):
         raise ShapeError("pad cannot remove elements: a padding is negative", types=(x,))
     return (x.with_shape([_padded(*item) for item in zip(x.shape, low, high, interior, strict=True)]),)
@@ -293,7 +295,7 @@ def _pad_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Se
     if not batched[1]:
         return [b.pad(args[0], args[1], **grown)]
     x = all_batched(b, args, batched, size)[0]
-    zero = b.literal(value=0, dtype=b.cast(args[1], dtype=args[1].dtype).dtype)
+    zero = b.full(0, args[1].dtype, ())
     mask = b.pad(b.full(True, _bool(), x.shape), b.literal(value=False, dtype=_bool()), **grown)
     value = b.broadcast(args[1], shape=mask.shape, axes=(0,))
     return [b.where(mask, b.pad(x, zero, **grown), value)]
@@ -332,7 +334,9 @@ def _concat_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     require_axis("concat", parts[0], axis)
     first = parts[0].shape
     for part in parts[1:]:
-        others = [a != axis and prove_equal(n, m) is False for a, (n, m) in enumerate(zip(first, part.shape, strict=False))]
+        others = [
+            a != axis and prove_equal(n, m) is False for a, (n, m) in enumerate(zip(first, part.shape, strict=False))
+        ]
         if part.rank != len(first) or any(others):
             raise ShapeError(f"concat needs equal sizes on all axes but {axis}", types=tuple(parts))
     total = sum((p.shape[axis] for p in parts), dim(0))
@@ -367,12 +371,19 @@ def _concat_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Par
     return parts
 
 
+def _concat_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    return [b.concat(*all_batched(b, args, batched, size), axis=params["axis"] + 1)]
+
+
+def _concat_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype):
+        yield sample(_array("c1", dtype, 2, 3), _array("c2", dtype, 2, 0), _array("c3", dtype, 2, 1), axis=1)
+        yield sample(_array("c4", dtype, 3), axis=0)
+
+
 register(Primitive(
     name="concat", doc="Operands one after another along an axis.", params={"axis": "int"}, typing=_concat_type,
     evaluate=lambda values, params: (np.concatenate(values, params["axis"]),),
     lowering=Elements(_concat_element, cheap=False), jvp=_concat_jvp, vjp=_concat_vjp,
-    batch=lambda b, args, batched, size, params: [b.concat(*all_batched(b, args, batched, size), axis=params["axis"] + 1)],
-    ulp=0, effect=False,
-    samples=lambda dtype: [sample(_array("c1", dtype, 2, 3), _array("c2", dtype, 2, 0), _array("c3", dtype, 2, 1), axis=1),
-                           sample(_array("c4", dtype, 3), axis=0)] if kind_of(dtype) else [],
+    batch=_concat_batch, ulp=0, effect=False, samples=_concat_samples,
 ))  # fmt: skip

@@ -1,0 +1,113 @@
+"""How far a program's results may be from the reference, found by running it in the interpreter.
+
+A floating-point element may differ from the double-precision result by 4 times the larger of two things: the error of
+the reference itself, ``|ref32 - ref64|``, and the largest change over 8 runs in which every node is perturbed by its
+declared ulp (a sum's or product's terms by its ulp, as the order of its additions is free). Integers and bools are
+exact. An element that a discrete decision moved in one of these runs is left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.rewrite import widen, widen_array
+from zenith.ir import params as params_
+from zenith.ir.graph import Graph, Node
+from zenith.ir.interpret import bind_sizes, interpret
+from zenith.ir.lowering import Fold, Scatter, Tile
+
+RUNS = 8
+FACTOR = 4.0
+_LOOSE = 1e-2  # an element whose bound is above this, relative to max(1, |ref|), was moved by a decision
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One output: the reference (float64, or the exact integers or bools), how far off is allowed, and where."""
+
+    reference: Any
+    tolerance: Any
+    compared: Any
+
+
+def reference_bounds(graph: Graph, args: Sequence[Any]) -> list[Bound]:
+    """The bound of every output of ``graph`` on ``args``; each is an array of the output's shape."""
+    wide = interpret(widen(graph), *map(widen_array, args))
+    plain = interpret(graph, *args)
+    runs = [interpret(graph, *args, watch=_perturbation(graph, args, run)) for run in range(RUNS)]
+    return [_bound(wide[i], plain[i], [run[i] for run in runs]) for i in range(len(plain))]
+
+
+def violations(results: Sequence[Any], bounds: Sequence[Bound]) -> list[str]:
+    """What is wrong with results, a line for each output; empty when all is within bounds."""
+    found = []
+    for i, (result, bound) in enumerate(zip(results, bounds, strict=True)):
+        result = np.asarray(result)
+        if result.shape != np.shape(bound.reference):
+            found.append(f"output {i}: shape {result.shape}, not {np.shape(bound.reference)}")
+            continue
+        wrong = bound.compared & ~_near(result, bound)
+        if wrong.any():
+            place = tuple(int(p) for p in np.argwhere(wrong)[0])
+            found.append(
+                f"output {i}: {wrong.sum()} of {wrong.size} elements differ, first at {place}: {result[place]!r}, "
+                f"not {bound.reference[place]!r} +- {bound.tolerance[place]:.3g}"
+            )
+    return found
+
+
+def discarded(bounds: Sequence[Bound]) -> float:
+    """The share of elements that are left out."""
+    total = sum(b.compared.size for b in bounds)
+    return sum(int((~b.compared).sum()) for b in bounds) / total if total else 0.0
+
+
+def _near(result: Any, bound: Bound) -> Any:
+    reference = bound.reference
+    if reference.dtype.kind != "f":
+        return result == reference
+    with np.errstate(all="ignore"):
+        close = np.abs(result.astype(np.float64) - reference) <= bound.tolerance
+    return close | (result == reference) | (np.isnan(result) & np.isnan(reference))
+
+
+def _bound(wide: Any, plain: Any, runs: Sequence[Any]) -> Bound:
+    if plain.dtype.kind != "f":
+        same = np.asarray(np.logical_and.reduce([np.asarray(r == plain) for r in (wide, *runs)]))
+        return Bound(np.asarray(plain), np.zeros(plain.shape), same)
+    reference = np.asarray(wide, np.float64)
+    everything = [np.asarray(r, np.float64) for r in (plain, *runs)]
+    with np.errstate(all="ignore"):
+        change = [np.abs(r - everything[0]) for r in everything[1:]]
+        tolerance = FACTOR * np.maximum.reduce([np.abs(everything[0] - reference), *change])
+        compared = tolerance <= _LOOSE * np.maximum(1.0, np.abs(reference))
+    special = ~np.isfinite(reference)  # nan and infinity: exact, where every run has it
+    agreed = np.logical_and.reduce([(r == reference) | (np.isnan(r) & np.isnan(reference)) for r in everything])
+    return Bound(reference, np.where(special, 0.0, tolerance), np.where(special, agreed, compared))
+
+
+def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., tuple[Any, ...]]:
+    """A watch for the interpreter that moves what each node computes; runs 0 and 1 all up and all down."""
+    rng = np.random.default_rng(run)
+    sizes = bind_sizes(graph, list(args), {})
+
+    def move(array: Any, ulp: float) -> Any:
+        if array is None or array.dtype.kind != "f" or ulp == 0:
+            return array
+        direction = 1.0 - 2.0 * run if run < 2 else rng.choice((-1.0, 1.0), array.shape)
+        with np.errstate(all="ignore"):
+            moved = array.astype(np.float64) + direction * ulp * np.spacing(np.abs(array)).astype(np.float64)
+            return np.where(array == 0, array, moved).astype(array.dtype)
+
+    def watch(node: Node, operands: Sequence[Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
+        ulp = node.primitive.ulp
+        if ulp and isinstance(node.primitive.lowering, Fold | Tile | Scatter):
+            params = params_.evaluate(node.primitive.params, node.params, sizes)
+            results = node.primitive.evaluate([move(a, ulp) for a in operands], params)
+        return tuple(move(np.asarray(r), ulp) if r is not None else None for r in results)
+
+    return watch

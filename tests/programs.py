@@ -1,0 +1,440 @@
+"""One generator of random well-typed programs, which drives every pass and every backend.
+
+It reads the registry: a primitive added there appears in programs without a line here. Elementwise primitives and
+reductions are proposed from their lowering and their samples' element types; what moves elements has a hint below
+that chooses its parameters; everything else runs on its own samples. Each node is computed while it is proposed, so
+that values stay finite: what leaves the domain is tried again on arguments squashed into the samples' range.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import zenith.ir.ops  # noqa: F401  fills the registry
+from tests.bounds import Bound, discarded, reference_bounds, violations
+from tests.rewrite import specialize
+from zenith.errors import ZenithError
+from zenith.ir import params as params_
+from zenith.ir.dims import Dim, dim, minimum, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Data, Fold, HostCall, Region, Scalar
+from zenith.ir.primitive import Primitive, all_primitives, get
+from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, uint32
+
+__all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
+
+_LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
+_MOST_ELEMENTS = 1500
+_MOST_AXES = 4
+_MOST_INPUTS = 10
+_SIZES, _CHANCES = (0, 1, 2, 3, 4, 6), (0.05, 0.2, 0.2, 0.25, 0.2, 0.1)
+
+
+class _Rejected(Exception):
+    """A proposal that does not fit; another one is drawn."""
+
+
+def generated_primitives() -> list[Primitive]:
+    """What programs are made of: not inputs and constants, tokens and prints, and what only passes make."""
+    return [
+        p for p in all_primitives()
+        if not isinstance(p.lowering, HostCall | Region) and p.name not in ("input", "constant", "token")
+    ]  # fmt: skip
+
+
+def random_program(seed: int, size: int | None = None, symbolic: bool = True) -> tuple[Graph, list[Any]]:
+    """A program of ``size`` operations (20 to 40 when not told), literals not counted, and arguments for it.
+
+    The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
+    """
+    rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
+    program = _Program(rng)
+    count = int(rng.integers(20, 41)) if size is None else size
+    primitives = generated_primitives()
+    while program.operations < count:
+        primitive = primitives[rng.integers(len(primitives))]
+        try:
+            _propose(program, primitive)
+        except _Rejected:
+            continue
+    program.finish()
+    graph = program.graph if symbolic else specialize(program.graph, program.sizes)
+    return graph, program.args
+
+
+class _Program:
+    """A program while it grows: its graph, and the array that every value holds for the chosen arguments."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.graph = Graph("program")
+        self.args: list[Any] = []
+        self.arrays: dict[tuple[int, int], Any] = {}
+        self.values: list[Value] = []
+        self.used: set[tuple[int, int]] = set()
+        self.operations = 0
+        names = ("n", "m", "k")[: rng.integers(2, 4)]
+        self.sizes = {name: int(rng.choice(_SIZES, p=_CHANCES)) for name in names}
+        for dtype in rng.permutation(len(COMPUTE_DTYPES))[:4]:
+            self.input(COMPUTE_DTYPES[dtype], [self.size() for _ in range(rng.integers(0, 4))])
+        for name in sorted(self.sizes.keys() - set(self.graph.symbols())):
+            self.input(self.one(COMPUTE_DTYPES), [symbol(name)])
+
+    # --- choices ---
+
+    def chance(self, probability: float) -> bool:
+        """True as often as ``probability`` says."""
+        return bool(self.rng.random() < probability)
+
+    def one(self, items: Sequence[Any]) -> Any:
+        """One of the items; rejects the proposal when there is none."""
+        if not items:
+            raise _Rejected
+        return items[self.rng.integers(len(items))]
+
+    def size(self) -> Dim:
+        """A symbol, or a small number."""
+        return symbol(self.one(list(self.sizes))) if self.chance(0.65) else dim(int(self.rng.integers(1, 5)))
+
+    def subset(self, rank: int, least: int = 0) -> tuple[int, ...]:
+        """Some of the axes, growing."""
+        chosen = [a for a in range(rank) if self.chance(0.5)]
+        return tuple(chosen) if len(chosen) >= least else (int(self.rng.integers(rank)),)
+
+    def pick(self, where: Callable[[Value], bool] = lambda v: True) -> Value:
+        """A value that fits, one that nothing has read yet if possible."""
+        fitting = [v for v in self.values if where(v)]
+        fresh = [v for v in fitting if (v.node, v.output) not in self.used]
+        value: Value = self.one(fresh if fresh and self.chance(0.6) else fitting)
+        return value
+
+    # --- growth ---
+
+    def emit(self, name: str, *args: Value, **params: Any) -> Value:
+        """Append a node and compute it; rejected when types do not fit or values leave what is sane."""
+        primitive = get(name)
+        try:
+            normal = params_.normalize(primitive.params, params)
+            primitive.typing([a.type for a in args], normal)
+            concrete = params_.evaluate(primitive.params, normal, self.sizes)
+            results = primitive.evaluate([self.arrays[a.node, a.output] for a in args], concrete)
+        except ZenithError as error:
+            raise _Rejected from error
+        arrays = [np.asarray(r) for r in results]
+        if not all(map(_sane, arrays)):
+            raise _Rejected
+        self.used.update((a.node, a.output) for a in args)
+        self.operations += not isinstance(primitive.lowering, Data)
+        return self._keep(self.graph.add(primitive, args, params), arrays)[0]
+
+    def _keep(self, values: Sequence[Value], arrays: Sequence[Any]) -> Sequence[Value]:
+        for value, array in zip(values, arrays, strict=True):
+            self.arrays[value.node, value.output] = array
+            self.values.append(value)
+        return values
+
+    def input(self, dtype: DType, shape: Sequence[Dim]) -> Value:
+        """A new argument of the program."""
+        if len(self.args) >= _MOST_INPUTS:
+            raise _Rejected
+        array = self._random(dtype, [s.evaluate(self.sizes) for s in shape])
+        value = self.graph.add_input(ArrayType(dtype, shape), "xyzwabcdefgh"[len(self.args)])
+        self.args.append(array)
+        return self._keep([value], [array])[0]
+
+    def _random(self, dtype: DType, shape: Sequence[int]) -> Any:
+        if dtype.kind == "b":
+            return self.rng.integers(0, 2, shape).astype(bool)
+        if dtype.is_integer:
+            return self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
+        array = self.rng.uniform(-2, 2, shape).astype(dtype.numpy)
+        return np.where(self.rng.random(shape) < 0.1, np.trunc(array), array)  # exact numbers, zeros of both signs
+
+    def constant(self, array: Any) -> Value:
+        """An array of the program; now and then it becomes an argument instead."""
+        if self.chance(0.5) and len(self.args) < _MOST_INPUTS:
+            value = self.graph.add_input(ArrayType(_known(array), array.shape), "xyzwabcdefgh"[len(self.args)])
+            self.args.append(array)
+        else:
+            value = self.graph.add_constant(array)
+        return self._keep([value], [array])[0]
+
+    def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
+        """A literal, repeated to a shape."""
+        exact = {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(number))
+        scalar = self.emit("literal", value=exact, dtype=dtype)
+        return self.emit("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
+
+    def find(self, dtype: DType, shape: Sequence[Dim]) -> Value:
+        """A value of a type: one that is there, else one converted, repeated, given, or a literal."""
+        shape = tuple(shape)
+        exact = [v for v in self.values if v.type == ArrayType(dtype, shape)]
+        if exact and self.chance(0.85):
+            return self.pick(lambda v: v in exact)
+        for attempt in self.rng.permutation(3):
+            try:
+                if attempt == 0:
+                    return self.convert(self.pick(lambda v: v.shape == shape and v.dtype != dtype), dtype)
+                if attempt == 1:
+                    return self._spread(dtype, shape)
+                if all(str(s) in self.sizes or s.static is not None for s in shape):
+                    return self.input(dtype, shape)
+            except _Rejected:
+                continue
+        return self.full(self.rng.integers(0, 3), dtype, shape)
+
+    def _spread(self, dtype: DType, shape: tuple[Dim, ...]) -> Value:
+        """A value of fewer axes, repeated along the others."""
+        axes = self.subset(len(shape)) if shape else ()
+        wanted = tuple(shape[a] for a in axes)
+        source = self.pick(lambda v: v.dtype == dtype and v.shape == wanted)
+        return self.emit("broadcast", source, shape=shape, axes=axes)
+
+    def convert(self, value: Value, dtype: DType) -> Value:
+        """A cast that is defined everywhere: no negative number becomes unsigned, no huge one a float."""
+        if value.dtype.is_float and dtype.kind == "u":
+            value = self.emit("abs", value)
+        try:
+            return self.emit("cast", value, dtype=dtype)
+        except _Rejected:
+            return self.emit("cast", self.squash(value, 0, 20), dtype=dtype)
+
+    def squash(self, value: Value, low: float, high: float) -> Value:
+        """The value itself when it lies between the bounds, else brought there by tanh or a remainder."""
+        array = self.arrays[value.node, value.output]
+        if value.dtype.kind == "b" or array.size == 0 or (low <= array.min() and array.max() <= high):
+            return value
+        if value.dtype.is_integer:
+            inside = self.emit("remainder", value, self.full(high - low + 1, value.dtype, value.shape))
+            return self.emit("add", inside, self.full(low, value.dtype, value.shape))
+        half, middle = (0.49 * (high - low), (high + low) / 2)
+        inside = self.emit("mul", self.emit("tanh", value), self.full(half, value.dtype, value.shape))
+        return self.emit("add", inside, self.full(middle, value.dtype, value.shape))
+
+    def finish(self) -> None:
+        """Return what nothing reads (but a little dead code), and sometimes a value twice or an argument itself."""
+        ends = [v for v in self.values if (v.node, v.output) not in self.used]
+        kept = [v for v in ends if self.chance(0.9)] or ends[:1]
+        if self.chance(0.3) or len(kept) < 2:
+            kept.append(self.one(self.values))
+        self.graph.set_outputs(kept[int(i)] for i in self.rng.permutation(len(kept)))
+
+
+def _known(array: Any) -> DType:
+    dtype = dtype_of(array.dtype)
+    assert dtype is not None
+    return dtype
+
+
+def _sane(array: Any) -> bool:
+    if array.size > _MOST_ELEMENTS or array.ndim > _MOST_AXES:
+        return False
+    return array.dtype.kind != "f" or not array.size or bool(np.abs(array).max() <= _LARGEST)
+
+
+# --- proposals ---------------------------------------------------------------------------------------------------
+
+
+def _propose(program: _Program, primitive: Primitive) -> None:
+    hint = _HINTS.get(primitive.name)
+    if hint is not None and not program.chance(0.1):
+        hint(program, primitive.name)
+    elif isinstance(primitive.lowering, Scalar) and not program.chance(0.05):
+        _elementwise(program, primitive)
+    elif isinstance(primitive.lowering, Fold) and not program.chance(0.1):
+        x = _operand(program, primitive)
+        program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
+    else:
+        sample = program.one(_samples(primitive, program.one(_dtypes(primitive))))
+        program.emit(primitive.name, *(program.constant(np.asarray(v)) for v in sample.values), **sample.params)
+
+
+def _samples(primitive: Primitive, dtype: DType) -> list[Any]:
+    return list(primitive.samples(dtype.numpy))
+
+
+def _dtypes(primitive: Primitive) -> list[DType]:
+    return [t for t in COMPUTE_DTYPES if _samples(primitive, t)]
+
+
+def _operand(program: _Program, primitive: Primitive, least_rank: int = 0) -> Value:
+    """A value of a type that the primitive takes."""
+    dtypes = _dtypes(primitive)
+    try:
+        return program.pick(lambda v: v.dtype in dtypes and len(v.shape) >= least_rank)
+    except _Rejected:
+        return program.convert(program.pick(lambda v: len(v.shape) >= least_rank), program.one(dtypes))
+
+
+def _elementwise(program: _Program, primitive: Primitive) -> None:
+    """Operands of one shape; on a second try inside the range of the primitive's samples."""
+    anchor = _operand(program, primitive)
+    samples = _samples(primitive, anchor.dtype)
+    sample = program.one(samples)
+    args = [program.find(_known(np.asarray(v)), anchor.shape) for v in sample.values]
+    args = [
+        anchor if a.type == anchor.type and program.chance(0.7 if i == 0 else 0.1) else a for i, a in enumerate(args)
+    ]
+    try:
+        program.emit(primitive.name, *args, **sample.params)
+    except _Rejected:
+        ranges = [[np.asarray(s.values[i]) for s in samples if np.size(s.values[i])] for i in range(len(args))]
+        inside = [program.squash(a, _low(r), _high(r)) for a, r in zip(args, ranges, strict=True)]
+        program.emit(primitive.name, *inside, **sample.params)
+
+
+def _low(arrays: Sequence[Any]) -> Any:
+    return min(a.min().item() for a in arrays)
+
+
+def _high(arrays: Sequence[Any]) -> Any:
+    return max(a.max().item() for a in arrays)
+
+
+# --- hints: parameters of what moves elements --------------------------------------------------------------------
+
+
+def _literal(program: _Program, name: str) -> None:
+    dtype = program.one(COMPUTE_DTYPES)
+    program.full(program.rng.integers(0, 9) / (2 if dtype.is_float else 1), dtype, ())
+
+
+def _counter(program: _Program, name: str) -> None:
+    if name == "size":
+        program.emit(name, value=program.size() + int(program.rng.integers(0, 3)))
+    else:
+        program.emit(name, size=program.size(), dtype=program.one([t for t in COMPUTE_DTYPES if t != bool_]))
+
+
+def _cast(program: _Program, name: str) -> None:
+    program.convert(program.pick(), program.one(COMPUTE_DTYPES))
+
+
+def _broadcast(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) < _MOST_AXES)
+    shape, axes = [program.size() if s == 1 else s for s in x.shape], list(range(len(x.shape)))
+    for _ in range(program.rng.integers(0 if shape else 1, _MOST_AXES - len(axes) + 1)):
+        place = int(program.rng.integers(len(shape) + 1))
+        shape.insert(place, program.size())
+        axes = [a + (a >= place) for a in axes]
+    program.emit(name, x, shape=tuple(shape), axes=tuple(axes))
+
+
+def _transpose(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    program.emit(name, x, axes=tuple(int(a) for a in program.rng.permutation(len(x.shape))))
+
+
+def _reshape(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) < _MOST_AXES)
+    shape = list(x.shape)
+    place = int(program.rng.integers(len(shape) + 1))
+    even = [a for a, s in enumerate(shape) if s.static is not None and s.static > 2 and s.static % 2 == 0]
+    if even and program.chance(0.5):
+        axis = program.one(even)
+        shape[axis : axis + 1] = [dim(2), shape[axis] // 2]
+    elif len(shape) > 1 and program.chance(0.7):
+        axis = int(program.rng.integers(len(shape) - 1))
+        shape[axis : axis + 2] = [shape[axis] * shape[axis + 1]]
+    else:
+        shape.insert(place, dim(1))
+    program.emit(name, x, shape=tuple(shape))
+
+
+def _slice(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    start, stop = [], []
+    for size in x.shape:
+        low, high = minimum(1, size) if program.chance(0.5) else dim(0), size
+        if program.chance(0.3):
+            high = low + (size - low) // 2
+        start.append(low)
+        stop.append(high)
+    step = tuple(int(s) for s in program.rng.integers(1, 4, len(start)))
+    program.emit(name, x, start=tuple(start), stop=tuple(stop), step=step)
+
+
+def _reverse(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    program.emit(name, x, axes=program.subset(len(x.shape), least=1))
+
+
+def _pad(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    edges = {side: tuple(dim(int(program.rng.integers(0, 3))) for _ in x.shape) for side in ("low", "high")}
+    interior = tuple(int(program.rng.integers(0, 2) * program.rng.integers(0, 3)) for _ in x.shape)
+    program.emit(name, x, program.find(x.dtype, ()), **edges, interior=interior)
+
+
+def _concat(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    axis = int(program.rng.integers(len(x.shape)))
+
+    def fits(v: Value) -> bool:
+        same = len(v.shape) == len(x.shape) and v.dtype == x.dtype
+        return same and all(a == axis or s == t for a, (s, t) in enumerate(zip(v.shape, x.shape, strict=True)))
+
+    program.emit(name, x, *(program.pick(fits) for _ in range(program.rng.integers(0, 3))), axis=axis)
+
+
+def _argmax(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    program.emit(name, x, axis=int(program.rng.integers(len(x.shape))))
+
+
+def _places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
+    """Indices below a size: whole numbers modulo it."""
+    if size.evaluate(program.sizes) == 0:
+        raise _Rejected
+    dtype = program.one((int32, int64, uint32))
+    numbers = program.find(dtype, shape)
+    count = program.convert(program.emit("size", value=size), dtype)
+    return program.emit("remainder", numbers, program.emit("broadcast", count, shape=tuple(shape), axes=()))
+
+
+def _take(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    axis = int(program.rng.integers(len(x.shape)))
+    shape = program.pick(lambda v: len(v.shape) <= 2).shape
+    program.emit(name, x, _places(program, x.shape[axis], shape), axis=axis)
+
+
+def _index_arrays(program: _Program, x: Value) -> list[Value]:
+    shape = program.pick(lambda v: len(v.shape) <= 2).shape
+    return [_places(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]
+
+
+def _gather(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    program.emit(name, x, *_index_arrays(program, x))
+
+
+def _scatter(program: _Program, name: str) -> None:
+    x = _operand(program, get(name), least_rank=1)
+    places = _index_arrays(program, x)
+    updates = program.find(x.dtype, (*places[0].shape, *x.shape[len(places) :]))
+    program.emit(name, x, updates, *places)
+
+
+def _matmul(program: _Program, name: str) -> None:
+    x = _operand(program, get(name), least_rank=2)
+    lead, inner = x.shape[:-2], x.shape[-1]
+    fitting = [v for v in program.values if v.dtype == x.dtype and v.shape[:-1] == (*lead, inner)]
+    if fitting and program.chance(0.8):
+        program.emit(name, x, program.one(fitting))
+    elif program.chance(0.5):
+        axes = (*range(len(lead)), len(lead) + 1, len(lead))
+        program.emit(name, x, program.emit("transpose", x, axes=axes))
+    else:
+        program.emit(name, x, program.find(x.dtype, (*lead, inner, program.size())))
+
+
+_HINTS: dict[str, Callable[[_Program, str], None]] = {
+    "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
+    "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
+    "argmax": _argmax, "take": _take, "gather": _gather, "scatter_add": _scatter, "matmul": _matmul,
+}  # fmt: skip
