@@ -21,12 +21,13 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic as numba_intrinsic
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
@@ -37,6 +38,11 @@ _LINUX = sys.platform == "linux"
 
 _int64 = types.int64
 _void = types.void
+
+
+def intrinsic(typing: Callable[..., Any]) -> Any:
+    """``numba.extending.intrinsic``, without its type, which shows callers the typing context that they never pass."""
+    return numba_intrinsic(typing)
 
 
 def _pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:

@@ -51,13 +51,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba import cfunc, njit, types
-from numba.extending import intrinsic
 
 from zenith.backends.cpu.atomics import (
     call_kernel,
     compare_exchange,
     current_cpu,
     fetch_add,
+    intrinsic,
     load_acquire,
     lock_mutex,
     nanoseconds,
