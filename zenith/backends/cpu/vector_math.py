@@ -5,6 +5,11 @@ lowering that emits the function's straight line of instructions at the place of
 compiled or inlined, and the loop vectoriser sees nothing but arithmetic. The same names are plain Python functions
 (``vecmath.numpy_functions``), so a kernel also runs undecorated.
 
+>>> import numba
+>>> compiled = numba.njit(lambda x: tanh(x) + erf(x))
+>>> bool(abs(compiled(0.5) - (numpy_functions.tanh(0.5) + numpy_functions.erf(0.5))) < 1e-15)
+True
+
 Only target-independent LLVM intrinsics are emitted. Where the machine lacks fused multiply-add, LLVM calls the C
 library's ``fma``: right, but slow.
 
