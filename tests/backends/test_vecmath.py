@@ -244,8 +244,10 @@ def test_powers_of_two_and_ten_are_exact() -> None:
 
 
 def test_sine_next_to_the_worst_multiples_of_pi() -> None:
-    # The float32 numbers nearest to a multiple of pi / 2 relative to their size: all the reduction's bits are needed.
-    x = np.array([16367173.0 * 2.0**72, 710.0, 355.0, 5.3711822e35, 3.4028235e38], np.float32)
+    # Found by trying all mantissas: nearest of all to a multiple of pi / 2, and nearest among the largest numbers,
+    # which need the last bits of 1 / (2 pi).
+    worst = [(16367173, 72), (10741887, 11), (10057457, 62), (12438944, 103), (12438944, 104), (9860544, 97)]
+    x = np.array([mantissa * 2.0**exponent for mantissa, exponent in worst], np.float32)
     for name in ("sin", "cos", "tan"):
         check(name, x, twin_stride=1)
 
