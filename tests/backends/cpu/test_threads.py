@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,30 @@ def test_eight_python_threads_at_once():
     assert min(ratios) <= 1.3, ratios
     for args in results[1:]:
         np.testing.assert_array_equal(args, results[0])
+
+
+@pytest.mark.timing
+def test_interleaved_with_torch():
+    """A launch and a product by PyTorch's own threads in turn: at most 1.5 times the sum of each alone."""
+    torch = pytest.importorskip("torch")
+    args, matrix = arguments(64, 10_000), torch.ones(512, 512)
+    team = start_workers()
+
+    def launches() -> None:
+        team.launch(mix.address, 64, 4, args.ctypes.data)
+
+    def products() -> None:
+        torch.mm(matrix, matrix)
+
+    def seconds(*calls: Callable[[], None]) -> float:
+        begun = time.perf_counter()
+        for _ in range(20):
+            for call in calls:
+                call()
+        return time.perf_counter() - begun
+
+    ratios = [seconds(launches, products) / (seconds(launches) + seconds(products)) for _ in range(6)]
+    assert min(ratios) <= 1.5, ratios
 
 
 def check_child(address: int) -> None:
