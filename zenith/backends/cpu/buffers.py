@@ -1,0 +1,153 @@
+"""Buffers in compiled kernels: typed pointers from the argument block, which are known not to overlap.
+
+``x = f32_buffer(args, 2, 5)`` is buffer 2 of 5. Each slot is a Numba type of its own, so that every load and store can
+tell LLVM (alias scopes) that it touches no other buffer; loops over several buffers then vectorise without run-time
+checks. A scratch buffer lives on the kernel's stack.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models, register_default
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin, type_callable
+
+from zenith.backends import scalars as s
+from zenith.backends.cpu.scalars import NUMBA_TYPES
+
+SCRATCH_SLOT = 0
+PREFER_WIDTH = '"prefer-vector-width"="512"'  # LLVM halves vectors on some processors that do not slow down for them
+
+
+class Buffer(types.Type):
+    """A pointer to elements of ``dtype`` that overlaps no other slot of its kernel."""
+
+    def __init__(self, dtype: Any, slot: int, count: int) -> None:
+        self.dtype, self.slot, self.count = dtype, slot, count
+        super().__init__(f"Buffer({dtype}, {slot} of {count})")
+
+
+@register_default(Buffer)
+class BufferModel(models.PrimitiveModel):
+    """A buffer is its address."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        element = ir.IntType(8) if kind.dtype == types.boolean else manager.lookup(kind.dtype).get_value_type()
+        super().__init__(manager, kind, element.as_pointer())
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        buffer, index = args
+        if isinstance(buffer, Buffer) and isinstance(index, types.Integer):
+            return signature(buffer.dtype, buffer, types.intp)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        buffer, index, _ = args
+        if isinstance(buffer, Buffer) and isinstance(index, types.Integer):
+            return signature(types.none, buffer, types.intp, buffer.dtype)
+        return None
+
+
+def _element(builder: Any, buffer: Any, kind: Buffer, index: Any) -> tuple[Any, Any]:
+    element = ir.IntType(8) if kind.dtype == types.boolean else _value_type(kind)
+    return builder.gep(buffer, [index], inbounds=True, source_etype=element), element
+
+
+def _value_type(kind: Buffer) -> Any:
+    return {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}.get(kind.dtype) or ir.IntType(kind.dtype.bitwidth)
+
+
+def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
+    """Say that an access touches its own slot and none of the others."""
+    module = builder.module
+    domain = module.add_metadata([ir.MetaDataString(module, "zenith kernel")])
+    scopes = [module.add_metadata([ir.MetaDataString(module, f"slot {i}"), domain]) for i in range(kind.count + 1)]
+    instruction.set_metadata("alias.scope", module.add_metadata([scopes[kind.slot]]))
+    others = [scope for i, scope in enumerate(scopes) if i != kind.slot]
+    if others:
+        instruction.set_metadata("noalias", module.add_metadata(others))
+
+
+@lower_builtin(operator.getitem, Buffer, types.intp)
+def _lower_getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind = sig.args[0]
+    pointer, element = _element(builder, args[0], kind, args[1])
+    loaded = builder.load(pointer, typ=element, align=max(1, element.width // 8) if isinstance(element, ir.IntType) else kind.dtype.bitwidth // 8)
+    _mark(builder, loaded, kind)
+    return builder.icmp_unsigned("!=", loaded, element(0)) if kind.dtype == types.boolean else loaded
+
+
+@lower_builtin(operator.setitem, Buffer, types.intp, types.Any)
+def _lower_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind = sig.args[0]
+    pointer, element = _element(builder, args[0], kind, args[1])
+    value = context.cast(builder, args[2], sig.args[2], kind.dtype)
+    if kind.dtype == types.boolean:
+        value = builder.zext(value, element)
+    stored = builder.store(value, pointer, align=max(1, element.width // 8) if isinstance(element, ir.IntType) else kind.dtype.bitwidth // 8)
+    _mark(builder, stored, kind)
+    return context.get_dummy_value()
+
+
+def _teach_buffer(function: Any, dtype: Any) -> None:
+    @type_callable(function)
+    def typing(context: Any) -> Any:
+        def typer(args: Any, slot: Any, count: Any) -> Any:
+            literal = isinstance(slot, types.IntegerLiteral) and isinstance(count, types.IntegerLiteral)
+            return Buffer(dtype, slot.literal_value, count.literal_value) if literal else None
+
+        return typer
+
+    @lower_builtin(function, types.Any, types.Any, types.Any)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        set.add(builder.function.attributes, PREFER_WIDTH)
+        address = builder.load(builder.gep(args[0], [word(sig.return_type.slot)], source_etype=word), typ=word)
+        return builder.inttoptr(address, context.get_value_type(sig.return_type))
+
+
+def _teach_scratch(function: Any, dtype: Any) -> None:
+    @type_callable(function)
+    def typing(context: Any) -> Any:
+        return lambda length: Buffer(dtype, SCRATCH_SLOT, 0) if isinstance(length, types.IntegerLiteral) else None
+
+    @lower_builtin(function, types.Any)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        element = _value_type(sig.return_type)
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(element, sig.args[0].literal_value))
+            memory.align = 64
+        return builder.bitcast(memory, element.as_pointer())
+
+
+for _name, _dtype in NUMBA_TYPES.items():
+    _teach_buffer(s.BUFFER[f"{_name}_buffer"], _dtype)
+    _teach_scratch(s.SCRATCH[f"{_name}_scratch"], _dtype)
+
+
+@type_callable(s.checked)
+def _type_checked(context: Any) -> Any:
+    return lambda place, size, args: types.int64 if place == types.int64 else None
+
+
+@lower_builtin(s.checked, types.Any, types.Any, types.Any)
+def _lower_checked(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    place, size, block = args
+    word = ir.IntType(64)
+    size = context.cast(builder, size, sig.args[1], types.int64)
+    with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
+        status = builder.inttoptr(builder.load(block, typ=word), word.as_pointer())
+        builder.store(word(1), status)
+    last = builder.sub(size, word(1))
+    low = builder.select(builder.icmp_signed("<", place, last), place, last)
+    return builder.select(builder.icmp_signed(">", low, word(0)), low, word(0))

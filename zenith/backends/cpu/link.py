@@ -1,0 +1,98 @@
+"""Linking: from sources to machine code, each distinct kernel once in a process.
+
+A kernel is found again by its source without names and comments, so equal layers share one. Threads that ask for the
+same kernel at once wait for one compilation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import linecache
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numba import cfunc, types
+from numba.core.errors import NumbaError
+
+import zenith.backends.cpu.buffers  # noqa: F401  (teaches Numba buffers and the names of kernel sources)
+import zenith.backends.cpu.tile  # noqa: F401  (teaches Numba the register tile)
+from zenith.backends.cpu.threads import launch
+from zenith.backends.emit import Printer
+from zenith.backends.kernel import Kernel
+from zenith.backends.scalars import NAMESPACE
+from zenith.errors import CompileError
+
+_KERNEL = types.void(types.int64, types.int64, types.CPointer(types.int64))
+_DRIVER = types.void(types.CPointer(types.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Machine code: its address, the source it came from, and what compiling it took, in milliseconds."""
+
+    name: str
+    address: int
+    source: str
+    milliseconds: float
+    code: Any
+
+
+class _Linker:
+    """The process's linked kernels and drivers, by content."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.linked: dict[str, Linked] = {}
+
+    def get(self, source: str, name: str, signature: Any, namespace: Mapping[str, Any]) -> Linked:
+        with self.lock:
+            if source not in self.linked:
+                self.linked[source] = _compile(source, name, signature, namespace)
+            return self.linked[source]
+
+
+_LINKER = _Linker()
+
+
+def linked_count() -> int:
+    """How many kernels and drivers this process has linked."""
+    return len(_LINKER.linked)
+
+
+def link_kernel(kernel: Kernel) -> Linked:
+    """The machine code of a kernel, ``void(int64 begin, int64 end, int64* args)``."""
+    return _LINKER.get(Printer(with_lines=False).kernel(kernel), kernel.name, _KERNEL, NAMESPACE)
+
+
+def link_driver(source: str) -> Callable[[int], None]:
+    """A driver as a Python callable of the frame's address; it runs without the GIL."""
+    linked = _LINKER.get(source, "driver", _DRIVER, {"launch": launch})
+    function: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(linked.address)
+    return function
+
+
+def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
+    """The Python function that a source defines; tracebacks and debuggers can show its text."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:8]
+    filename = f"<zenith {name} {digest}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    scope = dict(namespace)
+    exec(compile(source, filename, "exec"), scope)
+    return scope[name]
+
+
+def _compile(source: str, name: str, signature: Any, namespace: Mapping[str, Any]) -> Linked:
+    started = time.perf_counter()
+    function = define(source, name, namespace)
+    try:
+        code = cfunc(signature, error_model="numpy", fastmath={"contract"})(function)
+    except NumbaError as error:
+        raise CompileError(
+            f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
+            fix="this is a defect of Zenith: report it with the text above",
+        ) from None
+    return Linked(name, code.address, source, (time.perf_counter() - started) * 1e3, code)

@@ -1,0 +1,259 @@
+"""What the names in kernel sources mean to Numba: LLVM instructions for the functions of ``backends.scalars``.
+
+Everything is branch-free, so that the loop around it is vectorised, and defined for every input, where LLVM's own
+instruction is not (shifts beyond the width, conversions out of range).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import lower_builtin, type_callable
+
+import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
+from zenith.backends import scalars as s
+
+NUMBA_TYPES = {
+    "bool": types.boolean, "i32": types.int32, "i64": types.int64, "u32": types.uint32, "f32": types.float32,
+    "f64": types.float64,
+}  # fmt: skip
+FLOATS = (types.float32, types.float64)
+INTEGERS = (types.int32, types.int64, types.uint32, types.uint64)
+
+Emit = Callable[..., Any]
+
+
+def _intrinsic(builder: Any, name: str, args: Any) -> Any:
+    suffix = "f32" if isinstance(args[0].type, ir.FloatType) else "f64"
+    kind = ir.FunctionType(args[0].type, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{suffix}"), args)
+
+
+def _teach(function: Any, accepts: Callable[..., Any], emit: Emit, arity: int) -> None:
+    """Let compiled code call ``function``: ``accepts(*types)`` is the result type or None, ``emit`` writes LLVM."""
+    if arity == 1:
+        type_callable(function)(lambda context: lambda x: accepts(x))
+    elif arity == 2:
+        type_callable(function)(lambda context: lambda x, y: accepts(x, y))
+    else:
+        type_callable(function)(lambda context: lambda x, y, z: accepts(x, y, z))
+    lower_builtin(function, *[types.Any] * arity)(emit)
+
+
+def _same_float(*kinds: Any) -> Any:
+    return kinds[0] if kinds[0] in FLOATS and all(k == kinds[0] for k in kinds) else None
+
+
+def _same_number(*kinds: Any) -> Any:
+    return kinds[0] if kinds[0] in FLOATS + INTEGERS and all(k == kinds[0] for k in kinds) else None
+
+
+def _same_integer(*kinds: Any) -> Any:
+    return kinds[0] if kinds[0] in INTEGERS and all(k == kinds[0] for k in kinds) else None
+
+
+# --- conversions -----------------------------------------------------------------------------------------------
+
+
+def _emit_convert(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    source, target = types.unliteral(signature.args[0]), signature.return_type
+    (x,) = args
+    if source in FLOATS and isinstance(target, types.Integer):
+        return _float_to_integer(builder, x, target)
+    return context.cast(builder, x, signature.args[0], target)
+
+
+def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
+    """Truncate; nan and out of range give the smallest integer (of int64 for uint32, whose low half is 0)."""
+    bits = 64 if target == types.uint32 else target.bitwidth
+    kind = ir.IntType(bits)
+    low, high = ir.Constant(x.type, -(2.0 ** (bits - 1))), ir.Constant(x.type, 2.0 ** (bits - 1))
+    inside = builder.and_(builder.fcmp_ordered(">=", x, low), builder.fcmp_ordered("<", x, high))
+    if bits == 32 and isinstance(x.type, ir.DoubleType):
+        inside = builder.and_(builder.fcmp_ordered(">", x, ir.Constant(x.type, -(2.0**31) - 1)), builder.fcmp_ordered("<", x, high))
+    safe = builder.select(inside, x, ir.Constant(x.type, 0.0))
+    result = builder.select(inside, builder.fptosi(safe, kind), ir.Constant(kind, -(2 ** (bits - 1))))
+    return builder.trunc(result, ir.IntType(32)) if bits > target.bitwidth else result
+
+
+def _teach_converter(function: Any, target: Any) -> None:
+    _teach(function, lambda x: target if isinstance(x, (types.Number, types.Boolean)) else None, _emit_convert, 1)
+
+
+for _name, _function in s.CONVERT.items():
+    _teach_converter(_function, NUMBA_TYPES[_name])
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------
+
+
+def _floats(name: str) -> Emit:
+    return lambda context, builder, signature, args: _intrinsic(builder, name, list(args))
+
+
+for _name in ("floor", "ceil", "trunc", "sqrt", "rint"):
+    _teach(getattr(s, _name), _same_float, _floats(_name), 1)
+_teach(s.copysign, _same_float, _floats("copysign"), 2)
+_teach(s.divide, _same_float, lambda context, builder, signature, args: builder.fdiv(*args), 2)
+
+
+def _emit_where(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.select(*args)
+
+
+_teach(s.where, lambda c, x, y: x if c == types.boolean and x == y else None, _emit_where, 3)
+
+
+def _extreme(intrinsic: str, relation: str) -> Emit:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        if kind in FLOATS:
+            return _intrinsic(builder, intrinsic, list(args))
+        compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
+        return builder.select(compare(relation, *args), *args)
+
+    return emit
+
+
+_teach(s.maximum, _same_number, _extreme("maximum", ">"), 2)
+_teach(s.minimum, _same_number, _extreme("minimum", "<"), 2)
+
+
+def _fold(floating: str, integer: str) -> Emit:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if signature.args[0] in FLOATS:
+            return getattr(builder, floating)(*args, flags=("reassoc",))
+        return getattr(builder, integer)(*args)
+
+    return emit
+
+
+_teach(s.fold_add, _same_number, _fold("fadd", "add"), 2)
+_teach(s.fold_mul, _same_number, _fold("fmul", "mul"), 2)
+
+
+def _emit_magnitude(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    (x,) = args
+    if signature.args[0] in FLOATS:
+        return _intrinsic(builder, "fabs", [x])
+    return builder.select(builder.icmp_signed("<", x, x.type(0)), builder.neg(x), x)
+
+
+_teach(s.magnitude, _same_number, _emit_magnitude, 1)
+
+
+def _emit_sign(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    (x,) = args
+    zero, one, minus = (ir.Constant(x.type, v) for v in (0, 1, -1))
+    if signature.args[0] in FLOATS:
+        result = builder.select(builder.fcmp_ordered(">", x, zero), one, x)
+        return builder.select(builder.fcmp_ordered("<", x, zero), minus, result)
+    if not signature.args[0].signed:
+        return builder.select(builder.icmp_unsigned("!=", x, zero), one, zero)
+    negative = builder.select(builder.icmp_signed("<", x, zero), minus, zero)
+    return builder.select(builder.icmp_signed(">", x, zero), one, negative)
+
+
+_teach(s.sign, _same_number, _emit_sign, 1)
+
+
+# --- division --------------------------------------------------------------------------------------------------
+
+
+def _divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient and remainder rounded down; both 0 for a divisor of 0, and no trap for the smallest integer by -1."""
+    zero, one = x.type(0), x.type(1)
+    nothing = builder.icmp_signed("==", y, zero)
+    divisor = builder.select(nothing, one, y)
+    if not kind.signed:
+        quotient, rest = builder.udiv(x, divisor), builder.urem(x, divisor)
+    else:
+        flips = builder.icmp_signed("==", divisor, x.type(-1))
+        safe = builder.select(flips, one, divisor)
+        quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
+        rest = builder.select(flips, zero, builder.srem(x, safe))
+        differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
+        down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
+        quotient = builder.select(down, builder.sub(quotient, one), quotient)
+        rest = builder.select(down, builder.add(rest, divisor), rest)
+    return builder.select(nothing, zero, quotient), builder.select(nothing, zero, rest)
+
+
+def _divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Floor quotient and remainder as NumPy's divmod gives them, from the exact ``fmod``."""
+    zero, one = ir.Constant(x.type, 0.0), ir.Constant(x.type, 1.0)
+    rest = builder.frem(x, y)
+    quotient = builder.fdiv(builder.fsub(x, rest), y)
+    differ = builder.xor(builder.fcmp_ordered("<", y, zero), builder.fcmp_ordered("<", rest, zero))
+    moves = builder.and_(builder.fcmp_ordered("!=", rest, zero), differ)
+    quotient = builder.select(moves, builder.fsub(quotient, one), quotient)
+    unsigned_rest = builder.select(builder.fcmp_unordered("!=", rest, zero), rest, _intrinsic(builder, "copysign", [zero, y]))
+    rest = builder.select(moves, builder.fadd(rest, y), unsigned_rest)
+    floor = _intrinsic(builder, "floor", [quotient])
+    gap = builder.fsub(quotient, floor)
+    floor = builder.select(builder.fcmp_ordered(">", gap, ir.Constant(x.type, 0.5)), builder.fadd(floor, one), floor)
+    true = builder.fdiv(x, y)
+    signed_zero = _intrinsic(builder, "copysign", [zero, true])
+    floor = builder.select(builder.fcmp_unordered("!=", quotient, zero), floor, signed_zero)
+    by_zero = builder.fcmp_ordered("==", y, zero)
+    return builder.select(by_zero, true, floor), rest
+
+
+def _division(which: int) -> Emit:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        if kind in FLOATS:
+            return _divide_floats(builder, *args)[which]
+        return _divide_integers(builder, kind, *args)[which]
+
+    return emit
+
+
+_teach(s.floor_divide, _same_number, _division(0), 2)
+_teach(s.remainder, _same_number, _division(1), 2)
+
+
+# --- bits ------------------------------------------------------------------------------------------------------
+
+
+def _shift(left: bool) -> Emit:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, y = args
+        width, signed = x.type.width, signature.args[0].signed
+        fits = builder.icmp_unsigned("<", y, x.type(width))
+        safe = builder.select(fits, y, x.type(0))
+        if left:
+            return builder.select(fits, builder.shl(x, safe), x.type(0))
+        if not signed:
+            return builder.select(fits, builder.lshr(x, safe), x.type(0))
+        return builder.select(fits, builder.ashr(x, safe), builder.ashr(x, x.type(width - 1)))
+
+    return emit
+
+
+_teach(s.shift_left, _same_integer, _shift(True), 2)
+_teach(s.shift_right, _same_integer, _shift(False), 2)
+
+
+def _emit_int_power(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Square and multiply over all bits of the exponent, without branches; see the reference for y < 0."""
+    x, y = args
+    zero, one, minus = x.type(0), x.type(1), x.type(-1)
+    result, square = one, x
+    for bit in range(x.type.width - (1 if signature.args[0].signed else 0)):
+        odd = builder.trunc(builder.lshr(y, x.type(bit)), ir.IntType(1))
+        result = builder.select(odd, builder.mul(result, square), result)
+        square = builder.mul(square, square)
+    if not signature.args[0].signed:
+        return result
+    odd = builder.trunc(y, ir.IntType(1))
+    of_minus = builder.select(odd, minus, one)
+    reciprocal = builder.select(builder.icmp_signed("==", x, minus), of_minus, zero)
+    reciprocal = builder.select(builder.icmp_signed("==", x, one), one, reciprocal)
+    return builder.select(builder.icmp_signed("<", y, zero), reciprocal, result)
+
+
+_teach(s.int_power, _same_integer, _emit_int_power, 2)

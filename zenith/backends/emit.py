@@ -1,0 +1,199 @@
+"""Printing a kernel as Python source.
+
+:class:`Printer` writes scalar loops: ordinary Python that runs undecorated on one-dimensional NumPy arrays, and that
+Numba compiles. :class:`LanesPrinter` writes the same kernel with a whole lanes loop as one NumPy operation: it checks
+values far faster and stands for what a target with lanes computes.
+
+The names that a source uses besides the kernel's own are a *namespace*, which each target provides: an element type's
+name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, slot,
+count)`` finds a buffer, ``fold_add`` combines in a fold, ``checked`` checks an index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from zenith.backends.kernel import (
+    Apply,
+    Bind,
+    Branch,
+    Check,
+    Expr,
+    Fold,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Number,
+    Position,
+    ProductTile,
+    Scratch,
+    Statement,
+    Store,
+)
+from zenith.ir.dims import Dim
+from zenith.ir.types import DType
+
+_ARGUMENT = re.compile(r"\b[xyz]\b")
+FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "maximum", "minimum(x, y)": "minimum"}
+
+
+class Printer:
+    """Prints kernels as scalar Python loops."""
+
+    def __init__(self, with_lines: bool = True) -> None:
+        self.with_lines = with_lines
+
+    def kernel(self, kernel: Kernel) -> str:
+        """The whole source of a kernel: one function of ``(begin, end, args)``."""
+        lines = [f"def {kernel.name}(begin, end, args):", f'    """{kernel.doc}."""']
+        lines += ["    " + line for line in self.prologue(kernel)]
+        lines += ["    " + line for statement in kernel.body for line in self.statement(statement)]
+        return "\n".join(lines) + "\n"
+
+    def prologue(self, kernel: Kernel) -> list[str]:
+        """Names for the argument block's words."""
+        count = len(kernel.buffers)
+        lines = [
+            f"{b.name} = {b.dtype}_buffer(args, {slot}, {count})  # {b.role}, {b.size} elements"
+            for slot, b in enumerate(kernel.buffers, 1)
+        ]
+        return lines + [f"{name} = args[{count + slot}]" for slot, name in enumerate(kernel.sizes, 1)]
+
+    # --- expressions ---
+
+    def size(self, at: Dim) -> str:
+        """An index expression."""
+        return str(at)
+
+    def expression(self, expr: Expr) -> str:
+        """A typed expression."""
+        match expr:
+            case Number(value, dtype):
+                return f"{dtype}({_number(value)})"
+            case Name(name):
+                return name
+            case Load(buffer, at):
+                return f"{buffer}[{self.size(at)}]"
+            case Position(at):
+                return self.size(at)
+            case Apply(text, args, dtype):
+                return f"{dtype}({self.apply(text, [self.expression(a) for a in args])})"
+
+    def apply(self, text: str, args: Sequence[str]) -> str:
+        """A scalar expression with its arguments filled in."""
+        named = dict(zip("xyz", args, strict=False))
+
+        def fill(match: re.Match[str]) -> str:
+            argument = named[match.group()]
+            return argument if re.fullmatch(r"[\w.]+|[\w.]+\([^()]*\)|\w+\[[^\[\]]*\]", argument) else f"({argument})"
+
+        return _ARGUMENT.sub(fill, text)
+
+    # --- statements ---
+
+    def statement(self, statement: Statement) -> list[str]:
+        """The lines of a statement."""
+        match statement:
+            case Let(name, value, line):
+                return [self._with_line(f"{name} = {self.expression(value)}", line)]
+            case Bind(name, at):
+                return [f"{name} = {self.size(at)}"]
+            case Store(buffer, at, value):
+                return [f"{buffer}[{self.size(at)}] = {self.expression(value)}"]
+            case Check(name, value, size, line):
+                text = f"{name} = checked({self.expression(value)}, {self.size(size)}, args)"
+                return [self._with_line(text, line)]
+            case Loop():
+                return self.loop(statement)
+            case Fold():
+                return self.fold(statement)
+            case Scratch(name, dtype, length):
+                return [f"{name} = {dtype}_scratch({length})"]
+            case ProductTile():
+                return [self.tile(statement)]
+            case Branch():
+                return self.branch(statement)
+
+    def loop(self, loop: Loop) -> list[str]:
+        """A loop, lanes or not."""
+        header = f"for {loop.index} in range({self.size(loop.start)}, {self.size(loop.stop)}):"
+        return [header, *self.block(loop.body)]
+
+    def fold(self, fold: Fold) -> list[str]:
+        """A loop that joins its iterations."""
+        lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        lines.append(f"for {fold.index} in range({self.size(fold.start)}, {self.size(fold.stop)}):")
+        lines += self.block(fold.body)
+        for a in fold.accumulators:
+            combined = self._combine(a.combine, a.name, self.expression(a.value))
+            lines.append(f"    {a.name} = {a.dtype}({combined})")
+        return lines
+
+    def _combine(self, combine: str, accumulator: str, value: str) -> str:
+        if combine in FOLDS:
+            return f"{FOLDS[combine]}({accumulator}, {value})"
+        return self.apply(combine, [accumulator, value])
+
+    def tile(self, t: ProductTile) -> str:
+        """A call of the register tile."""
+        c, a, b = t.target, t.a, t.b
+        words = [str(t.rows), str(t.vectors), str(t.lanes)]
+        words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
+        words += [a.buffer, *map(self.size, (a.at, *a.strides))]
+        words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
+        return f"product_tile({', '.join(words)})"
+
+    def branch(self, branch: Branch) -> list[str]:
+        """A choice by number."""
+        lines: list[str] = []
+        for number, case in enumerate(branch.cases, branch.first):
+            lines.append(f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:")
+            lines += self.block(case)
+        return lines
+
+    def block(self, statements: Sequence[Statement]) -> list[str]:
+        """Statements one level further in."""
+        return ["    " + line for s in statements for line in self.statement(s)]
+
+    def _with_line(self, text: str, line: object) -> str:
+        return f"{text:<56}  # {line}" if line is not None and self.with_lines else text
+
+
+class LanesPrinter(Printer):
+    """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay."""
+
+    def loop(self, loop: Loop) -> list[str]:
+        if not loop.lanes:
+            return super().loop(loop)
+        header = f"{loop.index} = lanes({self.size(loop.start)}, {self.size(loop.stop)})"
+        return [header, *(line for s in loop.body for line in self.statement(s))]
+
+    def fold(self, fold: Fold) -> list[str]:
+        lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
+        lines += [line for s in fold.body for line in self.statement(s)]
+        for a in fold.accumulators:
+            initial = self.expression(Number(a.initial, a.dtype))
+            value = self.expression(a.value)
+            lines.append(f"{a.name} = join({a.combine!r}, {initial}, {value}, {fold.index})")
+        return lines
+
+
+def _number(value: float | int | bool) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return repr(value)
+
+
+def named(kernel: Kernel) -> Kernel:
+    """The kernel under a name made from its content: equal kernels have equal names."""
+    plain = Printer(with_lines=False).kernel(replace(kernel, name="kernel", doc=""))
+    digest = hashlib.sha256(plain.encode()).hexdigest()[:6]
+    words = [w for w in kernel.doc.split("; ") if w not in ("broadcast", "literal", "cast")]
+    stem = "_".join(words[:3]) if words else "copy"
+    return replace(kernel, name=f"{stem}_{digest}")

@@ -1,0 +1,227 @@
+"""The kernel IR: one kernel as loops over typed scalars, small enough to read on one screen.
+
+A kernel computes ``tasks`` independent tasks; its body sees the names ``begin`` and ``end`` and does the tasks of
+``[begin, end)``. Indices and sizes are :class:`~zenith.ir.dims.Dim` over loop variables, places and size symbols;
+data are typed expressions in single assignment. *Lanes* loops have independent iterations: printers make vectors of
+them. A :class:`Fold` joins its iterations by an associative operation; its tree of combinations is declared to depend
+on the trip count and the instruction set only.
+
+========================  ==========================================================================
+``Number, Name, Load``    an element, a name that was bound, a buffer's element at a position
+``Apply``                 a scalar expression over names ``x``, ``y``, ``z`` (see ``ir.lowering.Scalar``)
+``Position``              an index expression as a value
+``Let, Store``            bind a name, write an element
+``Check``                 an index in bounds, else the status word is set and the index is clamped
+``Loop, Fold``            iterate; iterate and join
+``Scratch``               a small buffer of the task's own
+``ProductTile``           the register tile of a matrix product
+========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim
+from zenith.ir.types import DType, int64
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory that a kernel reads or writes; ``size`` is its number of elements, ``role`` is ``in`` or ``out``."""
+
+    name: str
+    dtype: DType
+    size: Dim
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal element."""
+
+    value: float | int | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An element that was bound by a statement."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The element of a buffer at a position."""
+
+    buffer: str
+    at: Dim
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An index expression as an int64 element."""
+
+    at: Dim
+    dtype: DType = int64
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """``text`` over its arguments, named ``x``, ``y``, ``z`` in it, converted to ``dtype``."""
+
+    text: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+Expr = Union[Number, Name, Load, Position, Apply]
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Bind ``name`` to an element; ``line`` is the user's."""
+
+    name: str
+    value: Expr
+    line: SourceLine | None = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write an element."""
+
+    buffer: str
+    at: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Bind ``name`` to an int64 element clamped into ``[0, size)``; set the status word when it had to be clamped."""
+
+    name: str
+    value: Expr
+    size: Dim
+    line: SourceLine | None = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Name an index expression."""
+
+    name: str
+    at: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for index in range(start, stop)``; with ``lanes`` the iterations are independent."""
+
+    index: str
+    start: Dim
+    stop: Dim
+    lanes: bool
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One result of a fold: ``name = combine(name, value)`` from ``initial``."""
+
+    name: str
+    dtype: DType
+    initial: float | int | bool
+    combine: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Iterate and join each accumulator's values."""
+
+    index: str
+    start: Dim
+    stop: Dim
+    body: tuple[Statement, ...]
+    accumulators: tuple[Accumulator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A buffer of ``length`` elements that lives while the kernel runs."""
+
+    name: str
+    dtype: DType
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix inside a buffer: where it starts and the strides of its two axes, in elements."""
+
+    buffer: str
+    at: Dim
+    strides: tuple[Dim, Dim]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTile:
+    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    target: Operand
+    a: Operand
+    b: Operand
+    terms: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Run the case whose number equals ``at`` (cases are numbered from ``first``)."""
+
+    at: Dim
+    first: int
+    cases: tuple[tuple[Statement, ...], ...]
+
+
+Statement = Union[Let, Store, Check, Bind, Loop, Fold, Scratch, ProductTile, Branch]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel: its interface, how many tasks it has, and its body.
+
+    ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it. The
+    argument block holds the address of a status word, the buffers' addresses and the sizes, in this order.
+    """
+
+    name: str
+    doc: str
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[str, ...]
+    tasks: Dim
+    cost: Dim
+    body: tuple[Statement, ...]
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether some index is checked."""
+        return any(_has_check(s) for s in self.body)
+
+
+def _has_check(statement: Statement) -> bool:
+    if isinstance(statement, Check):
+        return True
+    if isinstance(statement, (Loop, Fold)):
+        return any(_has_check(s) for s in statement.body)
+    if isinstance(statement, Branch):
+        return any(_has_check(s) for case in statement.cases for s in case)
+    return False

@@ -1,0 +1,209 @@
+"""Elements on demand: the statements that compute a body's value at an index, each as far out as it can stand.
+
+Lowering asks for elements (``element(value, index)``) inside a nest of open loops. An element is computed once for
+an index and bound in the outermost loop in which everything that it uses is known, so what does not change in a loop
+is not in it. Index maps are applied to the index; nothing is computed for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Elements, Scalar
+from zenith.ir.types import DType, bool_, int64
+
+Index = tuple[Dim, ...]
+
+
+def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
+    """The position of an element in a dense array."""
+    at = dim(0)
+    for size, i in zip(shape, index, strict=True):
+        at = at * size + i
+    return at
+
+
+@dataclass(slots=True)
+class Level:
+    """An open loop: the names known inside it, its statements so far, and the elements bound in it."""
+
+    names: set[str]
+    statements: list[Statement] = field(default_factory=list)
+    bound: dict[Any, Expr] = field(default_factory=dict)
+
+
+class ElementBuilder:
+    """Builds statements for the elements of ``body``; ``sizes`` are the symbols that stand for sizes."""
+
+    def __init__(self, body: Graph, buffers: dict[tuple[int, int], str], taken: set[str]) -> None:
+        self.body = body
+        self.buffers = buffers
+        self.levels = [Level(set())]
+        self.level_of: dict[str, int] = {}
+        self.known: dict[tuple[int, int], Expr] = {}
+        self.kept: dict[int, str] = {}
+        self.uses: list[Dim] = []
+        self.taken = set(taken)
+        self.counter = 0
+        self.args = {number: body.args(number) for number, _ in body.nodes()}
+
+    # --- names and loops ---
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing in the kernel has yet."""
+        name, suffix = stem, 0
+        while name in self.taken:
+            suffix += 1
+            name = f"{stem}{suffix}"
+        self.taken.add(name)
+        return name
+
+    def open(self, *names: str) -> None:
+        """Enter a loop that binds ``names``."""
+        self.levels.append(Level(set(names)))
+        for name in names:
+            self.level_of[name] = len(self.levels) - 1
+
+    def close(self) -> tuple[Statement, ...]:
+        """Leave the innermost loop and take its statements."""
+        return tuple(self.levels.pop().statements)
+
+    def append(self, statement: Statement) -> None:
+        """Add a statement to the innermost loop."""
+        self.levels[-1].statements.append(statement)
+
+    def _depth(self, expr: Expr) -> int:
+        if isinstance(expr, Name):
+            return self.level_of.get(expr.name, 0)
+        if isinstance(expr, Apply):
+            return max((self._depth(a) for a in expr.args), default=0)
+        if isinstance(expr, (Load, Position)):
+            depth = self._index_depth(expr.at)
+            return max(depth, len(self.levels) - 1) if isinstance(expr, Load) and expr.buffer in self.kept.values() else depth
+        return 0
+
+    def _index_depth(self, at: Dim) -> int:
+        return max((self.level_of.get(s, 0) for s in at.symbols()), default=0)
+
+    def let(self, expr: Expr, line: SourceLine | None = None, stem: str = "v") -> Name:
+        """Bind an expression in the outermost loop that knows everything it uses."""
+        depth = self._depth(expr)
+        level = self.levels[depth]
+        if expr in level.bound:
+            found = level.bound[expr]
+            assert isinstance(found, Name)
+            return found
+        self.counter += 1
+        name = Name(self.fresh(f"{stem}{self.counter}"), expr.dtype)
+        self.level_of[name.name] = depth
+        level.statements.append(Let(name.name, expr, line))
+        level.bound[expr] = name
+        return name
+
+    # --- elements ---
+
+    def element(self, value: Value, index: Index) -> Expr:
+        """The expression of a value's element: a number, or a name bound by a statement."""
+        key = (value.node, value.output)
+        if key in self.known:
+            return self.known[key]
+        if value.node in self.kept:
+            at = row_major(value.shape, index)
+            return self.let(Load(self.kept[value.node], at, value.dtype))
+        if key in self.buffers:
+            at = row_major(value.shape, index)
+            self.uses.append(at)
+            return self.let(Load(self.buffers[key], at, value.dtype))
+        return self._compute(value, self.body.node(value.node), index)
+
+    def _compute(self, value: Value, node: Node, index: Index) -> Expr:
+        args = self.args[value.node]
+        lowering = node.primitive.lowering
+        if node.primitive.name == "literal":
+            return Number(node.params["value"], value.dtype)
+        if isinstance(lowering, Scalar):
+            operands = tuple(self.element(a, index) for a in args)
+            kind = operands[0].dtype.kind
+            return self.let(Apply(lowering.text(kind), operands, value.dtype), node.line)
+        if isinstance(lowering, Elements):
+            builder = IndexBuilder(self, node.line)
+            read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
+            result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
+            return result
+        raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
+
+
+def decode(position: Dim, shape: Sequence[Dim]) -> Index:
+    """The index of a position in row-major order: the inverse of :func:`row_major`."""
+    index: list[Dim] = []
+    rest = position
+    for axis in range(len(shape) - 1, 0, -1):
+        index.append(rest % shape[axis])
+        rest = rest // shape[axis]
+    if shape:
+        index.append(rest)
+    return tuple(reversed(index))
+
+
+class IndexBuilder:
+    """What the element rules of index maps write with (``k`` in :class:`zenith.ir.lowering.Elements`)."""
+
+    def __init__(self, elements: ElementBuilder, line: SourceLine | None) -> None:
+        self.elements, self.line = elements, line
+
+    def _position(self, at: Dim | int) -> Position:
+        self.elements.uses.append(_opaque(dim(at)))
+        return Position(dim(at))
+
+    def at_least(self, a: Dim | int, b: Dim | int) -> Expr:
+        """Whether index ``a`` is not below ``b``."""
+        return self.elements.let(Apply("x >= y", (self._position(a), self._position(b)), bool_))
+
+    def equal(self, a: Dim | int, b: Dim | int) -> Expr:
+        """Whether two indices are equal."""
+        return self.elements.let(Apply("x == y", (self._position(a), self._position(b)), bool_))
+
+    def all(self, conditions: Sequence[Expr]) -> Expr:
+        """Whether all conditions hold."""
+        result: Expr = Number(True, bool_)
+        for condition in conditions:
+            result = self.elements.let(Apply("x & y", (result, condition), bool_))
+        return result
+
+    def where(self, condition: Expr, x: Expr, y: Expr) -> Expr:
+        """``x`` where the condition holds, else ``y``."""
+        return self.elements.let(Apply("where(x, y, z)", (condition, x, y), x.dtype), self.line)
+
+    def clamp(self, index: Dim | int, size: Dim) -> Dim:
+        """The index moved into ``[0, size)``."""
+        return maximum(minimum(dim(index), size - 1), 0)
+
+    def cast(self, index: Dim | int, dtype: DType) -> Expr:
+        """An index as an element."""
+        return self.elements.let(Apply("x", (self._position(index),), dtype))
+
+    def checked(self, value: Expr, size: Dim) -> Dim:
+        """An integer element as an index below ``size``; out of range it is an error when the program runs."""
+        place = self.elements.let(Apply("x", (value,), int64))
+        depth = self.elements._depth(place)
+        level = self.elements.levels[depth]
+        key = ("check", place, size)
+        if key not in level.bound:
+            name = self.elements.fresh("place")
+            self.elements.level_of[name] = depth
+            level.statements.append(Check(name, place, size, self.line))
+            level.bound[key] = Name(name, int64)
+        bound = level.bound[key]
+        assert isinstance(bound, Name)
+        return symbol(bound.name)
+
+
+def _opaque(at: Dim) -> Dim:
+    """A use of an index that is no address: axes that it mentions must stay as they are."""
+    return at * at

@@ -1,0 +1,18 @@
+"""Elementwise groups: every output element by itself, in one loop nest over the collapsed space."""
+
+from __future__ import annotations
+
+from zenith.backends.kernel import Kernel
+from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, store_outputs
+from zenith.ir.dims import product
+from zenith.ir.graph import Graph
+
+
+def lower_loops(body: Graph, name: str) -> list[Kernel]:
+    """One kernel; its tasks are the elements."""
+    face = Interface.of(body)
+    space = body.outputs[0].shape
+    groups = find_loops(face, space, lambda trial, index: store_outputs(trial, face, index))
+    e = face.builder()
+    element_loops(e, space, groups, lambda index: store_outputs(e, face, index))
+    return [face.kernel(name, product(space), scalar_cost(body), e)]

@@ -1,0 +1,139 @@
+"""What every kind of group needs to become a kernel: buffers, sizes, a trial run that finds the loops, task loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zenith.backends.kernel import Bind, Buffer, Kernel, Loop, Store
+from zenith.backends.lower.collapse import collapse, sizes, spread
+from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.ir import params as params_
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Scalar
+from zenith.ir.types import ArrayType
+
+BEGIN, END = symbol("begin"), symbol("end")
+RESERVED = {"begin", "end", "args", "status", "kernel"}
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The outside of a kernel: its buffers by value, and the size symbols that the body mentions."""
+
+    body: Graph
+    buffers: tuple[Buffer, ...]
+    inputs: dict[tuple[int, int], str]
+    outputs: tuple[str, ...]
+    symbols: tuple[str, ...]
+
+    @classmethod
+    def of(cls, body: Graph) -> Interface:
+        """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ..."""
+        names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
+        outputs = tuple(f"out{i}" for i in range(len(body.outputs)))
+        buffers = [Buffer(names[v.node, 0], v.dtype, v.type.size, "in") for v in body.inputs if _is_array(v)]
+        buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
+        return cls(body, tuple(buffers), names, outputs, body_symbols(body))
+
+    def builder(self) -> ElementBuilder:
+        """A fresh element builder on these buffers."""
+        taken = RESERVED | {b.name for b in self.buffers} | set(self.symbols)
+        return ElementBuilder(self.body, dict(self.inputs), taken)
+
+    def kernel(self, name: str, tasks: Dim, cost: Dim | int, elements: ElementBuilder) -> Kernel:
+        """The finished kernel."""
+        doc = "; ".join(dict.fromkeys(n.primitive.name for _, n in self.body.nodes() if n.primitive.name != "input"))
+        return Kernel(name, doc, self.buffers, self.symbols, tasks, dim(cost), elements.close())
+
+
+def _is_array(value: Value) -> bool:
+    return isinstance(value.type, ArrayType)
+
+
+def body_symbols(body: Graph) -> tuple[str, ...]:
+    """Every size symbol in the types and parameters of a graph, sorted."""
+    found: set[str] = set()
+
+    def see(size: Dim) -> Dim:
+        found.update(dim(size).symbols())
+        return size
+
+    for _, node in body.nodes():
+        for type in node.types:
+            if isinstance(type, ArrayType):
+                for size in type.shape:
+                    see(size)
+        for name, value in node.params.items():
+            params_.KINDS[node.primitive.params[name]].map_sizes(value, see)
+    return tuple(sorted(found))
+
+
+def scalar_cost(body: Graph) -> int:
+    """About how many simple operations one element of the body takes, its memory accesses included."""
+    lowerings = [n.primitive.lowering for _, n in body.nodes()]
+    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar))
+
+
+def find_loops(
+    face: Interface, space: Sequence[Dim], visit: Callable[[ElementBuilder, Index], None], extra: Sequence[Dim] = ()
+) -> list[list[int]]:
+    """The axes that can be one loop, found by a trial run of ``visit`` with one variable an axis."""
+    trial = face.builder()
+    names = [trial.fresh(f"axis{k}") for k in range(len(space))]
+    index = tuple(symbol(n) for n in names)
+    trial.open(*names)
+    visit(trial, index)
+    return collapse(space, names, [*trial.uses, row_major(space, index), *extra])
+
+
+def bind(e: ElementBuilder, stem: str, at: Dim) -> Dim:
+    """Name an index expression in the innermost loop; plain ones stay as they are."""
+    if at.static is not None or str(at).isidentifier():
+        return at
+    name = e.fresh(stem)
+    e.level_of[name] = len(e.levels) - 1
+    e.append(Bind(name, at))
+    return symbol(name)
+
+
+def decode_into(e: ElementBuilder, position: Dim, extents: Sequence[Dim], stem: str = "o") -> list[Dim]:
+    """Variables of nested loops from the position in their flattened space, named in the innermost loop."""
+    variables: list[Dim] = []
+    rest = position
+    for extent in reversed(extents[1:]):
+        variables.append(bind(e, stem, rest % extent))
+        rest = bind(e, "rest", rest // extent)
+    if extents:
+        variables.append(rest)
+    return variables[::-1]
+
+
+def element_loops(
+    e: ElementBuilder, space: Sequence[Dim], groups: Sequence[Sequence[int]], visit: Callable[[Index], None]
+) -> None:
+    """Run ``visit`` for the elements ``[begin, end)`` of a space, lanes along the innermost collapsed axis."""
+    extents = sizes(space, groups)
+    i = e.fresh("i")
+    if len(groups) <= 1:
+        e.open(i)
+        visit(spread(groups, len(space), [symbol(i)] * len(groups)))
+        e.append(Loop(i, BEGIN, END, True, e.close()))
+        return
+    inner = extents[-1]
+    row = e.fresh("row")
+    e.open(row)
+    first = bind(e, "first", maximum(BEGIN - symbol(row) * inner, 0))
+    last = bind(e, "last", minimum(END - symbol(row) * inner, inner))
+    outer = decode_into(e, symbol(row), extents[:-1])
+    e.open(i)
+    visit(spread(groups, len(space), [*outer, symbol(i)]))
+    e.append(Loop(i, first, last, True, e.close()))
+    e.append(Loop(row, BEGIN // inner, (END + inner - 1) // inner, False, e.close()))
+
+
+def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
+    """Compute and write every output of the body at an index."""
+    for name, value in zip(face.outputs, face.body.outputs, strict=True):
+        e.append(Store(name, row_major(value.shape, index), e.element(value, index)))

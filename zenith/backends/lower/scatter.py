@@ -1,0 +1,34 @@
+"""Scatter: a copy of the first operand, then the updates one by one in index order, by one thread (repeatable)."""
+
+from __future__ import annotations
+
+from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store
+from zenith.backends.lower.elements import decode, row_major
+from zenith.backends.lower.nest import Interface, scalar_cost
+from zenith.ir.dims import dim, product, symbol
+from zenith.ir.graph import Graph
+from zenith.backends.lower.elements import IndexBuilder
+
+
+def lower_scatter(body: Graph, name: str) -> list[Kernel]:
+    """One kernel with one task."""
+    face = Interface.of(body)
+    ((out,), (result,)) = face.outputs, body.outputs
+    x, updates, *indices = body.args(result.node)
+    e = face.builder()
+    i = e.fresh("i")
+    e.open(i)
+    e.append(Store(out, symbol(i), e.element(x, decode(symbol(i), x.shape))))
+    e.append(Loop(i, dim(0), product(x.shape), True, e.close()))
+    u = e.fresh("u")
+    e.open(u)
+    index = decode(symbol(u), updates.shape)
+    builder = IndexBuilder(e, body.node(result.node).line)
+    rank = len(indices[0].shape)
+    places = [builder.checked(e.element(v, index[:rank]), n) for v, n in zip(indices, x.shape, strict=False)]
+    at = row_major(x.shape, (*places, *index[rank:]))
+    value = e.element(updates, index)
+    e.append(Store(out, at, Apply("x + y", (Load(out, at, result.dtype), value), result.dtype)))
+    e.append(Loop(u, dim(0), product(updates.shape), False, e.close()))
+    work = (product(x.shape) + product(updates.shape)) * scalar_cost(body)
+    return [face.kernel(name, dim(1), work, e)]

@@ -1,0 +1,263 @@
+"""The plan: a fused graph as a list of steps on memory.
+
+Every value gets a *place*: an input, an output, a constant, or a slot of the arena, memory that one call of the
+program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
+returned. A step launches a kernel on places, or calls back into Python. Sizes stay symbolic throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from zenith.backends.emit import named
+from zenith.backends.kernel import Kernel
+from zenith.backends.lower.groups import lower_group
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim, dim, prove_equal
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import HostCall, View
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, DType
+
+ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value lives: ``kind`` is input, output, constant or slot; ``name`` says which."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from."""
+
+    kernel: Kernel
+    places: tuple[Place, ...]
+    lines: tuple[SourceLine, ...]
+
+    def __str__(self) -> str:
+        moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))
+        lines = ", ".join(dict.fromkeys(str(line) for line in self.lines))
+        return f"launch {self.kernel.name}({moves}) over {self.kernel.tasks}" + (f"  # {lines}" if lines else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call back into Python with arrays at places."""
+
+    node: Node
+    places: tuple[Place, ...]
+    types: tuple[ArrayType, ...]
+
+    def __str__(self) -> str:
+        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
+
+
+Step = Union[Launch, Call]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A part of the arena, by name, offset and length in bytes."""
+
+    name: str
+    offset: Dim
+    length: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[str, ArrayType], ...]
+    constants: dict[str, Any]
+    slots: tuple[Slot, ...]
+    arena: Dim
+    symbols: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        lines = [f"plan {self.name}: sizes {', '.join(self.symbols) or 'none'}"]
+        lines += [f"  constant {name}: {a.dtype}{list(a.shape)}" for name, a in self.constants.items()]
+        lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
+        lines += [f"  arena {self.arena} bytes"]
+        lines += [f"  {i:>2} {step}" for i, step in enumerate(self.steps)]
+        lines += [f"  return {name}: {type}" for name, type in self.outputs]
+        return "\n".join(lines)
+
+
+def plan(graph: Graph) -> Plan:
+    """The plan of a fused graph."""
+    return _Planner(own_outputs(graph)).plan()
+
+
+def own_outputs(graph: Graph) -> Graph:
+    """The graph with a copy in front of every output that is not a kernel's own result.
+
+    Inputs, constants, views of them and values returned twice are copied, so that no result shares memory with an
+    argument, the program or another result.
+    """
+    taken: set[tuple[int, int]] = set()
+    outputs: list[Value] = []
+    result = copy_graph(graph)
+    for value in graph.outputs:
+        root = _root(graph, value)
+        owned = graph.node(root.node).primitive is get("fused") and (root.node, root.output) not in taken
+        taken.add((root.node, root.output))
+        outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))
+    result.set_outputs(outputs)
+    return result
+
+
+def copy_graph(graph: Graph) -> Graph:
+    """A graph with the same nodes under the same numbers, to which nodes can be added."""
+    result = Graph(graph.name)
+    result.networkx = graph.networkx.copy()
+    result.inputs, result.outputs = list(graph.inputs), graph.outputs
+    result.constants, result.guards = dict(graph.constants), graph.guards
+    return result
+
+
+def _copied(graph: Graph, value: Value) -> Value:
+    body = Graph("body")
+    body.set_outputs([body.add_input(value.type, "p0")])
+    line = graph.node(value.node).line
+    return graph.add(get("fused"), (value,), {"body": body, "anchor": "loops"}, line)[0]
+
+
+def _root(graph: Graph, value: Value) -> Value:
+    """The value whose memory a view shows."""
+    while isinstance(graph.node(value.node).primitive.lowering, View):
+        (value,) = graph.args(value.node)
+    return value
+
+
+def _bytes(size: Dim, dtype: DType) -> Dim:
+    return (size * dtype.itemsize + (ALIGN - 1)) // ALIGN * ALIGN
+
+
+class _Planner:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.places: dict[tuple[int, int], Place] = {}
+        self.slots: list[Slot] = []
+        self.free: list[Slot] = []
+        self.top = dim(0)
+        self.steps: list[Step] = []
+        self.last_use = self._last_uses()
+
+    def plan(self) -> Plan:
+        inputs = []
+        for value in self.graph.inputs:
+            name = str(self.graph.node(value.node).params["name"])
+            inputs.append(name)
+            self.places[value.node, 0] = Place("input", name)
+        self._place_outputs()
+        for number, node in self.graph.nodes():
+            self._visit(number, node)
+            self._release(number)
+        returned = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
+        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
+        symbols = tuple(sorted({s for step in self.steps for s in _symbols(step)} | self._outer_symbols()))
+        return Plan(
+            self.graph.name, tuple(inputs), outputs, dict(self.graph.constants), tuple(self.slots), self.top, symbols,
+            tuple(self.steps),
+        )  # fmt: skip
+
+    def _outer_symbols(self) -> set[str]:
+        found = set(self.graph.symbols())
+        for value in self.graph.outputs:
+            if isinstance(value.type, ArrayType):
+                found |= {s for size in value.shape for s in size.symbols()}
+        return found
+
+    def _place_outputs(self) -> None:
+        index = 0
+        for value in self.graph.outputs:
+            if isinstance(value.type, ArrayType):
+                root = _root(self.graph, value)
+                self.places[root.node, root.output] = Place("output", f"result{index}")
+                index += 1
+
+    def _last_uses(self) -> dict[tuple[int, int], int]:
+        last: dict[tuple[int, int], int] = {}
+        for number, node in self.graph.nodes():
+            for arg in self.graph.args(number):
+                root = _root(self.graph, arg)
+                use = number
+                if isinstance(node.primitive.lowering, View):
+                    continue
+                last[root.node, root.output] = max(use, last.get((root.node, root.output), use))
+        return last
+
+    def _place(self, value: Value) -> Place:
+        root = _root(self.graph, value)
+        return self.places[root.node, root.output]
+
+    def _visit(self, number: int, node: Node) -> None:
+        if node.primitive is get("constant"):
+            self.places[number, 0] = Place("constant", node.params["id"])
+        elif node.primitive is get("fused"):
+            self._launch(number, node)
+        elif isinstance(node.primitive.lowering, HostCall):
+            arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
+            types = tuple(a.type for a in arrays if isinstance(a.type, ArrayType))
+            self.steps.append(Call(node, tuple(self._place(a) for a in arrays), types))
+
+    def _launch(self, number: int, node: Node) -> None:
+        body = node.params["body"]
+        lowered = lower_group(body, node.params["anchor"])
+        bound = {str(body.node(v.node).params["name"]): self._place(a)
+                 for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
+        for i, type in enumerate(node.types):
+            assert isinstance(type, ArrayType)
+            if (number, i) not in self.places:
+                self.places[number, i] = self._allocate(type.size, type.dtype)
+            bound[f"out{i}"] = self.places[number, i]
+        temporary = {b.name: self._allocate(b.size, b.dtype) for b in lowered.temporaries}
+        lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
+        for kernel in map(named, lowered.kernels):
+            places = tuple((temporary | bound)[b.name] for b in kernel.buffers)
+            self.steps.append(Launch(kernel, places, lines))
+        for place in temporary.values():
+            self._give_back(place)
+
+    def _allocate(self, size: Dim, dtype: DType) -> Place:
+        length = _bytes(size, dtype)
+        for slot in self.free:
+            if prove_equal(slot.length, length):
+                self.free.remove(slot)
+                return Place("slot", slot.name)
+        slot = Slot(f"t{len(self.slots)}", self.top, length)
+        self.slots.append(slot)
+        self.top = self.top + length
+        return Place("slot", slot.name)
+
+    def _give_back(self, place: Place) -> None:
+        if place.kind == "slot":
+            self.free.append(next(s for s in self.slots if s.name == place.name))
+
+    def _release(self, number: int) -> None:
+        """Return the slots whose last reader was this node, and those of results that nobody reads."""
+        roots = {(r.node, r.output) for r in (_root(self.graph, a) for a in self.graph.args(number))}
+        own = {(number, i) for i in range(len(self.graph.node(number).types))}
+        for key in sorted(roots | own):
+            if key in self.places and self.last_use.get(key, key[0]) == number:
+                self._give_back(self.places[key])
+
+
+def _symbols(step: Step) -> set[str]:
+    if isinstance(step, Launch):
+        return set(step.kernel.sizes)
+    return {s for t in step.types for size in t.shape for s in size.symbols()}
+
