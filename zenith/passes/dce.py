@@ -1,0 +1,25 @@
+"""Dead code elimination: what reaches neither a result nor an effect is left out, and its constants with it."""
+
+from __future__ import annotations
+
+from zenith.ir.graph import Graph, Node
+from zenith.passes.rewrite import rebuild
+
+
+def dce(graph: Graph) -> Graph:
+    """The graph without unused nodes; inputs and effects stay."""
+    live = {v.node for v in graph.outputs}
+    live.update(number for number, node in graph.nodes() if has_effect(node))
+    pending = list(live)
+    while pending:
+        for arg in graph.args(pending.pop()):
+            if arg.node not in live:
+                live.add(arg.node)
+                pending.append(arg.node)
+    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=live)
+
+
+def has_effect(node: Node) -> bool:
+    """Whether a node, or anything in its subgraphs, must happen even if nobody reads its results."""
+    bodies = (v for v in node.params.values() if isinstance(v, Graph))
+    return node.primitive.effect or any(has_effect(inner) for body in bodies for _, inner in body.nodes())

@@ -1,0 +1,102 @@
+"""Constant folding: what depends on literals and constants only is computed now, by the primitive's own reference.
+
+A result is kept only when it is small or not larger than what it was computed from, so that programs never grow.
+Sizes that are known numbers become literals, and constants of one repeated number become broadcast literals, which
+the simplifier understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ZenithError
+from zenith.ir import params as params_
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Data, Elements, HostCall, Region
+from zenith.ir.types import ArrayType
+from zenith.passes.rewrite import Rewriter, rebuild
+
+SMALL_BYTES = 4096
+"""A folded result of at most this size is always kept."""
+
+
+def fold(graph: Graph) -> Graph:
+    """The graph with everything computed that is known."""
+
+    def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+        if node.primitive.name == "constant":
+            return _uniform(b, graph.constants.get(node.params["id"]), node)
+        return _evaluate(b, node, args)
+
+    return rebuild(graph, visit, inner=fold)
+
+
+def _uniform(b: Rewriter, array: np.ndarray[Any, Any] | None, node: Node) -> Sequence[Value] | None:
+    """A constant whose elements have the same bits, as a broadcast literal."""
+    if array is None or array.size == 0:
+        return None
+    first = array.reshape(-1)[:1]
+    last = array.reshape(-1)[-1:]
+    if first.tobytes() != last.tobytes() or array.tobytes() != first.tobytes() * array.size:
+        return None
+    return [b.full(first.item(), node.params["dtype"], node.params["shape"])]
+
+
+def _evaluate(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    values = _known_values(b, node, args)
+    if values is None or not _static(node):
+        return None
+    try:
+        results = node.primitive.evaluate(values, params_.evaluate(node.primitive.params, node.params, {}))
+    except ZenithError:  # an index out of bounds is reported when the program runs, as without folding
+        return None
+    return [_known_result(b, np.asarray(r), t) for r, t in zip(results, node.types, strict=True)]
+
+
+def _known_values(b: Rewriter, node: Node, args: tuple[Value, ...]) -> list[Any] | None:
+    """The arguments as arrays when all are known and folding is worth it."""
+    kind = node.primitive.lowering
+    if node.primitive.effect or isinstance(kind, Data | Region | HostCall):
+        return None
+    if not args:
+        return [] if node.primitive.name == "size" else None
+    known = [_array(b, a) for a in args]
+    values = [v for v in known if v is not None]
+    if len(values) < len(known):
+        return None
+    result = sum(_bytes(t) for t in node.types)
+    if isinstance(kind, Elements) and kind.cheap and all(v.ndim == 0 for v in values):
+        return None if result > values[0].nbytes else values  # a broadcast literal is already the best form
+    return values if result <= max(SMALL_BYTES, sum(v.nbytes for v in values)) else None
+
+
+def _array(b: Rewriter, value: Value) -> np.ndarray[Any, Any] | None:
+    node = b.definition(value)
+    if node.primitive.name == "literal":
+        return np.asarray(node.params["value"], node.params["dtype"].numpy)
+    return b.graph.constants.get(node.params["id"]) if node.primitive.name == "constant" else None
+
+
+def _bytes(type: object) -> float:
+    if not isinstance(type, ArrayType) or type.size.static is None:
+        return float("inf")
+    return type.size.static * type.dtype.itemsize
+
+
+def _static(node: Node) -> bool:
+    """Whether no parameter mentions a symbol."""
+    found: list[Dim] = []
+    for name, value in node.params.items():
+        params_.KINDS[node.primitive.params[name]].map_sizes(value, found.append)
+    return all(size.static is not None for size in found)
+
+
+def _known_result(b: Rewriter, array: np.ndarray[Any, Any], type: object) -> Value:
+    assert isinstance(type, ArrayType)
+    if array.ndim == 0:
+        return b.full(array.item(), type.dtype, ())
+    return b.graph.add_constant(array.astype(type.dtype.numpy, copy=False), b.line)

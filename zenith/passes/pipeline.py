@@ -1,0 +1,98 @@
+"""The pipeline: one visible tuple of passes, timed, and verified before and after in debug mode.
+
+>>> from zenith.ir.text import parse
+>>> graph, reports = run(parse("def f(x: f32[n]) -> (f32[n]):\\n    v1 = neg(x)\\n    v2 = neg(v1)\\n    return (v2,)"))
+>>> print(graph)
+def f(x: f32[n]) -> (f32[n]):
+    return (x,)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from zenith.config import config
+from zenith.errors import VerifyError
+from zenith.ir.graph import Graph
+from zenith.ir.verify import verify
+from zenith.passes.cse import cse
+from zenith.passes.dce import dce
+from zenith.passes.expand import expand
+from zenith.passes.fold import fold
+from zenith.passes.fuse import fuse
+from zenith.passes.movement import movement
+from zenith.passes.simplify import simplify
+from zenith.passes.split_reductions import split_reductions
+
+Pass = Callable[[Graph], Graph]
+
+# Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
+# on small shapes, so what folds and simplifies is asked again after it.
+PIPELINE: tuple[Pass, ...] = (
+    expand,
+    dce,
+    cse,
+    fold,
+    simplify,
+    movement,
+    dce,
+    cse,
+    fold,
+    simplify,
+    split_reductions,
+    cse,
+    dce,
+    fuse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What one pass did: its time in milliseconds and the number of nodes before and after."""
+
+    name: str
+    milliseconds: float
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.name:<18} {self.milliseconds:8.2f} ms  {self.before} -> {self.after} nodes"
+
+
+def run(
+    graph: Graph, passes: Sequence[Pass] = PIPELINE, debug: bool | None = None, disabled: Collection[str] = ()
+) -> tuple[Graph, list[PassReport]]:
+    """The graph after all passes, and a report on each.
+
+    ``debug`` verifies the graph before the first and after every pass; ``zenith.config`` decides when it is not
+    given. ``disabled`` names passes to leave out. Raises
+    :class:`~zenith.errors.VerifyError` naming the pass that broke the graph.
+    """
+    checking = config.debug if debug is None else debug
+    unknown = set(disabled) - {p.__name__ for p in passes}
+    if unknown:
+        raise ValueError(f"no such pass: {', '.join(sorted(unknown))}")
+    if checking:
+        verify(graph)
+    reports: list[PassReport] = []
+    for step in passes:
+        if step.__name__ in disabled:
+            continue
+        before, start = len(graph), time.perf_counter()
+        graph = step(graph)
+        elapsed = (time.perf_counter() - start) * 1e3
+        reports.append(PassReport(step.__name__, elapsed, before, len(graph)))
+        if checking:
+            _verify_after(step.__name__, graph)
+    return graph, reports
+
+
+def _verify_after(name: str, graph: Graph) -> None:
+    try:
+        verify(graph)
+    except VerifyError as error:
+        raise VerifyError(
+            f"pass {name} made a malformed graph: {error.what}", where=error.where, types=error.types
+        ) from error

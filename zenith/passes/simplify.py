@@ -1,0 +1,87 @@
+"""Algebraic simplification by the rules of :mod:`zenith.passes.rules`.
+
+Rules are indexed by the primitive they rewrite. A rule looks at operands only, and what it emits is simplified in
+turn, so that one sweep reaches the fixpoint.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from zenith.ir.graph import Graph, Node, Value
+from zenith.passes.pattern import Bindings, Number, Operation, Rule, Variable, build, match_operation
+from zenith.passes.rewrite import Rewriter, rebuild
+from zenith.passes.rules import CONDITIONS, RULES
+
+Heads = tuple[frozenset[str] | None, ...]
+Index = Mapping[str, Sequence[tuple[Rule, Operation, Heads]]]
+
+
+def simplify(graph: Graph) -> Graph:
+    """The graph with every rule applied wherever it fits."""
+    return apply_rules(graph, RULES_BY_ROOT)
+
+
+def apply_rules(graph: Graph, index: Index) -> Graph:
+    """The graph with the rules of an index applied."""
+
+    def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+        candidates = index.get(node.primitive.name)
+        if not candidates:
+            return None
+        actual = [b.definition(a).primitive.name for a in args]
+        for rule, pattern, heads in candidates:
+            if all(wanted is None or name in wanted for wanted, name in zip(heads, actual, strict=True)):
+                result = _apply(b, rule, pattern, node, args)
+                if result is not None:
+                    return (result,)
+        return None
+
+    return rebuild(graph, visit, again=True)
+
+
+def index_rules(rules: Iterable[Rule]) -> Index:
+    """Rules by root primitive, each with the primitives its operands must come from."""
+    index: dict[str, list[tuple[Rule, Operation, Heads]]] = defaultdict(list)
+    for rule in rules:
+        for pattern in rule.patterns:
+            index[rule.root].append((rule, pattern, _heads(pattern)))
+    return dict(index)
+
+
+def _heads(pattern: Operation) -> Heads:
+    heads: list[frozenset[str] | None] = []
+    for arg in pattern.args:
+        match arg:
+            case Variable():
+                heads.append(None)
+            case Number():
+                heads.append(frozenset(("literal", "broadcast")))
+            case Operation(name=name):
+                heads.append(frozenset((name,)))
+    return tuple(heads)
+
+
+def _apply(b: Rewriter, rule: Rule, pattern: Operation, node: Node, args: Sequence[Value]) -> Value | None:
+    """What stands for the node by this rule, or None when it does not fit."""
+    found: Bindings = {}
+    if not match_operation(b, pattern, args, node.params, found):
+        return None
+    model: Value = found["x"] if "x" in found else found["c"]
+    if model.dtype.kind not in rule.kinds or not _holds(rule.condition, found):
+        return None
+    like = Value(-1, 0, node.types[0])  # only its type is read
+    result = build(b, rule.template, found, like)
+    return result if result.type == node.types[0] else None
+
+
+def _holds(condition: ast.Call | None, found: Bindings) -> bool:
+    if condition is None:
+        return True
+    names = [ast.unparse(a) for a in condition.args]
+    return CONDITIONS[ast.unparse(condition.func)](*(found[n] for n in names))
+
+
+RULES_BY_ROOT: Index = index_rules(RULES)

@@ -1,0 +1,165 @@
+"""Sinking: a movement of all operands becomes one movement of the result.
+
+Work then happens on the shape of the operands before they were spread, and the movement meets the next one below, to
+join or cancel. Movements only ever go down, so this ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from zenith.ir.dims import Dim, product
+from zenith.ir.graph import Node, Value
+from zenith.ir.lowering import Data, Fold, Scalar, Tile
+from zenith.ir.ops.shape import inverse_permutation
+from zenith.passes.axes import align, inserts_units
+from zenith.passes.rewrite import Rewriter
+
+Shape = tuple[Dim, ...]
+
+
+def below_elementwise(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None:
+    """An elementwise operation above the broadcast, reshape or transpose of its operands; None when they differ."""
+    if not args[0].shape:
+        return None
+    kinds = [b.definition(a).primitive.name for a in args]
+    if all(kind == "broadcast" for kind in kinds):
+        return _below_broadcast(b, node, args)
+    for arg, kind in zip(args, kinds, strict=True):
+        if kind == "reshape":
+            result = _below_reshape(b, node, args, arg)
+        elif kind == "transpose":
+            result = _below_transpose(b, node, args, b.definition(arg).params["axes"])
+        else:
+            continue
+        if result is not None:
+            return result
+    return None
+
+
+def _emit(b: Rewriter, node: Node, args: Sequence[Value]) -> Value:
+    result: Value = getattr(b, node.primitive.name)(*args, **node.params)
+    return result
+
+
+def _below_broadcast(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None:
+    """Work on the axes that some operand really has; repeat the result along the others."""
+    shape = args[0].shape
+    used = sorted({axis for a in args for axis in b.definition(a).params["axes"]})
+    if len(used) == len(shape):
+        return None
+    small = tuple(shape[a] for a in used)
+    sources = []
+    for arg in args:
+        axes = tuple(used.index(a) for a in b.definition(arg).params["axes"])
+        sources.append(b.broadcast(b.operands(arg)[0], shape=small, axes=axes))
+    result: Value = b.broadcast(_emit(b, node, sources), shape=shape, axes=tuple(used))
+    return result
+
+
+def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value) -> Value | None:
+    """Work on the shape that ``model`` had before its reshape, if all operands can be seen in that shape."""
+    source = b.operands(model)[0]
+    if not _worth_sinking(b, source, model.shape):
+        return None
+    if not all(_bends(b, a, source.shape) for a in args):
+        return None
+    operands = [b.reshape(a, shape=source.shape) for a in args]
+    result: Value = b.reshape(_emit(b, node, operands), shape=model.shape)
+    return result
+
+
+def _worth_sinking(b: Rewriter, source: Value, shape: Shape) -> bool:
+    """Whether a reshape separates what it reads from its users: of stored arrays it is free where it is."""
+    lowering = b.definition(source).primitive.lowering
+    return inserts_units(source.shape, shape) or isinstance(lowering, Scalar | Fold | Tile)
+
+
+def _bends(b: Rewriter, value: Value, shape: Shape) -> bool:
+    """Whether a value can be had in another shape without computing or storing anything new."""
+    node = b.definition(value)
+    if inserts_units(shape, value.shape) or isinstance(node.primitive.lowering, Data):
+        return True
+    if node.primitive.name == "reshape":
+        return b.operands(value)[0].shape == shape
+    return node.primitive.name == "broadcast" and all(
+        a in align(value.shape, shape).axes for a in node.params["axes"]
+    )  # fmt: skip
+
+
+def _below_transpose(b: Rewriter, node: Node, args: Sequence[Value], order: tuple[int, ...]) -> Value | None:
+    """Work in the order of axes before the transpose, if all operands are transposed alike or broadcast."""
+    shape = args[0].shape
+    inverse = inverse_permutation(order)
+    before = tuple(shape[i] for i in inverse)
+    sources = []
+    for arg in args:
+        made = b.definition(arg)
+        axes = tuple(order[a] for a in made.params["axes"]) if made.primitive.name == "broadcast" else ()
+        if made.primitive.name == "transpose" and made.params["axes"] == order:
+            sources.append(b.operands(arg)[0])
+        elif made.primitive.name == "broadcast" and list(axes) == sorted(axes):
+            sources.append(b.broadcast(b.operands(arg)[0], shape=before, axes=axes))
+        else:
+            return None
+    result: Value = b.transpose(_emit(b, node, sources), axes=order)
+    return result
+
+
+def below_reduction(b: Rewriter, node: Node, x: Value) -> Value | None:
+    """A reduction of what was reshaped or transposed; axes of size 1 are dropped, not reduced."""
+    axes: tuple[int, ...] = node.params["axes"]
+    units = [a for a in axes if x.shape[a] == 1]
+    if units:
+        left = [a for a in range(len(x.shape)) if a not in units]
+        x = b.reshape(x, shape=tuple(x.shape[a] for a in left))
+        rest = tuple(i for i, a in enumerate(left) if a in axes)
+        return _reduce(b, node, x, rest) if rest else x
+    inner = b.definition(x)
+    if inner.primitive.name == "transpose":
+        return _reduction_of_transpose(b, node, b.operands(x)[0], inner.params["axes"])
+    if inner.primitive.name == "reshape":
+        return _reduction_of_reshape(b, node, x, b.operands(x)[0])
+    return None
+
+
+def _reduce(b: Rewriter, node: Node, x: Value, axes: tuple[int, ...]) -> Value:
+    result: Value = getattr(b, node.primitive.name)(x, axes=axes)
+    return result
+
+
+def _reduction_of_transpose(b: Rewriter, node: Node, source: Value, order: tuple[int, ...]) -> Value:
+    axes = node.params["axes"]
+    small = _reduce(b, node, source, tuple(sorted(order[a] for a in axes)))
+    kept = [order[a] for a in range(len(order)) if a not in axes]
+    result: Value = b.transpose(small, axes=tuple(sorted(kept).index(a) for a in kept))
+    return result
+
+
+def _reduction_of_reshape(b: Rewriter, node: Node, x: Value, source: Value) -> Value | None:
+    """The same reduction before the reshape, which must leave the reduced axes alone or mix them only."""
+    axes = node.params["axes"]
+    places = align(x.shape, source.shape)
+    mixed = [a for a in axes if a not in places.axes]
+    if not _worth_sinking(b, source, x.shape) or (mixed and set(mixed) != set(places.old_rest)):
+        return None
+    found = sorted([places.axes[a] for a in axes if a in places.axes] + [*(places.new_rest if mixed else ())])
+    result: Value = b.reshape(_reduce(b, node, source, tuple(found)), shape=_without(x.shape, axes))
+    return result
+
+
+def _without(shape: Shape, axes: Any) -> Shape:
+    return tuple(n for a, n in enumerate(shape) if a not in axes)
+
+
+def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
+    """Many products with one matrix are one product: the leading axes of ``x`` become rows."""
+    made = b.definition(y)
+    rank = len(x.shape)
+    if rank == 2 or made.primitive.name != "broadcast" or made.params["axes"] != (rank - 2, rank - 1):
+        return None
+    matrix = b.operands(y)[0]
+    rows = b.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
+    result: Value = b.reshape(b.matmul(rows, matrix), shape=(*x.shape[:-1], y.shape[-1]))
+    return result
