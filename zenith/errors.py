@@ -112,6 +112,14 @@ class OutOfBoundsError(ZenithError, IndexError):
     """An index was outside its axis when the program ran."""
 
 
+class NumberError(ZenithError, OverflowError):
+    """A Python number does not fit into an element type."""
+
+
+class MissingAttributeError(ZenithError, AttributeError):
+    """An attribute of NumPy's arrays that traced arrays do not have."""
+
+
 class VerifyError(ZenithError, ValueError):
     """A graph is malformed; names the node and the user's line."""
 

@@ -1,0 +1,261 @@
+"""NumPy's elementwise functions: one line each, from the ufunc to a primitive or a short expression over primitives.
+
+NumPy itself says in which types a ufunc computes (``resolve_dtypes``), so promotion is exactly NumPy's. A line may
+name a second rule for bool, or for the integers, where the primitive is another.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, UnsupportedError, user_line
+from zenith.numpy import formulas as f
+from zenith.numpy.operands import (
+    BOOL,
+    align,
+    as_array,
+    broadcast_dims,
+    compute_dtype,
+    convert,
+    dims_of,
+    type_key,
+    weak_kind,
+)
+from zenith.trace.bind import b, known_dtype
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+Rule = Callable[..., Any]
+
+
+@lru_cache(maxsize=8192)
+def _loop(ufunc: np.ufunc, keys: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """The dtypes in which NumPy computes ``ufunc`` for operands of these dtypes (``int``, ``float``: weak)."""
+    return ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))[: ufunc.nin]
+
+
+def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+    keys = tuple(map(type_key, operands))
+    try:
+        loop = _loop(ufunc, keys)
+    except TypeError as error:
+        types = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
+        what = f"{name} is not defined for these element types"
+        raise DTypeError(what, where=user_line(), types=types, fix=f"cast an operand first ({error})") from None
+    for dtype in loop:
+        compute_dtype(name, dtype, keys)
+    return loop
+
+
+def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
+    """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
+    loop = _resolve(ufunc, operands, name)
+    arrays = align(name, [convert(o, t) for o, t in zip(operands, loop, strict=True)])
+    return rules[loop[0].kind](*arrays)
+
+
+def _refuse_options(name: str, options: dict[str, Any]) -> None:
+    if options:
+        raise UnsupportedError(
+            f"{name}: the options {', '.join(sorted(options))} are not supported",
+            where=user_line(),
+            fix="use numpy.where for where=, astype for dtype=",
+        )
+
+
+def _define(ufunc: np.ufunc, rule: str | Rule, *, name: str = "", **special: str | Rule) -> Callable[..., Any]:
+    """Register the function for ``ufunc``; ``special`` names rules for kinds: ``b``, ``i`` (and ``u``), ``f``."""
+    label = name or ufunc.__name__
+    rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biuf"}
+
+    def function(*operands: Any, dtype: Any = None, **options: Any) -> Any:
+        _refuse_options(label, options)
+        if len(operands) != ufunc.nin:
+            raise TypeError(f"{label}() takes {ufunc.nin} operands, not {len(operands)}")
+        if dtype is not None:
+            operands = tuple(convert(o, np.dtype(dtype)) for o in operands)
+        return apply(ufunc, rules, label, operands)
+
+    function.__name__ = function.__qualname__ = label
+    function.__doc__ = f"As ``numpy.{label}``, elementwise with broadcasting (array in, array of the same kind out)."
+    return implements(ufunc)(function) if not name else implements()(function)
+
+
+def _rule(rule: str | Rule) -> Rule:
+    return getattr(b, rule) if isinstance(rule, str) else rule
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _never(x: Any) -> Any:
+    return b.full(False, known_dtype(BOOL), dims_of(x))
+
+
+def _always(x: Any) -> Any:
+    return b.full(True, known_dtype(BOOL), dims_of(x))
+
+
+# Arithmetic.
+add = _define(np.add, "add", b="bit_or")
+subtract = _define(np.subtract, "sub")
+multiply = _define(np.multiply, "mul", b="bit_and")
+divide = _define(np.divide, "div")
+floor_divide = _define(np.floor_divide, "floor_divide", f=f.floor_divide)
+remainder = _define(np.remainder, "remainder")
+fmod = _define(np.fmod, f.fmod)
+power = _define(np.power, "power", i=f.integer_power)
+float_power = _define(np.float_power, "power")
+negative = _define(np.negative, "neg")
+positive = _define(np.positive, _same)
+absolute = _define(np.absolute, "abs", b=_same)
+fabs = _define(np.fabs, "abs")
+sign = _define(np.sign, "sign")
+square = _define(np.square, lambda x: b.mul(x, x))
+reciprocal = _define(np.reciprocal, f.reciprocal, i=f.integer_reciprocal)
+conjugate = _define(np.conjugate, _same)
+
+# Rounding: integers and bools are whole already.
+floor = _define(np.floor, "floor", b=_same, i=_same)
+ceil = _define(np.ceil, "ceil", b=_same, i=_same)
+trunc = _define(np.trunc, "trunc", b=_same, i=_same)
+rint = _define(np.rint, "round")
+
+# Extremes, comparisons, logic.
+maximum = _define(np.maximum, "maximum", b="bit_or")
+minimum = _define(np.minimum, "minimum", b="bit_and")
+fmax = _define(np.fmax, "maximum", b="bit_or", f=f.fmax)
+fmin = _define(np.fmin, "minimum", b="bit_and", f=f.fmin)
+logical_and = _define(np.logical_and, "bit_and")
+logical_or = _define(np.logical_or, "bit_or")
+logical_xor = _define(np.logical_xor, "bit_xor")
+logical_not = _define(np.logical_not, "bit_not")
+isnan = _define(np.isnan, lambda x: b.ne(x, x), b=_never, i=_never)
+isinf = _define(np.isinf, lambda x: b.eq(b.abs(x), float("inf")), b=_never, i=_never)
+isfinite = _define(np.isfinite, lambda x: b.lt(b.abs(x), float("inf")), b=_always, i=_always)
+signbit = _define(np.signbit, f.signbit)
+
+# Bits.
+bitwise_and = _define(np.bitwise_and, "bit_and")
+bitwise_or = _define(np.bitwise_or, "bit_or")
+bitwise_xor = _define(np.bitwise_xor, "bit_xor")
+invert = _define(np.invert, "bit_not")
+left_shift = _define(np.left_shift, "shift_left")
+right_shift = _define(np.right_shift, "shift_right")
+
+# Exponentials and logarithms.
+sqrt = _define(np.sqrt, "sqrt")
+cbrt = _define(np.cbrt, f.cbrt)
+exp = _define(np.exp, "exp")
+exp2 = _define(np.exp2, "exp2")
+expm1 = _define(np.expm1, "expm1")
+log = _define(np.log, "log")
+log2 = _define(np.log2, "log2")
+log10 = _define(np.log10, "log10")
+log1p = _define(np.log1p, "log1p")
+logaddexp = _define(np.logaddexp, f.logaddexp)
+logaddexp2 = _define(np.logaddexp2, f.logaddexp2)
+
+# Angles.
+sin = _define(np.sin, "sin")
+cos = _define(np.cos, "cos")
+tan = _define(np.tan, "tan")
+arcsin = _define(np.arcsin, "arcsin")
+arccos = _define(np.arccos, "arccos")
+arctan = _define(np.arctan, "arctan")
+arctan2 = _define(np.arctan2, "arctan2")
+sinh = _define(np.sinh, "sinh")
+cosh = _define(np.cosh, "cosh")
+tanh = _define(np.tanh, "tanh")
+arcsinh = _define(np.arcsinh, f.arcsinh)
+arccosh = _define(np.arccosh, f.arccosh)
+arctanh = _define(np.arctanh, f.arctanh)
+hypot = _define(np.hypot, f.hypot)
+deg2rad = _define(np.deg2rad, lambda x: b.mul(x, f.RADIANS))
+rad2deg = _define(np.rad2deg, lambda x: b.mul(x, f.DEGREES))
+radians = _define(np.radians, lambda x: b.mul(x, f.RADIANS))
+degrees = _define(np.degrees, lambda x: b.mul(x, f.DEGREES))
+copysign = _define(np.copysign, "copysign")
+heaviside = _define(np.heaviside, f.heaviside)
+
+# Functions of scipy.special, typed as np.exp is; scipy's own ufuncs find them by name.
+_define(np.exp, "erf", name="_erf")
+_define(np.exp, "sigmoid", name="_expit")
+
+
+def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
+    """A comparison: a Python int beyond the other operand's type is compared as a number, as NumPy does."""
+    inner = _define(ufunc, primitive)
+
+    def function(x: Any, y: Any, **options: Any) -> Any:
+        for value, other, swapped in ((y, x, False), (x, y, True)):
+            if _beyond(value, other):
+                answer = relation(value, 0) if swapped else relation(0, value)
+                shape = broadcast_dims(ufunc.__name__, [dims_of(as_array(other))])
+                return b.full(answer, known_dtype(BOOL), shape)
+        return inner(x, y, **options)
+
+    function.__name__ = function.__qualname__ = ufunc.__name__
+    function.__doc__ = inner.__doc__
+    return implements(ufunc)(function)
+
+
+def _beyond(value: Any, other: Any) -> bool:
+    """Whether a Python int is outside the integer type of the array beside it."""
+    if weak_kind(value) is not int or isinstance(value, (Tracer, TracedSize)) or weak_kind(other) is not None:
+        return False
+    dtype = as_array(other).dtype
+    return dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+
+
+equal = _compare(np.equal, "eq", operator.eq)
+not_equal = _compare(np.not_equal, "ne", operator.ne)
+less = _compare(np.less, "lt", operator.lt)
+less_equal = _compare(np.less_equal, "le", operator.le)
+greater = _compare(np.greater, "gt", operator.gt)
+greater_equal = _compare(np.greater_equal, "ge", operator.ge)
+
+
+@implements(np.divmod)
+def divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    """As ``numpy.divmod``: quotient rounded down and remainder."""
+    return floor_divide(x, y), remainder(x, y)
+
+
+@implements()
+def _operator_power(x: Any, exponent: Any) -> Any:
+    """``x ** exponent`` with the short cuts that NumPy's operator takes for fixed exponents."""
+    if not isinstance(exponent, (Tracer, TracedSize, np.ndarray)) and weak_kind(exponent) and isinstance(x, Tracer):
+        floating = x.dtype.kind == "f"
+        shortcut = {2: square, 1: positive}.get(exponent) if floating or weak_kind(exponent) is int else None
+        if floating and exponent in (0.5, -1):
+            shortcut = sqrt if exponent == 0.5 else reciprocal
+        if shortcut is not None and x.dtype.kind != "b":
+            return shortcut(x)
+        if x.dtype.kind in "iu" and weak_kind(exponent) is int and exponent < 0:
+            raise DTypeError(
+                "integers to negative integer powers are not allowed, as in NumPy",
+                where=user_line(),
+                types=(x.type,),
+                fix="use a float exponent, or x.astype(numpy.float64)",
+            )
+    return power(x, exponent)
+
+
+def ufunc_outer(function: Callable[..., Any], x: Any, y: Any) -> Any:
+    """``ufunc.outer``: the function of every pair of elements."""
+    x, y = as_array(x), as_array(y)
+    left, right = dims_of(x), dims_of(y)
+    spread = b.reshape(x, shape=(*left, *[1] * len(right))) if right else x
+    return function(spread, y)
+
+
+ufunc_outer.__name__ = "_ufunc_outer"
+implements()(ufunc_outer)

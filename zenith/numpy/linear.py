@@ -1,0 +1,219 @@
+"""Products of matrices and vectors: all of them become one primitive, the batched matrix product.
+
+Operands are promoted as NumPy's ``matmul`` is, leading axes are broadcast, and inner sizes that are not fixed are
+required to be equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, dim, product
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.operands import (
+    as_array,
+    ask,
+    broadcast_dims,
+    compute_array,
+    convert,
+    dims_of,
+    normal_axes,
+    normal_axis,
+    require,
+    result_dtype,
+    shape_text,
+    spread,
+    static_int,
+)
+from zenith.numpy.shaping import moveaxis, reshape, transpose
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+
+
+def _pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    dtype = result_dtype(name, (x, y))
+    if dtype.kind == "b":
+        raise DTypeError(f"{name} of bool arrays is not supported", where=user_line(), fix="cast to int32 first")
+    return convert(x, dtype), convert(y, dtype)
+
+
+def _inner(name: str, x: Any, y: Any, left: int, right: int) -> None:
+    text = f"{name}: the inner sizes of {shape_text(dims_of(x))} and {shape_text(dims_of(y))} must be equal"
+    require(dims_of(x)[left], "==", dims_of(y)[right], text)
+
+
+@implements(np.matmul)
+def matmul(x: Any, y: Any, **options: Any) -> Any:
+    """The matrix product of the last two axes, as ``numpy.matmul``; 1-d operands are a row and a column."""
+    x, y = _pair("matmul", x, y)
+    if not x.ndim or not y.ndim:
+        raise ShapeError("matmul needs arrays with axes, not numbers", where=user_line(), fix="use * for numbers")
+    row, column = x.ndim == 1, y.ndim == 1
+    x = reshape(x, (1, -1)) if row else x
+    y = reshape(y, (-1, 1)) if column else y
+    _inner("matmul", x, y, -1, -2)
+    result = _product(x, y)
+    shape = dims_of(result)
+    kept = shape[:-2] + (() if row else shape[-2:-1]) + (() if column else shape[-1:])
+    return b.reshape(result, shape=kept) if row or column else result
+
+
+def _product(x: Any, y: Any) -> Any:
+    """Two arrays of two axes or more; one matrix on the right serves all rows of the left at once."""
+    left, right = dims_of(x), dims_of(y)
+    if len(right) == 2 and len(left) > 2:
+        rows = b.reshape(x, shape=(product(left[:-1]), left[-1]))
+        return b.reshape(b.matmul(rows, y), shape=(*left[:-1], right[-1]))
+    batch = broadcast_dims("matmul", [left[:-2], right[:-2]])
+    return b.matmul(spread(x, (*batch, *left[-2:])), spread(y, (*batch, *right[-2:])))
+
+
+@implements(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """As ``numpy.dot``: over the last axis of ``a`` and the last but one of ``b``; a product for numbers."""
+    x, y = as_array(a), as_array(b)
+    if not x.ndim or not y.ndim:
+        return ew.multiply(a, b)
+    return tensordot(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)))
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any) -> Any:
+    """The inner product of two arrays, flattened."""
+    return tensordot(reshape(as_array(a), (-1,)), reshape(as_array(b), (-1,)), 1)
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any) -> Any:
+    """The product over the last axes of both."""
+    x, y = as_array(a), as_array(b)
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,))) if x.ndim and y.ndim else ew.multiply(a, b)
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Every product of an element of ``a`` and one of ``b``, both flattened."""
+    return ew.multiply(reshape(as_array(a), (-1, 1)), reshape(as_array(b), (1, -1)))
+
+
+@implements(np.vecdot)
+def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """Inner products along an axis of two arrays that are broadcast against each other."""
+    x, y = _pair("vecdot", x1, x2)
+    return reductions.sum(ew.multiply(moveaxis(x, axis, -1), moveaxis(y, axis, -1)), -1, dtype=x.dtype)
+
+
+@implements(np.matvec)
+def matvec(x1: Any, x2: Any) -> Any:
+    """The product of matrices with vectors along the last axis."""
+    column = as_array(x2)
+    return matmul(x1, b.reshape(column, shape=(*dims_of(column), dim(1))))[..., 0]
+
+
+@implements(np.vecmat)
+def vecmat(x1: Any, x2: Any) -> Any:
+    """The product of vectors along the last axis with matrices."""
+    row = as_array(x1)
+    sizes = dims_of(row)
+    return matmul(b.reshape(row, shape=(*sizes[:-1], dim(1), sizes[-1])), x2)[..., 0, :]
+
+
+@implements(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """Products summed over several axes of both arrays at once, as ``numpy.tensordot``."""
+    x, y = _pair("tensordot", a, b)
+    left, right = _contracted(x, y, axes)
+    for i, j in zip(left, right, strict=True):
+        _inner("tensordot", x, y, i, j)
+    free_x = [i for i in range(x.ndim) if i not in left]
+    free_y = [i for i in range(y.ndim) if i not in right]
+    rows, columns = [dims_of(x)[i] for i in free_x], [dims_of(y)[i] for i in free_y]
+    count = product(dims_of(x)[i] for i in left)
+    first = _matrix(transpose(x, [*free_x, *left]), product(rows), count)
+    second = _matrix(transpose(y, [*right, *free_y]), count, product(columns))
+    return _matrix_to(_product(first, second), (*rows, *columns))
+
+
+def _matrix(x: Any, rows: Dim, columns: Dim) -> Any:
+    return _matrix_to(x, (rows, columns))
+
+
+def _matrix_to(x: Any, shape: tuple[Dim, ...]) -> Any:
+    return x if dims_of(x) == shape else b.reshape(x, shape=shape)
+
+
+def _contracted(x: Any, y: Any, axes: Any) -> tuple[list[int], list[int]]:
+    if isinstance(axes, (tuple, list)):
+        first, second = (list(a) if isinstance(a, (tuple, list)) else [a] for a in axes)
+    else:
+        count = static_int(axes, "tensordot: axes")
+        first, second = list(range(x.ndim - count, x.ndim)), list(range(count))
+    if len(first) != len(second):
+        raise ShapeError("tensordot needs as many axes of one array as of the other", where=user_line())
+    left = [normal_axis("tensordot", i, x.ndim) for i in first]
+    return left, [normal_axis("tensordot", i, y.ndim) for i in second]
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The Euclidean (Frobenius) norm over axes; for one axis also the orders 1 and infinity."""
+    x = convert(x, result_dtype("norm", (compute_array("norm", x), 1.0)))
+    axes = normal_axes("norm", axis, x.ndim)
+    if (ord in (None, 2) and (ord is None or len(axes) == 1)) or (ord == "fro" and len(axes) == 2):
+        return ew.sqrt(reductions.sum(ew.square(x), axes, keepdims=keepdims))
+    if len(axes) == 1 and ord == 1:
+        return reductions.sum(ew.absolute(x), axes, keepdims=keepdims)
+    if len(axes) == 1 and ord in (math.inf, -math.inf):
+        extreme = reductions.max if ord > 0 else reductions.min
+        return extreme(ew.absolute(x), axes, keepdims=keepdims)
+    raise UnsupportedError(f"norm of order {ord!r} is not supported", where=user_line(), fix="use ord=None")
+
+
+@implements(np.trace)
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """The sum of a diagonal."""
+    return reductions.sum(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
+
+
+@implements(np.diagonal)
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements of a diagonal of two axes, along a new last axis."""
+    from zenith.ir.types import int64
+
+    x = moveaxis(as_array(x), (axis1, axis2), (0, 1))
+    rows, columns = dims_of(x)[:2]
+    down, across = max(-offset, 0), max(offset, 0)
+    height, width = rows - down, columns - across
+    count = height if ask(height, "<=", width) else width
+    place = b.iota(size=count if ask(count, ">=", 0) else 0, dtype=int64)
+    return moveaxis(b.gather(x, ew.add(place, down), ew.add(place, across)), 0, -1)
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix, or the matrix with a given diagonal."""
+    from zenith.numpy.creation import eye
+    from zenith.numpy.selection import where
+
+    x = as_array(v)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    size = dims_of(x)[0] + abs(k)
+    padded = b.pad(x, np.zeros((), x.dtype), low=(max(k, 0),), high=(max(-k, 0),), interior=(0,))
+    return where(eye(size, k=k, dtype=bool), reshape(padded, (1, -1)), np.zeros((), x.dtype))
+
+
+def sizes_by_letter(name: str, terms: Sequence[str], shapes: Sequence[tuple[Dim, ...]]) -> dict[str, Dim]:
+    """The size that each letter of an einsum stands for; demands that they agree."""
+    found: dict[str, Dim] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for letter, size in zip(term, shape, strict=True):
+            known = found.setdefault(letter, size)
+            require(known, "==", size, f"{name}: the sizes of axis {letter!r} must be equal")
+    return found

@@ -1,0 +1,285 @@
+"""Operands: what a caller may pass, made into arrays of one element type and one shape.
+
+Element types follow NumPy 2 (NEP 50): Python numbers, sizes and traced Python numbers are *weak*. Casts and broadcasts
+become nodes of their own; equal sizes are found by asking the recorder.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, NumberError, ShapeError, TraceError, ZenithError, user_line
+from zenith.ir.dims import Dim, dim, dims
+from zenith.ir.types import COMPUTE_DTYPES, DType, dtype_of
+from zenith.trace import dispatch
+from zenith.trace.bind import array_type, b, known_dtype
+from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.sizes import TracedSize, size_dim, user_size
+from zenith.trace.tracer import Tracer
+
+_COMPUTE = frozenset(COMPUTE_DTYPES)
+FLOAT64 = np.dtype(np.float64)
+INT64 = np.dtype(np.int64)
+BOOL = np.dtype(np.bool_)
+
+
+def as_array(value: Any) -> Any:
+    """A tracer or a NumPy array of a known element type from anything array-like."""
+    if isinstance(value, Tracer):
+        return value
+    if isinstance(value, TracedSize):
+        return value.as_array()
+    if isinstance(value, (list, tuple)) and contains_traced(value):
+        return dispatch.implementation("array")(value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        if isinstance(error, ZenithError):
+            raise
+        raise DTypeError(f"not an array: {type(value).__name__} ({error})", where=user_line()) from error
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    known_dtype(array.dtype)
+    return array
+
+
+def strong(x: Any) -> Any:
+    """The same array, no longer acting as a Python number."""
+    return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
+
+
+def contains_traced(value: Any) -> bool:
+    """Whether nested lists and tuples hold a traced value or size."""
+    if isinstance(value, (list, tuple)):
+        return any(map(contains_traced, value))
+    return isinstance(value, (Tracer, TracedSize))
+
+
+def weak_kind(value: Any) -> type | None:
+    """``int`` or ``float`` for what acts as a Python number of that type, else None."""
+    if isinstance(value, TracedSize):
+        return int
+    if isinstance(value, Tracer):
+        return {"i": int, "f": float}.get(value.dtype.kind) if value.weak else None
+    if isinstance(value, (bool, np.generic)):
+        return None
+    return int if isinstance(value, int) else float if isinstance(value, float) else None
+
+
+def type_key(value: Any) -> Any:
+    """What NumPy's promotion needs to know of an operand: its dtype, or ``int`` or ``float`` for a weak one."""
+    return weak_kind(value) or dtype_of_operand(value)
+
+
+def dtype_of_operand(value: Any) -> np.dtype[Any]:
+    """The NumPy dtype of an operand."""
+    return value.dtype if isinstance(value, (Tracer, np.ndarray)) else as_array(value).dtype
+
+
+@lru_cache(maxsize=4096)
+def _promote(keys: tuple[Any, ...]) -> np.dtype[Any]:
+    return np.result_type(*(k(0) if isinstance(k, type) else k for k in keys))
+
+
+def result_dtype(name: str, operands: Iterable[Any]) -> np.dtype[Any]:
+    """The dtype that NumPy's promotion gives, checked to be one that Zenith computes in."""
+    keys = tuple(type_key(o) for o in operands)
+    return compute_dtype(name, _promote(keys), keys)
+
+
+def compute_dtype(name: str, dtype: np.dtype[Any], keys: Sequence[Any] = ()) -> np.dtype[Any]:
+    """``dtype``, or DTypeError when Zenith does not compute in it."""
+    if dtype_of(dtype) in _COMPUTE:
+        return dtype
+    given = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
+    raise DTypeError(
+        f"{name} computes in {dtype} here, which Zenith does not support",
+        where=user_line(),
+        types=given,
+        fix="cast an operand first: x.astype(numpy.float32), numpy.float64, numpy.int32 or numpy.int64",
+    )
+
+
+def compute_array(name: str, value: Any) -> Any:
+    """An operand as an array whose element type Zenith computes in."""
+    x = as_array(value)
+    compute_dtype(name, x.dtype, (x.dtype,))
+    return x
+
+
+def convert(value: Any, dtype: np.dtype[Any]) -> Any:
+    """An operand as an array of ``dtype``; NumberError when a Python int does not fit."""
+    if weak_kind(value) is int and not isinstance(value, (Tracer, TracedSize)):
+        return _python_int(value, dtype)
+    x = as_array(value)
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, Tracer) or x.ndim:
+        return b.cast(x, dtype=known_dtype(dtype))
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
+
+
+def _python_int(value: int, dtype: np.dtype[Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(value, dtype)
+    except OverflowError:
+        raise NumberError(
+            f"Python integer {value} is out of bounds for {dtype}",
+            where=user_line(),
+            fix=f"cast the array to a wider type first, or write numpy.int64({value})",
+        ) from None
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+def dims_of(x: Any) -> tuple[Dim, ...]:
+    """The sizes of a tracer or NumPy array, as far as is known about their equality."""
+    if isinstance(x, Tracer):
+        return tuple(x.recorder.canonical(d) for d in x.type.shape)
+    return dims(x.shape)
+
+
+def sizes_of(shape: Any, what: str = "a size") -> tuple[Dim, ...]:
+    """The sizes that a user's shape (one size or a sequence) means; ShapeError when one is negative."""
+    items = shape if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)
+    found = tuple(size_dim(n, what) for n in items)
+    if any((d.static or 0) < 0 for d in found):
+        raise ShapeError(f"a shape has a negative size: {shape_text(found)}", where=user_line())
+    return found
+
+
+def shape_text(shape: Iterable[Any]) -> str:
+    """``(n, 3)``: sizes as messages print them."""
+    items = [str(d) for d in shape]
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def user_shape(shape: Iterable[Dim]) -> tuple[Any, ...]:
+    """Sizes as users see them."""
+    return tuple(user_size(d, current_recorder()) for d in shape)
+
+
+def ask(left: Any, relation: str, right: Any) -> bool:
+    """Whether a relation of sizes holds, assuming it when it depends on sizes that are not fixed."""
+    left, right = dim(left), dim(right)
+    return recorder_of(left, right).holds(left, relation, right)
+
+
+def require(left: Any, relation: str, right: Any, reason: str) -> None:
+    """Demand a relation of sizes of every call."""
+    left, right = dim(left), dim(right)
+    recorder_of(left, right).require(left, relation, right, reason)
+
+
+_NO_TRACE = Recorder("no trace", ())
+
+
+def recorder_of(*sizes: Dim) -> Recorder:
+    """The recorder to ask about sizes; fixed sizes need none."""
+    recorder = current_recorder()
+    if recorder is None and any(d.static is None for d in sizes):
+        raise TraceError(
+            "a traced size was used after the trace had ended",
+            where=user_line(),
+            fix="keep int(n) instead of the size, or return it from the function",
+        )
+    return recorder or _NO_TRACE
+
+
+def normal_axis(name: str, axis: Any, rank: int) -> int:
+    """An axis counted from 0; ShapeError outside ``-rank <= axis < rank``."""
+    number = static_int(axis, f"{name}: axis")
+    if not -rank <= number < rank:
+        raise ShapeError(
+            f"{name}: axis {number} is out of bounds for an array of {rank} axes",
+            where=user_line(),
+            fix=f"use an axis from {-rank} to {rank - 1}" if rank else "a 0-d array has no axes",
+        )
+    return number % rank
+
+
+def normal_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """Axes counted from 0 and sorted; None means all."""
+    if axis is None:
+        return tuple(range(rank))
+    items = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = sorted(normal_axis(name, a, rank) for a in items)
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{name}: an axis is named twice: {tuple(items)}", where=user_line())
+    return tuple(found)
+
+
+def static_int(value: Any, what: str) -> int:
+    """A Python int; TraceError for a traced value, TypeError for no integer."""
+    if isinstance(value, Tracer):
+        size_dim(value, what)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TraceError(f"{what} must be an int, not {type(value).__name__}", where=user_line()) from None
+
+
+def broadcast_dims(name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The common shape of operands; ShapeError when two sizes differ and neither is 1."""
+    rank = max(map(len, shapes), default=0)
+    first = shapes[0] if shapes else ()
+    if all(s == first or not s for s in shapes) and len(first) == rank:
+        return first
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        size = dim(1)
+        for shape in shapes:
+            if len(shape) >= -axis and shape[axis] != size:
+                size = _common(name, size, shape[axis], shapes)
+        result.append(size)
+    return tuple(result)
+
+
+def _common(name: str, x: Dim, y: Dim, shapes: Sequence[tuple[Dim, ...]]) -> Dim:
+    if y == 1 or x == 1:
+        return x if y == 1 else y
+    recorder = recorder_of(x, y)
+    p, q = recorder.hint(x), recorder.hint(y)
+    if p == q or (p != 1 and q != 1):
+        if p == q and recorder.holds(x, "==", y):
+            return y if x.static is None else x
+        raise ShapeError(
+            f"{name}: shapes {' and '.join(map(shape_text, shapes))} do not fit together: sizes {_sized(x, p)} and "
+            f"{_sized(y, q)} differ",
+            where=user_line(),
+            fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
+        )
+    small, large = (x, y) if p == 1 else (y, x)
+    recorder.holds(small, "==", 1)
+    return large
+
+
+def _sized(size: Dim, hint: int) -> str:
+    return str(size) if size.static is not None else f"{size} = {hint}"
+
+
+def spread(x: Any, shape: tuple[Dim, ...]) -> Any:
+    """An array repeated to ``shape``, which it is known to fit."""
+    own = dims_of(x)
+    if own == shape:
+        return x
+    return b.broadcast(x, shape=shape, axes=tuple(range(len(shape) - len(own), len(shape))))
+
+
+def align(name: str, arrays: Sequence[Any]) -> list[Any]:
+    """Arrays broadcast against each other."""
+    shape = broadcast_dims(name, [dims_of(a) for a in arrays])
+    return [spread(a, shape) for a in arrays]
+
+
+def element_type(x: Any) -> DType:
+    """The element type of a tracer or NumPy array."""
+    return array_type(x).dtype

@@ -1,0 +1,184 @@
+"""Choice between elements and small functions made of others: where, clip, nan_to_num, isclose, triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.ir.types import int64
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.operands import (
+    BOOL,
+    align,
+    as_array,
+    ask,
+    compute_array,
+    compute_dtype,
+    convert,
+    dims_of,
+    normal_axis,
+    result_dtype,
+    strong,
+)
+from zenith.numpy.shaping import cut
+from zenith.trace.bind import b, known_dtype
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion."""
+    if x is None or y is None:
+        raise TraceError(
+            "where(condition) alone gives a result whose size depends on values",
+            where=user_line(),
+            fix="give both choices, where(condition, x, y), and keep the shape",
+        )
+    dtype = result_dtype("where", (x, y))
+    test = as_array(condition)
+    test = test if test.dtype == BOOL else b.ne(test, b.zeros_like(test))
+    return b.where(*align("where", [test, convert(x, dtype), convert(y, dtype)]))
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The first choice whose condition is true, else ``default``."""
+    result = default
+    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+        result = where(condition, choice, result)
+    return result
+
+
+@implements(np.clip)
+def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """Elements below ``a_min`` become ``a_min``, above ``a_max`` become ``a_max``; None is no bound."""
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    dtype = result_dtype("clip", [v for v in (x, low, high) if v is not None])
+    x = convert(x, dtype)
+    if low is not None:
+        x = ew.maximum(x, convert(low, dtype))
+    return x if high is None else ew.minimum(x, convert(high, dtype))
+
+
+@implements(np.round, np.around)
+def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
+    x = compute_array("round", x)
+    if x.dtype.kind != "f" and decimals >= 0:
+        return x
+    if decimals == 0:
+        return ew.rint(x)
+    if x.dtype.kind != "f":
+        raise UnsupportedError("round of integers to tens is not supported", where=user_line(), fix="cast to float64")
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return ew.divide(ew.rint(ew.multiply(x, scale)), scale)
+    return ew.multiply(ew.rint(ew.divide(x, scale)), scale)
+
+
+@implements(np.astype)
+def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
+           device: Any = None) -> Any:  # fmt: skip
+    """The array with another element type, as ``ndarray.astype``."""
+    x, target = as_array(x), np.dtype(dtype)
+    known_dtype(target)
+    if x.dtype != target:
+        return b.cast(x, dtype=known_dtype(target))
+    return x.copy() if isinstance(x, np.ndarray) and copy else strong(x)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """nan replaced by a number, infinities by the largest finite numbers or by given ones."""
+    x = compute_array("nan_to_num", x)
+    if x.dtype.kind != "f":
+        return x
+    limits = np.finfo(x.dtype)
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
+    x = where(ew.isnan(x), nan, x)
+    return where(ew.equal(x, np.inf), high, where(ew.equal(x, -np.inf), low, x))
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
+    y = ew.multiply(b, 1.0)
+    near = ew.less_equal(ew.absolute(ew.subtract(a, y)), ew.add(ew.multiply(ew.absolute(y), rtol), atol))
+    result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(a, y))
+    return ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(y))) if equal_nan else result
+
+
+@implements(np.allclose)
+def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, as a 0-d bool array."""
+    return reductions.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have one shape and equal elements, as a 0-d bool array."""
+    x, y = as_array(a1), as_array(a2)
+    if x.ndim != y.ndim or not all(ask(n, "==", m) for n, m in zip(dims_of(x), dims_of(y), strict=True)):
+        return np.asarray(False)
+    same = ew.equal(x, y)
+    return reductions.all(ew.logical_or(same, ew.logical_and(ew.isnan(x), ew.isnan(y))) if equal_nan else same)
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), 1 at 0."""
+    x = convert(x, result_dtype("sinc", (x, 1.0)))
+    angle = ew.multiply(where(ew.equal(x, 0.0), 1e-20, x), np.pi)
+    return ew.divide(ew.sin(angle), angle)
+
+
+@implements(np.diff)
+def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
+    """Differences of neighbours along an axis, ``n`` times."""
+    x = compute_array("diff", x)
+    at = normal_axis("diff", axis, x.ndim)
+    for _ in range(n):
+        size = dims_of(x)[at]
+        last = size - 1 if ask(size, ">=", 1) else size
+        function = ew.not_equal if x.dtype.kind == "b" else ew.subtract
+        x = function(cut(x, at, 1 if last != size else 0, size), cut(x, at, 0, last))
+    return x
+
+
+# --- triangles -------------------------------------------------------------------------------------------------
+
+
+def _triangle_mask(shape: Any, k: Any) -> Any:
+    """True where column <= row + k, for the last two sizes of ``shape``."""
+    rows, columns = shape
+    row = b.broadcast(b.iota(size=rows, dtype=int64), shape=(rows, columns), axes=(0,))
+    column = b.broadcast(b.iota(size=columns, dtype=int64), shape=(rows, columns), axes=(1,))
+    return ew.less_equal(column, ew.add(row, k))
+
+
+@implements(np.tril)
+def tril(m: Any, k: Any = 0) -> Any:
+    """The lower triangle of the last two axes, zeros above diagonal ``k``."""
+    x = as_array(m)
+    return where(_triangle_mask(dims_of(x)[-2:], k), x, np.zeros((), x.dtype))
+
+
+@implements(np.triu)
+def triu(m: Any, k: Any = 0) -> Any:
+    """The upper triangle of the last two axes, zeros below diagonal ``k``."""
+    x = as_array(m)
+    return where(_triangle_mask(dims_of(x)[-2:], ew.subtract(k, 1)), np.zeros((), x.dtype), x)
+
+
+@implements(np.tri)
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:
+    """Ones at and below diagonal ``k``, zeros above."""
+    shape = (size_dim(N), size_dim(N if M is None else M))
+    return convert(_triangle_mask(shape, k), compute_dtype("tri", np.dtype(dtype)))

@@ -1,0 +1,461 @@
+"""Functions that change the shape of arrays: reshape, transpose, join, split, repeat, flip, pad."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, dim, dims, divide_exactly, minimum, product
+from zenith.numpy.operands import (
+    align,
+    as_array,
+    ask,
+    broadcast_dims,
+    convert,
+    dims_of,
+    normal_axes,
+    normal_axis,
+    require,
+    result_dtype,
+    shape_text,
+    sizes_of,
+    spread,
+    static_int,
+    user_shape,
+)
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim
+
+
+@implements(np.shape)
+def shape(x: Any) -> tuple[Any, ...]:
+    """The sizes of an array: ints where fixed, traced sizes where not."""
+    return user_shape(dims_of(as_array(x)))
+
+
+@implements(np.ndim)
+def ndim(x: Any) -> int:
+    """The number of axes."""
+    return int(as_array(x).ndim)
+
+
+@implements(np.size)
+def size(x: Any, axis: Any = None) -> Any:
+    """The number of elements, or the size of one axis (or of several together)."""
+    x = as_array(x)
+    sizes = dims_of(x)
+    return user_shape([product(sizes[a] for a in normal_axes("size", axis, x.ndim))])[0]
+
+
+# --- reshape ---------------------------------------------------------------------------------------------------
+
+
+@implements(np.reshape)
+def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
+    """The same elements in row-major order under another shape; one size may be -1."""
+    if order not in ("C", "A"):
+        raise UnsupportedError("reshape in Fortran order is not supported", where=user_line(), fix="transpose first")
+    x = as_array(x)
+    items = shape if shape is not None else newshape
+    items = tuple(items) if isinstance(items, (list, tuple, np.ndarray)) else (items,)
+    wanted = _infer(x, [size_dim(n) for n in items])
+    return x if wanted == dims_of(x) else b.reshape(x, shape=wanted)
+
+
+def _infer(x: Any, sizes: list[Dim]) -> tuple[Dim, ...]:
+    """The wanted sizes with -1 replaced; demands that the number of elements stays."""
+    total, unknown = product(dims_of(x)), [i for i, d in enumerate(sizes) if d == -1]
+    if len(unknown) > 1:
+        raise ShapeError("reshape: only one size can be -1", where=user_line())
+    text = f"cannot reshape {shape_text(dims_of(x))} to {shape_text(sizes)}"
+    if unknown:
+        rest = product(d for i, d in enumerate(sizes) if i != unknown[0])
+        sizes[unknown[0]] = _quotient(total, rest, text)
+    else:
+        require(total, "==", product(sizes), text)
+    return tuple(sizes)
+
+
+def _quotient(total: Dim, rest: Dim, text: str) -> Dim:
+    exact = None if rest.static == 0 else divide_exactly(total, rest)
+    if exact is None:
+        require(rest, ">=", 1, text)
+        require(total % rest, "==", 0, text)
+        exact = total // rest
+    return exact
+
+
+@implements()
+def _method_reshape(x: Any, *shape: Any, **options: Any) -> Any:
+    """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
+    return reshape(x, shape[0] if len(shape) == 1 else shape, **options)
+
+
+@implements(np.ravel)
+def ravel(x: Any, order: str = "C") -> Any:
+    """All elements in row-major order along one axis."""
+    x = as_array(x)
+    return reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
+
+
+@implements()
+def flatten(x: Any, order: str = "C") -> Any:
+    """All elements in row-major order along one axis."""
+    return ravel(x, order)
+
+
+@implements(np.expand_dims)
+def expand_dims(x: Any, axis: Any = 0) -> Any:
+    """The array with new axes of size 1 at the places ``axis`` of the result."""
+    x = as_array(x)
+    items = axis if isinstance(axis, (tuple, list)) else (axis,)
+    rank = x.ndim + len(items)
+    new = normal_axes("expand_dims", tuple(items), rank)
+    sizes = iter(dims_of(x))
+    return b.reshape(x, shape=tuple(dim(1) if a in new else next(sizes) for a in range(rank)))
+
+
+@implements(np.squeeze)
+def squeeze(x: Any, axis: Any = None) -> Any:
+    """The array without axes of size 1 (all that are fixed to 1, or those named)."""
+    x = as_array(x)
+    sizes = dims_of(x)
+    gone = [a for a, n in enumerate(sizes) if n == 1] if axis is None else normal_axes("squeeze", axis, x.ndim)
+    for a in gone:
+        require(sizes[a], "==", 1, "squeeze removes axes of size 1 only")
+    return b.reshape(x, shape=tuple(n for a, n in enumerate(sizes) if a not in gone)) if gone else x
+
+
+def _at_least(x: Any, rank: int, place: Sequence[Any]) -> Any:
+    x = as_array(x)
+    return x if x.ndim >= rank else b.reshape(x, shape=dims(place[x.ndim](*dims_of(x))))
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arrays: Any) -> Any:
+    """Arrays of one axis or more."""
+    found = tuple(_at_least(x, 1, [lambda: (1,)]) for x in arrays)
+    return found[0] if len(found) == 1 else found
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arrays: Any) -> Any:
+    """Arrays of two axes or more; new ones come first."""
+    found = tuple(_at_least(x, 2, [lambda: (1, 1), lambda n: (1, n)]) for x in arrays)
+    return found[0] if len(found) == 1 else found
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arrays: Any) -> Any:
+    """Arrays of three axes or more, placed as NumPy does."""
+    forms = [lambda: (1, 1, 1), lambda n: (1, n, 1), lambda n, m: (n, m, 1)]
+    found = tuple(_at_least(x, 3, forms) for x in arrays)
+    return found[0] if len(found) == 1 else found
+
+
+# --- transpose -------------------------------------------------------------------------------------------------
+
+
+@implements(np.transpose, np.permute_dims)
+def transpose(x: Any, axes: Any = None) -> Any:
+    """Axis i of the result is axis ``axes[i]``; all axes turned round without ``axes``."""
+    x = as_array(x)
+    rank = x.ndim
+    order = tuple(reversed(range(rank))) if axes is None else tuple(normal_axis("transpose", a, rank) for a in axes)
+    if sorted(order) != list(range(rank)):
+        raise ShapeError(f"transpose: {tuple(axes)} is no permutation of {rank} axes", where=user_line())
+    return x if order == tuple(range(rank)) else b.transpose(x, axes=order)
+
+
+permute_dims = transpose
+
+
+@implements()
+def _method_transpose(x: Any, *axes: Any) -> Any:
+    """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
+    return transpose(x, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+
+
+@implements(np.matrix_transpose)
+def matrix_transpose(x: Any) -> Any:
+    """The last two axes exchanged."""
+    return swapaxes(x, -1, -2)
+
+
+@implements(np.swapaxes)
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """Two axes exchanged."""
+    x = as_array(x)
+    order = list(range(x.ndim))
+    first, second = normal_axis("swapaxes", axis1, x.ndim), normal_axis("swapaxes", axis2, x.ndim)
+    order[first], order[second] = order[second], order[first]
+    return transpose(x, order)
+
+
+@implements(np.moveaxis)
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    """Axes moved to other places; the others keep their order."""
+    x = as_array(x)
+    one = not isinstance(source, (tuple, list))
+    start = [normal_axis("moveaxis", a, x.ndim) for a in ((source,) if one else source)]
+    end = [normal_axis("moveaxis", a, x.ndim) for a in ((destination,) if one else destination)]
+    if len(start) != len(end):
+        raise ShapeError("moveaxis needs as many sources as destinations", where=user_line())
+    order = [a for a in range(x.ndim) if a not in start]
+    for place, axis in sorted(zip(end, start, strict=True)):
+        order.insert(place, axis)
+    return transpose(x, order)
+
+
+# --- broadcast and repeat --------------------------------------------------------------------------------------
+
+
+@implements(np.broadcast_to)
+def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
+    """The array repeated to a shape."""
+    x, wanted = as_array(x), sizes_of(shape)
+    own = dims_of(x)
+    if len(own) > len(wanted) or broadcast_dims("broadcast_to", [wanted, own]) != wanted:
+        raise ShapeError(f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}", where=user_line())
+    return spread(x, wanted)
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
+    """Arrays repeated to their common shape."""
+    return tuple(align("broadcast_arrays", [as_array(x) for x in arrays]))
+
+
+@implements(np.tile)
+def tile(x: Any, reps: Any) -> Any:
+    """The array laid side by side ``reps`` times along each axis."""
+    x, counts = as_array(x), sizes_of(reps)
+    rank = max(x.ndim, len(counts))
+    own = (*[dim(1)] * (rank - x.ndim), *dims_of(x))
+    counts = (*[dim(1)] * (rank - len(counts)), *counts)
+    pairs = [size for pair in zip(counts, own, strict=True) for size in pair]
+    spread_out = b.broadcast(b.reshape(x, shape=own), shape=tuple(pairs), axes=tuple(range(1, 2 * rank, 2)))
+    return b.reshape(spread_out, shape=tuple(c * n for c, n in zip(counts, own, strict=True)))
+
+
+@implements(np.repeat)
+def repeat(x: Any, repeats: Any, axis: Any = None) -> Any:
+    """Every element repeated ``repeats`` times (one number) along an axis, or in the flattened array."""
+    x = as_array(x) if axis is not None else ravel(x)
+    if getattr(repeats, "ndim", 0) or isinstance(repeats, (list, tuple)):
+        raise UnsupportedError(
+            "repeat with a count for each element is not supported", where=user_line(), fix="use numpy.take"
+        )
+    at, count = normal_axis("repeat", axis or 0, x.ndim), size_dim(repeats, "repeat: the count")
+    own = dims_of(x)
+    grown = (*own[: at + 1], count, *own[at + 1 :])
+    axes = tuple(a for a in range(len(grown)) if a != at + 1)
+    return b.reshape(b.broadcast(x, shape=grown, axes=axes), shape=(*own[:at], own[at] * count, *own[at + 1 :]))
+
+
+# --- order -----------------------------------------------------------------------------------------------------
+
+
+@implements(np.flip)
+def flip(x: Any, axis: Any = None) -> Any:
+    """The order of elements turned round along axes (all of them without ``axis``)."""
+    x = as_array(x)
+    axes = normal_axes("flip", axis, x.ndim)
+    return b.reverse(x, axes=axes) if axes else x
+
+
+@implements(np.fliplr)
+def fliplr(x: Any) -> Any:
+    """The second axis turned round."""
+    return flip(x, 1)
+
+
+@implements(np.flipud)
+def flipud(x: Any) -> Any:
+    """The first axis turned round."""
+    return flip(x, 0)
+
+
+@implements(np.rot90)
+def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """The array turned by 90 degrees ``k`` times, from the first towards the second axis."""
+    first, second = axes
+    match k % 4:
+        case 0:
+            return as_array(x)
+        case 1:
+            return swapaxes(flip(x, second), first, second)
+        case 2:
+            return flip(x, (first, second))
+    return flip(swapaxes(x, first, second), second)
+
+
+def cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
+    """``start:stop`` of one axis; sizes inside the array."""
+    own = dims_of(x)
+    low = tuple(dim(start) if a == axis else dim(0) for a in range(len(own)))
+    high = tuple(dim(stop) if a == axis else n for a, n in enumerate(own))
+    return b.slice(x, start=low, stop=high, step=(1,) * len(own))
+
+
+@implements(np.roll)
+def roll(x: Any, shift: Any, axis: Any = None) -> Any:
+    """Elements moved along axes; what leaves at the end comes in at the start."""
+    x = as_array(x)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), user_shape(dims_of(x)))
+    if isinstance(axis, (tuple, list)):
+        shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axis)
+        for s, a in zip(shifts, axis, strict=True):
+            x = roll(x, s, a)
+        return x
+    at, moved = normal_axis("roll", axis, x.ndim), size_dim(shift, "roll: the shift")
+    size = dims_of(x)[at]
+    if not ask(size, ">", 0):
+        return x
+    inside = ask(moved, ">=", 0) and ask(moved, "<", size)
+    first = size - (moved if inside else moved % size)
+    return b.concat(cut(x, at, first, size), cut(x, at, 0, first), axis=at)
+
+
+# --- join and split --------------------------------------------------------------------------------------------
+
+
+@implements(np.concatenate, np.concat)
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays one after another along an axis; the other sizes must be equal."""
+    parts = [as_array(x) for x in arrays]
+    if not parts:
+        raise ShapeError("concatenate needs at least one array", where=user_line())
+    if axis is None:
+        parts, axis = [ravel(p) for p in parts], 0
+    target = np.dtype(dtype) if dtype is not None else result_dtype("concatenate", parts)
+    at = normal_axis("concatenate", axis, parts[0].ndim)
+    first = dims_of(parts[0])
+    for part in parts[1:]:
+        _require_like(first, dims_of(part), at)
+    return b.concat(*[convert(p, target) for p in parts], axis=at)
+
+
+concat = concatenate
+
+
+def _require_like(first: Sequence[Dim], other: Sequence[Dim], axis: int) -> None:
+    text = f"concatenate along axis {axis}: shapes {shape_text(first)} and {shape_text(other)} do not fit"
+    if len(first) != len(other):
+        raise ShapeError(text, where=user_line(), fix="give arrays with the same number of axes")
+    for a, (n, m) in enumerate(zip(first, other, strict=True)):
+        if a != axis:
+            require(n, "==", m, text)
+
+
+@implements(np.stack)
+def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays of one shape joined along a new axis."""
+    return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype=dtype)
+
+
+@implements(np.vstack)
+def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays joined along the first axis, rows from 1-d ones."""
+    return concatenate([atleast_2d(x) for x in arrays], 0, dtype=dtype)
+
+
+@implements(np.hstack)
+def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays joined along the second axis (the first for 1-d ones)."""
+    parts = [atleast_1d(x) for x in arrays]
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+@implements(np.dstack)
+def dstack(arrays: Any) -> Any:
+    """Arrays joined along the third axis."""
+    return concatenate([atleast_3d(x) for x in arrays], 2)
+
+
+@implements(np.column_stack)
+def column_stack(arrays: Any) -> Any:
+    """1-d arrays as columns, and 2-d arrays, joined along the second axis."""
+    parts = [as_array(x) for x in arrays]
+    return concatenate([expand_dims(p, 1) if p.ndim < 2 else p for p in parts], 1)
+
+
+@implements(np.unstack)
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices along an axis of fixed size."""
+    x = as_array(x)
+    at = normal_axis("unstack", axis, x.ndim)
+    return tuple(squeeze(part, at) for part in split(x, static_int(x.shape[at], "unstack: the size"), at))
+
+
+@implements(np.array_split)
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Parts along an axis: at the given places, or into a number of parts whose sizes differ by at most 1."""
+    x = as_array(x)
+    at = normal_axis("split", axis, x.ndim)
+    size = dims_of(x)[at]
+    if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
+        inner = [_inside(size_dim(i, "split: a place"), size) for i in indices_or_sections]
+    else:
+        count = static_int(indices_or_sections, "split: the number of parts")
+        inner = [size // count * i + minimum(i, size % count) for i in range(1, count)]
+    places = [dim(0), *inner, size]
+    return [cut(x, at, lo, hi) for lo, hi in itertools.pairwise(places)]
+
+
+def _inside(place: Dim, size: Dim) -> Dim:
+    """A place from the start of an axis, clipped to it as slices are."""
+    if ask(place, "<", 0):
+        place = size + place
+    return size if ask(place, ">", size) else place
+
+
+@implements(np.split)
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Equal parts along an axis, or parts between given places."""
+    x = as_array(x)
+    if not isinstance(indices_or_sections, (list, tuple, np.ndarray)):
+        count = static_int(indices_or_sections, "split: the number of parts")
+        at = normal_axis("split", axis, x.ndim)
+        n = dims_of(x)[at]
+        if divide_exactly(n, dim(count)) is None:
+            require(n % count, "==", 0, f"split into {count} equal parts of an axis of size {n}")
+        places = [n // count * i for i in range(count + 1)]
+        return [cut(x, at, lo, hi) for lo, hi in itertools.pairwise(places)]
+    return array_split(x, indices_or_sections, axis)
+
+
+@implements(np.pad)
+def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, **options: Any) -> Any:
+    """A constant put before and after the elements of each axis; ``pad_width`` as in NumPy."""
+    if mode != "constant" or options or isinstance(constant_values, (tuple, list)):
+        raise UnsupportedError(
+            "pad with one constant only is supported", where=user_line(), fix="join slices with numpy.concatenate"
+        )
+    x = as_array(x)
+    pairs = _pad_pairs(pad_width, x.ndim)
+    low, high = (tuple(size_dim(p[i], "pad: a width") for p in pairs) for i in (0, 1))
+    if any((p.static or 0) < 0 for p in (*low, *high)):
+        raise ShapeError("pad: a width is negative", where=user_line(), fix="use a slice to remove elements")
+    return b.pad(x, convert(constant_values, x.dtype), low=low, high=high, interior=(0,) * x.ndim)
+
+
+def _pad_pairs(width: Any, rank: int) -> list[tuple[Any, Any]]:
+    if isinstance(width, dict):
+        return [_pair(width.get(a, width.get(a - rank, 0))) for a in range(rank)]
+    items = width.tolist() if isinstance(width, np.ndarray) else width
+    if not isinstance(items, (list, tuple)) or not any(isinstance(i, (list, tuple)) for i in items):
+        return [_pair(items)] * rank
+    return [_pair(i) for i in items] * (rank if len(items) == 1 else 1)
+
+
+def _pair(width: Any) -> tuple[Any, Any]:
+    if isinstance(width, (list, tuple)):
+        return (width[0], width[-1])
+    return (width, width)

@@ -1,0 +1,52 @@
+"""Element types, constants and questions about types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from zenith.numpy.operands import as_array, type_key
+from zenith.trace.dispatch import implements
+
+bool_ = np.bool_
+int32, int64, uint32 = np.int32, np.int64, np.uint32
+float16, float32, float64 = np.float16, np.float32, np.float64
+bfloat16 = ml_dtypes.bfloat16
+pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
+dtype, ndarray, finfo, iinfo, promote_types, isdtype = (
+    np.dtype, np.ndarray, np.finfo, np.iinfo, np.promote_types, np.isdtype
+)  # fmt: skip
+
+
+@implements(np.result_type)
+def result_type(*operands: Any) -> np.dtype[Any]:
+    """The dtype of an operation on arrays, dtypes and Python numbers, by NumPy's promotion."""
+    typed = [o if isinstance(o, (type, np.dtype, str)) else type_key(o) for o in operands]
+    return np.result_type(*(k(0) if k in (int, float) else k for k in typed))
+
+
+@implements(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """Whether a cast between dtypes is allowed by a casting rule; an array stands for its dtype."""
+    source = from_ if isinstance(from_, (type, np.dtype, str)) else as_array(from_).dtype
+    return bool(np.can_cast(source, to, casting))
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """False: Zenith has no complex numbers."""
+    return False
+
+
+@implements(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """True: Zenith has no complex numbers."""
+    return True
+
+
+@implements(np.real)
+def real(x: Any) -> Any:
+    """The array itself: Zenith has no complex numbers."""
+    return as_array(x)

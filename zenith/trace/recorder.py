@@ -1,0 +1,234 @@
+"""The recorder: one trace in progress. It holds the graph, what is known about sizes, and the chain of effects.
+
+Questions about sizes are answered for the sizes of this call (the *hints*) and kept as guards: an assumption is a
+branch that the program took, a requirement is what the user must keep. Sizes found equal are unified on the spot, so
+that a question is asked once; the guards themselves stay in the symbols of the inputs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError, SourceLine, TraceError, user_line
+from zenith.ir import dims as dims_
+from zenith.ir.dims import Dim, DimLike, dim
+from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.primitive import Primitive, get
+from zenith.ir.types import ArrayType, DType, dtype_of
+
+_NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One argument of a trace: its name, element type, sizes, the sizes of this call, and whether it is weak.
+
+    A *weak* input is a Python number: beside arrays it takes their element type (NEP 50).
+    """
+
+    name: str
+    dtype: DType
+    sizes: tuple[Dim, ...]
+    hints: tuple[int, ...]
+    weak: bool = False
+
+
+class Recorder:
+    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``."""
+
+    def __init__(self, name: str, specs: Sequence[InputSpec]) -> None:
+        self.graph = Graph(name)
+        self.hints = _hints(specs)
+        self.guards: list[Guard] = []
+        self.specialized: list[tuple[Dim, SourceLine | None]] = []
+        self.equal: dict[str, Dim] = {}
+        self.finished = False
+        self.token: Value | None = None
+        self._known: dict[Dim, bool] = {}  # difference of two sizes -> whether it is zero
+        self._lower: dict[Dim, int] = {}  # formula without constant term -> what it is at least
+        self._constants: dict[int, tuple[Any, Value]] = {}
+
+    def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
+        """Append a node with the user's line."""
+        line = user_line()
+        if primitive.effect:
+            before = self.token or self.graph.add(get("token"), (), {}, line)[0]
+            self.token, *rest = self.graph.add(primitive, (before, *args), params, line)
+            return tuple(rest)
+        return self.graph.add(primitive, args, params, line)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Value:
+        """A concrete array as a node: numbers become literals, arrays are snapshotted once, at their first use."""
+        dtype = dtype_of(array.dtype)
+        assert dtype is not None, f"no element type for {array.dtype}"
+        if array.ndim == 0:
+            value = array.item() if array.dtype.kind in "biuf" else float(array)
+            return self.graph.add(get("literal"), (), {"value": value, "dtype": dtype}, user_line())[0]
+        known = self._constants.get(id(array))
+        if known is None:
+            known = self._constants[id(array)] = (array, self.graph.add_constant(array, user_line()))
+        return known[1]
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    def canonical(self, size: Dim) -> Dim:
+        """A size with everything substituted that is known to be equal."""
+        return size.substitute(self.equal) if self.equal else size
+
+    def hint(self, size: DimLike) -> int:
+        """A size in this call."""
+        return dim(size).evaluate(self.hints)
+
+    def holds(self, left: DimLike, relation: str, right: DimLike) -> bool:
+        """Whether ``left relation right``: proven, or answered for this call and kept as an assumption."""
+        self.check_alive()
+        a, b = self.canonical(dim(left)), self.canonical(dim(right))
+        proven = self._prove(a, relation, b)
+        if proven is not None:
+            return proven
+        answer = Guard("assume", a, relation, b).holds(self.hints)
+        self._keep("assume", a, relation if answer else _NEGATED[relation], b, "", user_line())
+        return answer
+
+    def require(self, left: DimLike, relation: str, right: DimLike, reason: str) -> None:
+        """Demand ``left relation right`` of every call; ShapeError with ``reason`` when it fails in this one."""
+        self.check_alive()
+        a, b = self.canonical(dim(left)), self.canonical(dim(right))
+        proven = self._prove(a, relation, b)
+        if proven:
+            return
+        line = user_line()
+        if proven is False or not Guard("require", a, relation, b).holds(self.hints):
+            text = f"{a} {relation} {b}"
+            known = (
+                ""
+                if a.static is not None and b.static is not None
+                else f" ({self.hint(a)} and {self.hint(b)} in this call)"
+            )
+            raise ShapeError(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
+        self._keep("require", a, relation, b, reason, line)
+
+    def specialize(self, size: Dim) -> int:
+        """The number that a size is in this call, and from now on the only one this trace is valid for."""
+        self.check_alive()
+        size = self.canonical(size)
+        if size.static is not None:
+            return size.static
+        value, line = self.hint(size), user_line()
+        self.specialized.append((size, line))
+        self._keep("assume", size, "==", dim(value), "", line)
+        return value
+
+    def _prove(self, left: Dim, relation: str, right: Dim) -> bool | None:
+        """What follows from the sizes' formulas, or from the guards so far."""
+        proven = prove(left, relation, right)
+        if proven is not None:
+            return proven
+        if relation in ("==", "!="):
+            return (relation == "==") == self._known[left - right] if left - right in self._known else None
+        return self._follows(*_at_least_zero(left, relation, right))
+
+    def _follows(self, rest: Dim, number: int) -> bool | None:
+        """Whether ``rest + number >= 0`` follows from known bounds."""
+        if self._lower.get(rest, -number - 1) >= -number:
+            return True
+        opposite = self._lower.get(-rest)
+        return False if opposite is not None and -opposite + number < 0 else None
+
+    def _keep(self, kind: str, left: Dim, relation: str, right: Dim, reason: str, line: SourceLine | None) -> None:
+        difference = left - right
+        if relation in ("==", "!="):
+            self._known[difference] = self._known[-difference] = relation == "=="
+            if relation == "==":
+                self._unify(difference)
+        else:
+            rest, number = _at_least_zero(left, relation, right)
+            self._lower[rest] = -number
+            left, relation, right = _as_read(rest + number)
+        self.guards.append(Guard(kind, left, relation, right, reason, line))
+
+    def _unify(self, difference: Dim) -> None:
+        solution = dims_.solve(difference)
+        if solution is None:
+            return
+        name, value = solution
+        self.equal = {s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value}
+
+    def check_alive(self) -> None:
+        """TraceError when the trace has ended: what was asked belongs to a function that has returned."""
+        if self.finished:
+            raise TraceError(
+                f"a value of the trace of {self.graph.name} was used after the trace had ended",
+                where=user_line(),
+                fix="return it from the function instead of keeping it in a variable outside",
+            )
+
+
+def prove(left: Dim, relation: str, right: Dim) -> bool | None:
+    """Whether a relation of sizes always or never holds, None when it depends on them."""
+    if relation in ("==", "!="):
+        equal = dims_.prove_equal(left, right)
+        return equal if equal is None or relation == "==" else not equal
+    if relation in (">", "<="):
+        greater = dims_.prove_at_least(left, right + 1)
+        return greater if greater is None or relation == ">" else not greater
+    at_least = dims_.prove_at_least(left, right)
+    return at_least if at_least is None or relation == ">=" else not at_least
+
+
+def _at_least_zero(left: Dim, relation: str, right: Dim) -> tuple[Dim, int]:
+    """An order relation as ``rest + number >= 0``, with ``rest`` free of a constant term."""
+    difference = left - right if relation in (">", ">=") else right - left
+    if relation in (">", "<"):
+        difference = difference - 1
+    number = next((c for monomial, c in difference.terms if monomial == ()), 0)
+    return difference - number, number
+
+
+def _as_read(difference: Dim) -> tuple[Dim, str, Dim]:
+    """``difference >= 0`` with no minus sign: ``n >= 1``, ``n <= 4``, ``n + 2 >= m``."""
+    positive = Dim({m: c for m, c in difference.terms if c > 0})
+    negative = Dim({m: -c for m, c in difference.terms if c < 0})
+    return (negative, "<=", positive) if positive.static is not None else (positive, ">=", negative)
+
+
+def _hints(specs: Sequence[InputSpec]) -> dict[str, int]:
+    """The value of every symbol that is an input's size."""
+    hints: dict[str, int] = {}
+    for spec in specs:
+        for size, hint in zip(spec.sizes, spec.hints, strict=True):
+            if str(size).isidentifier():
+                hints.setdefault(str(size), hint)
+    return hints
+
+
+_ACTIVE = threading.local()
+
+
+def current_recorder() -> Recorder | None:
+    """The innermost trace in progress on this thread."""
+    stack = getattr(_ACTIVE, "stack", None)
+    return stack[-1] if stack else None
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """Make a recorder the innermost one; when the block ends, its values are dead."""
+    stack: list[Recorder] = _ACTIVE.__dict__.setdefault("stack", [])
+    stack.append(recorder)
+    try:
+        yield recorder
+    finally:
+        stack.pop()
+        recorder.finished = True
+
+
+def input_type(spec: InputSpec) -> ArrayType:
+    """The type of the graph's input for a spec."""
+    return ArrayType(spec.dtype, spec.sizes)

@@ -1,0 +1,209 @@
+"""The traced size: what ``x.shape[0]`` is while tracing when the size is not fixed.
+
+It is no ``int``. Arithmetic gives traced sizes again; a comparison asks, and the answer for this call becomes an
+assumption; beside arrays it is a weak Python int (NEP 50); whatever needs a real number (``range(n)``, ``int(n)``,
+``math.sqrt(n)``) specialises the trace to this call's size.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from zenith.errors import TraceError, user_line
+from zenith.ir.dims import Dim, dim
+from zenith.trace import dispatch
+from zenith.trace.recorder import Recorder, current_recorder
+
+if TYPE_CHECKING:
+    from zenith.trace.tracer import Tracer
+
+
+class TracedSize:
+    """A symbolic size of the trace in progress; ``dim`` is its formula."""
+
+    __slots__ = ("dim", "recorder")
+
+    def __init__(self, recorder: Recorder, size: Dim) -> None:
+        self.recorder = recorder
+        self.dim = size
+
+    def __hash__(self) -> int:
+        return hash(self.dim)
+
+    def __repr__(self) -> str:
+        return str(self.dim)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return dispatch.array_function(function, args, kwargs)
+
+    # --- what needs a number ---
+
+    def __index__(self) -> int:
+        return self.recorder.specialize(self.dim)
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.recorder.specialize(self.dim))
+
+    def __bool__(self) -> bool:
+        return self.recorder.holds(self.dim, "!=", 0)
+
+    # --- arithmetic ---
+
+    def __neg__(self) -> Any:
+        return user_size(-self.dim, self.recorder)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __truediv__(self, other: Any) -> Any:
+        return _as_float(self, other, "divide")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _as_float(other, self, "divide")
+
+    def __pow__(self, exponent: Any) -> Any:
+        power = _static_int(exponent)
+        if power is None or power < 0:
+            return _as_float(self, exponent, "power")
+        result = dim(1)
+        for _ in range(power):
+            result = result * self.dim
+        return user_size(result, self.recorder)
+
+    def __rpow__(self, base: Any) -> Any:
+        return _as_float(base, self, "power")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def as_array(self) -> Tracer:
+        """The size as a weak 0-d int64 value."""
+        return dispatch.implementation("_size_array")(self)
+
+
+def user_size(size: Dim, recorder: Recorder | None = None) -> Any:
+    """A size as users see it: an ``int`` when it is fixed, else a :class:`TracedSize`."""
+    if recorder is not None:
+        size = recorder.canonical(size)
+    if size.static is not None:
+        return size.static
+    recorder = recorder or current_recorder()
+    assert recorder is not None, f"size {size} belongs to no trace"
+    return TracedSize(recorder, size)
+
+
+def _static_int(value: Any) -> int | None:
+    """A fixed integer's value; None for floats, arrays and traced values."""
+    if isinstance(value, (TracedSize, float)) or getattr(value, "ndim", 0):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def size_dim(value: Any, what: str = "a size") -> Dim:
+    """The size that a user's integer or traced size is; TraceError for a traced value and for what is no integer."""
+    if isinstance(value, TracedSize):
+        value.recorder.check_alive()
+        return value.recorder.canonical(value.dim)
+    if isinstance(value, Dim):
+        return value
+    if hasattr(value, "recorder"):
+        raise TraceError(
+            f"{what} must be known before the program runs, not computed by it",
+            where=user_line(),
+            types=(value.type,),
+            fix="compute it from shapes (x.shape[0]), or pass it as a static argument",
+        )
+    try:
+        return dim(operator.index(value))
+    except TypeError:
+        raise TraceError(
+            f"{what} must be an integer, not {type(value).__name__}", where=user_line(), fix="give an int"
+        ) from None
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, TracedSize) or _static_int(value) is not None
+
+
+def _as_float(left: Any, right: Any, function: str) -> Any:
+    """A true quotient or power of sizes: a weak float value."""
+    if not all(_is_size(v) or isinstance(v, float) for v in (left, right)):
+        return NotImplemented
+    result = dispatch.implementation(function)(left, right)
+    result.weak = True
+    return result
+
+
+def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    def method(self: TracedSize, other: Any) -> Any:
+        if isinstance(other, float):
+            pair = (other, self) if reflected else (self, other)
+            result = dispatch.implementation(name)(*pair)
+            result.weak = True
+            return result
+        if not _is_size(other):
+            return NotImplemented
+        left, right = self.recorder.canonical(self.dim), size_dim(other)
+        if reflected:
+            left, right = right, left
+        if name in ("floor_divide", "remainder"):
+            _require_divisor(self.recorder, right)
+        return user_size(function(left, right), self.recorder)
+
+    return method
+
+
+def _require_divisor(recorder: Recorder, divisor: Dim) -> None:
+    if divisor.static is None:
+        recorder.require(divisor, ">=", 1, "a size is divided by a size, which must be positive")
+    elif divisor.static == 0:
+        raise ZeroDivisionError("a size is divided by zero")
+
+
+def _comparison(relation: str) -> Callable[[Any, Any], Any]:
+    def method(self: TracedSize, other: Any) -> Any:
+        if isinstance(other, float):
+            return _compare_float(self, relation, other)
+        if not _is_size(other):
+            return NotImplemented
+        return self.recorder.holds(self.dim, relation, size_dim(other))
+
+    return method
+
+
+def _compare_float(size: TracedSize, relation: str, number: float) -> bool:
+    """``size relation number`` by the integers next to ``number``."""
+    if number.is_integer():
+        return size.recorder.holds(size.dim, relation, int(number))
+    if relation in ("==", "!=") or number != number:
+        return relation == "!="
+    if number in (float("inf"), -float("inf")):
+        return (relation in ("<", "<=")) == (number > 0)
+    below = int(number // 1)
+    return size.recorder.holds(size.dim, "<=" if relation in ("<", "<=") else ">", below)
+
+
+for _name, _word, _function in (
+    ("add", "add", Dim.__add__), ("sub", "subtract", Dim.__sub__), ("mul", "multiply", Dim.__mul__),
+    ("floordiv", "floor_divide", Dim.__floordiv__), ("mod", "remainder", Dim.__mod__),
+):  # fmt: skip
+    setattr(TracedSize, f"__{_name}__", _arithmetic(_function, _word, False))
+    setattr(TracedSize, f"__r{_name}__", _arithmetic(_function, _word, True))
+for _name, _relation in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
+    setattr(TracedSize, f"__{_name}__", _comparison(_relation))

@@ -1,0 +1,298 @@
+"""The tracer: the stand-in for an array. It has a type and a place in the graph, and no values.
+
+It speaks NumPy's protocols, so that plain NumPy code runs on it, and behaves like an ``ndarray`` wherever the answer
+follows from its type. What needs values raises a TraceError that says what to do instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from zenith.errors import MissingAttributeError, TraceError, user_line
+from zenith.ir.graph import Value
+from zenith.ir.types import ArrayType
+from zenith.trace import dispatch
+from zenith.trace.recorder import Recorder
+from zenith.trace.sizes import TracedSize, user_size
+
+_WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
+
+
+class Tracer:
+    """An array (or, when ``weak``, a Python number) of the trace that ``recorder`` writes down."""
+
+    __slots__ = ("recorder", "value", "weak")
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 1000
+
+    def __init__(self, recorder: Recorder, value: Value, weak: bool = False) -> None:
+        self.recorder, self.value, self.weak = recorder, value, weak
+
+    # --- what the type says ---
+
+    @property
+    def type(self) -> ArrayType:
+        """Element type and symbolic shape."""
+        assert isinstance(self.value.type, ArrayType)
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Sizes: ``int`` where fixed, :class:`~zenith.trace.sizes.TracedSize` where not."""
+        return tuple(user_size(d, self.recorder) for d in self.type.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.type.rank
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return user_size(self.type.size, self.recorder)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self.type.dtype.numpy
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes in reverse order."""
+        return dispatch.implementation("transpose")(self)
+
+    @property
+    def mT(self) -> Any:
+        """The array with its last two axes exchanged."""
+        return dispatch.implementation("matrix_transpose")(self)
+
+    @property
+    def real(self) -> Tracer:
+        """The array itself: Zenith has no complex numbers."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"Tracer<{self.type}>"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self._needs_values("formatting it", "zenith.debug.print('{...}', x) prints it when the program runs")
+        return repr(self)
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    # --- NumPy's protocols ---
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return dispatch.array_function(function, args, kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        import zenith.numpy
+
+        return zenith.numpy
+
+    # --- indexing and iteration ---
+
+    def __getitem__(self, index: Any) -> Any:
+        return dispatch.implementation("_getitem")(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TraceError(
+            "a traced array cannot be changed in place",
+            where=user_line(),
+            types=(self.type,),
+            fix="make a new array: numpy.where(mask, new, x), numpy.concatenate([...]), or collect the parts and "
+            "numpy.stack them",
+        )
+
+    __delitem__ = __setitem__  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        size = self.shape[0]
+        if isinstance(size, TracedSize):
+            raise TraceError(
+                f"len() must be a number, but the size {size} is not fixed",
+                where=user_line(),
+                types=(self.type,),
+                fix="use x.shape[0], or int(x.shape[0]) to compile for this size only",
+            )
+        return int(size)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        size = self.shape[0]
+        if isinstance(size, TracedSize):
+            raise TraceError(
+                f"a Python loop over an axis whose size {size} is not fixed",
+                where=user_line(),
+                types=(self.type,),
+                fix="work on whole arrays, or loop over range(int(x.shape[0])) to compile for this size only",
+            )
+        return iter([self[i] for i in range(size)])
+
+    # --- what needs values ---
+
+    def _needs_values(self, what: str, fix: str) -> NoReturn:
+        raise TraceError(
+            f"{what} needs the values of a traced array, which exist only when the program runs",
+            where=user_line(),
+            types=(self.type,),
+            fix=fix,
+        )
+
+    def __bool__(self) -> NoReturn:
+        self._needs_values(
+            "a Python condition (if, while, and, or, not, assert)",
+            "choose between arrays with numpy.where(condition, a, b), combine conditions with & | ~, or make the "
+            "argument static",
+        )
+
+    def _number(self, what: str) -> NoReturn:
+        line = user_line()
+        if what == "float()" and line is not None and _WRITES_AN_ELEMENT.search(line.code):
+            self._needs_values(
+                "writing it into a NumPy array",
+                "build the array from traced parts: zenith.numpy.zeros(...) with zenith.numpy.where, or "
+                "zenith.numpy.stack and concatenate",
+            )
+        self._needs_values(what, "keep it an array and use NumPy functions on it, or make the argument static")
+
+    def __float__(self) -> NoReturn:
+        self._number("float()")
+
+    def __int__(self) -> NoReturn:
+        self._number("int()")
+
+    def __index__(self) -> NoReturn:
+        self._number("using it as a Python integer (an index, a size, range())")
+
+    def __complex__(self) -> NoReturn:
+        self._number("complex()")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Not possible while tracing."""
+        self._number("item()")
+
+    def tolist(self) -> NoReturn:
+        """Not possible while tracing."""
+        self._number("tolist()")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        line = user_line()
+        if line is not None and _WRITES_AN_ELEMENT.search(line.code):
+            self._number("float()")
+        self._needs_values(
+            "converting it to a NumPy array",
+            "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays)",
+        )
+
+    def __dlpack__(self, **options: Any) -> NoReturn:
+        self._number("handing it to another library (DLPack)")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise MissingAttributeError(
+            f"ndarray.{name} is not supported on traced arrays",
+            where=user_line(),
+            types=(self.type,),
+            fix="write it with functions that are supported",
+        )
+
+
+def is_weak(value: Any) -> bool:
+    """Whether a value acts as a Python number under NEP 50."""
+    if isinstance(value, Tracer):
+        return value.weak
+    return isinstance(value, TracedSize) or (
+        isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+    )
+
+
+def _is_operand(value: Any) -> bool:
+    known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, list, tuple))
+    return known or hasattr(value, "__array__")
+
+
+def _keep_weak(result: Any, *operands: Any) -> Any:
+    """Mark what was computed from Python numbers only, by Python's operators, as a Python number."""
+    if all(map(is_weak, operands)):
+        for part in result if isinstance(result, tuple) else (result,):
+            part.weak = part.weak or part.dtype.kind != "b"
+    return result
+
+
+def _binary(name: str, reflected: bool) -> Callable[[Tracer, Any], Any]:
+    def method(self: Tracer, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        operands = (other, self) if reflected else (self, other)
+        return _keep_weak(dispatch.implementation(name)(*operands), *operands)
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Tracer], Any]:
+    return lambda self: _keep_weak(dispatch.implementation(name)(self), self)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        dispatch.refuse_out(name, kwargs, (self,))
+        return dispatch.implementation(name)(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``ndarray.{name}``."
+    return method
+
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "divmod": "divmod", "pow": "_operator_power", "matmul": "matmul", "lshift": "left_shift",
+    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+_METHODS = (
+    "all", "any", "argmax", "argmin", "astype", "clip", "conjugate", "copy", "diagonal", "dot", "flatten",
+    "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take",
+    "trace", "var",
+)  # fmt: skip
+for _name, _function in _BINARY.items():
+    setattr(Tracer, f"__{_name}__", _binary(_function, False))
+    setattr(Tracer, f"__r{_name}__", _binary(_function, True))
+for _name, _function in _COMPARISONS.items():
+    setattr(Tracer, f"__{_name}__", _binary(_function, False))
+for _name, _function in _UNARY.items():
+    setattr(Tracer, f"__{_name}__", _unary(_function))
+for _name in _METHODS:
+    setattr(Tracer, _name, _method(_name))
+Tracer.conj = Tracer.conjugate  # type: ignore[attr-defined]
+for _name in ("reshape", "transpose"):
+    setattr(Tracer, _name, _method(f"_method_{_name}"))

@@ -1,0 +1,121 @@
+"""``trace``: run a function once on tracers and give its graph, with equal sizes unified and guards substituted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import SourceLine, TraceError, user_line
+from zenith.ir import params as params_
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.types import ArrayType, Type
+from zenith.trace.bind import graph_value, known_dtype
+from zenith.trace.recorder import InputSpec, Recorder, input_type, prove, recording
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer, is_weak
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What tracing found.
+
+    Attributes
+    ----------
+    graph: the program. Sizes known to be equal are one size; its guards are those that remain. When ``has_effects``,
+        its last output is the token that orders the effects.
+    inputs: the specs as they were given.
+    guards: every assumption and requirement, in the symbols of the specs.
+    outputs_weak: for each output of the function whether it is a Python number.
+    specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
+    has_effects: whether the program prints or does anything else that must stay in order.
+    """
+
+    graph: Graph
+    inputs: tuple[InputSpec, ...]
+    guards: tuple[Guard, ...]
+    outputs_weak: tuple[bool, ...]
+    specialized: tuple[tuple[Dim, SourceLine | None], ...]
+    has_effects: bool
+
+
+def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], name: str = "main") -> Traced:
+    """Run ``function`` on one tracer for each spec and record what it does.
+
+    ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
+    returns anything else or does what a recorded program cannot.
+
+    >>> from zenith.ir.types import float32
+    >>> from zenith.ir.dims import symbol
+    >>> print(trace(lambda x: [x + 1], [InputSpec("x", float32, (symbol("n"),), (3,))], "next").graph)
+    def next(x: f32[n]) -> (f32[n]):
+        v1 = literal(value=1.0, dtype=f32)
+        v2 = broadcast(v1, shape=(n,), axes=())
+        v3 = add(x, v2)
+        return (v3,)
+    """
+    import zenith.numpy  # noqa: F401  fills the tables that tracers ask
+
+    recorder = Recorder(name, specs)
+    with recording(recorder):
+        values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]
+        tracers = [Tracer(recorder, v, weak=s.weak) for v, s in zip(values, specs, strict=True)]
+        outputs = list(function(*tracers))
+        results = [_output(recorder, output) for output in outputs]
+    has_effects = recorder.token is not None
+    recorder.graph.set_outputs(results + ([recorder.token] if recorder.token is not None else []))
+    graph = substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
+    graph.guards = _remaining(recorder.guards, recorder.equal)
+    weak = tuple(is_weak(o) for o in outputs)
+    return Traced(graph, tuple(specs), tuple(recorder.guards), weak, tuple(recorder.specialized), has_effects)
+
+
+def _output(recorder: Recorder, output: Any) -> Value:
+    if isinstance(output, TracedSize):
+        output = output.as_array()
+    elif isinstance(output, (bool, int, float, np.generic, np.ndarray)):
+        output = np.asarray(output)
+        known_dtype(output.dtype)
+    if not isinstance(output, (Tracer, np.ndarray)):
+        raise TraceError(
+            f"{recorder.graph.name} returned a {type(output).__name__}, which is no array",
+            where=user_line(),
+            fix="return arrays and numbers, in tuples, lists and dictionaries if you like",
+        )
+    return graph_value(recorder, output)
+
+
+def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
+    """The graph with size symbols replaced everywhere; types follow from the primitives' rules again."""
+    new = Graph(graph.name)
+    new.constants = dict(graph.constants)
+    moved: dict[tuple[int, int], Value] = {}
+    for number, node in graph.nodes():
+        if node.primitive.name == "input":
+            results = (new.add_input(_substitute_type(node.types[0], sizes), node.params["name"], node.line),)
+        else:
+            args = [moved[a.node, a.output] for a in graph.args(number)]
+            params = params_.substitute(node.primitive.params, node.params, sizes)
+            results = new.add(node.primitive, args, params, node.line)
+        moved.update({(number, i): r for i, r in enumerate(results)})
+    new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
+    return new
+
+
+def _substitute_type(type: Type, sizes: Mapping[str, Dim]) -> Type:
+    if not isinstance(type, ArrayType):
+        return type
+    return type.with_shape(d.substitute(sizes) for d in type.shape)
+
+
+def _remaining(guards: Sequence[Guard], sizes: Mapping[str, Dim]) -> tuple[Guard, ...]:
+    """Guards in the graph's own sizes, without those that now always hold."""
+    found: dict[Guard, None] = {}
+    for guard in guards:
+        left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
+        if prove(left, guard.relation, right) is not True:
+            found.setdefault(Guard(guard.kind, left, guard.relation, right, guard.reason, guard.line))
+    return tuple(found)
