@@ -66,12 +66,13 @@ class ProductSchedule:
 
 
 # Rows and vectors of the register tile by instruction set, then by kind of element. Measured on Sapphire Rapids, two
-# cores, 126x768x768 in float32, in GFLOP/s:
-#   avx512    6x4 389, 5x4 377, 4x4 366, 7x3 396 (but 351 at 1024^3, where 6x4 has 371); 8x3, 9x3 and 14x2 spill
-#             addresses and lose up to half. On Zen 4, 4x4 to 14x2 were equal.
-#   avx2      4x3 242, 6x2 245, 5x2 200; the wider panel wins for one row (1.65 against 2.33 us at 1x256x256)
-#   portable  4x2 70, 6x2 72, 3x3 78; 4x3 76, but keeps sums on the stack
-# Cutting K so that a part of a panel stays in the first-level cache gained nothing: k_block is None throughout.
+# cores, float32, GFLOP/s; only numbers of one line were measured side by side:
+#   avx512    126x768x768: 6x4 389, 5x4 377, 4x4 366; 1024^3: 371, 362, 351
+#             126x768x768: 6x4 414, 7x3 396, 8x3 287, 9x3 236; 1024^3: 386, 351, 264, 218
+#   avx2      1024^3: 4x3 217, 6x2 216, 5x2 188, 4x2 186 (each alone); 1x256x256: 4x3 1.65 us, 6x2 2.33 us
+#   portable  126x768x768: 3x3 77, 4x3 76, 6x2 72, 4x2 70 (each alone); only 4x2 keeps every sum in a register
+# k_block is None throughout: a panel that fits the first-level cache (K = 128) ran no faster than K = 768, which left
+# cutting K little to win there. A kernel that cuts K was not measured; K = 3072 runs about a tenth slower than 768.
 # Integer products need registers for the product too, and for its parts where the processor multiplies narrower
 # integers; their tiles are the largest that keep every sum in a register.
 _TILES: dict[str, dict[str, tuple[int, int]]] = {
