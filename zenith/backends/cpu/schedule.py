@@ -74,7 +74,7 @@ class ProductSchedule:
 # k_block is None throughout: a panel that fits the first-level cache (K = 128) ran no faster than K = 768, which left
 # cutting K little to win there. A kernel that cuts K was not measured; K = 3072 runs about a tenth slower than 768.
 # Integer products need registers for the product too, and for its parts where the processor multiplies narrower
-# integers; their tiles are the largest that keep every sum in a register.
+# integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
 _TILES: dict[str, dict[str, tuple[int, int]]] = {
     "avx512": {"f": (6, 4), "i32": (4, 3), "i64": (4, 3)},
     "avx2": {"f": (4, 3), "i32": (3, 2), "i64": (2, 2)},
