@@ -53,11 +53,12 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     if backend == "reference":
         return Reference(graph)
     from zenith.backends.cpu.executable import Executable
+    from zenith.backends.cpu.target import cpu_target
     from zenith.backends.plan import plan
 
     optimized, passes = run(graph)
     started = time.perf_counter()
-    program = plan(optimized)
+    program = plan(optimized, cpu_target())
     executable = Executable(program)
     kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
     executable.report = Report(

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from zenith.backends.emit import named
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.groups import lower_group
 from zenith.errors import SourceLine
@@ -19,6 +18,7 @@ from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, View
 from zenith.ir.primitive import get
+from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType
 
 ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
@@ -74,6 +74,16 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A launch on constants, run once when the program is linked; ``name`` of ``size`` elements keeps its result."""
+
+    name: str
+    dtype: DType
+    size: int
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order."""
 
@@ -84,11 +94,13 @@ class Plan:
     slots: tuple[Slot, ...]
     arena: Dim
     symbols: tuple[str, ...]
+    prepared: tuple[Prepared, ...]
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
         lines = [f"plan {self.name}: sizes {', '.join(self.symbols) or 'none'}"]
         lines += [f"  constant {name}: {a.dtype}{list(a.shape)}" for name, a in self.constants.items()]
+        lines += [f"  once {p.launch}" for p in self.prepared]
         lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
         lines += [f"  arena {self.arena} bytes"]
         lines += [f"  {i:>2} {step}" for i, step in enumerate(self.steps)]
@@ -96,9 +108,9 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(graph: Graph) -> Plan:
+def plan(graph: Graph, target: Target) -> Plan:
     """The plan of a fused graph."""
-    return _Planner(own_outputs(graph)).plan()
+    return _Planner(own_outputs(graph), target).plan()
 
 
 def own_outputs(graph: Graph) -> Graph:
@@ -147,8 +159,9 @@ def _bytes(size: Dim, dtype: DType) -> Dim:
 
 
 class _Planner:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph, self.target = graph, target
+        self.prepared: list[Prepared] = []
         self.places: dict[tuple[int, int], Place] = {}
         self.slots: list[Slot] = []
         self.free: list[Slot] = []
@@ -171,7 +184,7 @@ class _Planner:
         symbols = tuple(sorted({s for step in self.steps for s in _symbols(step)} | self._outer_symbols()))
         return Plan(
             self.graph.name, tuple(inputs), outputs, dict(self.graph.constants), tuple(self.slots), self.top, symbols,
-            tuple(self.steps),
+            tuple(self.prepared), tuple(self.steps),
         )  # fmt: skip
 
     def _outer_symbols(self) -> set[str]:
@@ -216,7 +229,7 @@ class _Planner:
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
-        lowered = lower_group(body, node.params["anchor"])
+        lowered = lower_group(body, node.params["anchor"], self.target)
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
         for i, type in enumerate(node.types):
@@ -224,13 +237,25 @@ class _Planner:
             if (number, i) not in self.places:
                 self.places[number, i] = self._allocate(type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
-        temporary = {b.name: self._allocate(b.size, b.dtype) for b in lowered.temporaries}
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
-        for kernel in map(named, lowered.kernels):
-            places = tuple((temporary | bound)[b.name] for b in kernel.buffers)
-            self.steps.append(Launch(kernel, places, lines))
-        for place in temporary.values():
-            self._give_back(place)
+        for kernel in lowered.kernels:
+            self._add_kernel(kernel, bound, lines)
+        for name in (b.name for b in lowered.temporaries):
+            self._give_back(bound[name])
+
+    def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...]) -> None:
+        """Launch a kernel, now if it works on constants only; its temporaries get their place here."""
+        new = [b for b in kernel.buffers if b.name not in bound]
+        known = [bound[b.name] for b in kernel.buffers if b.name in bound]
+        once = bool(new) and all(p.kind == "constant" for p in known) and all(b.size.static is not None for b in kernel.buffers)
+        for b in new:
+            bound[b.name] = Place("constant", f"once{len(self.prepared)}") if once else self._allocate(b.size, b.dtype)
+        launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines)
+        if once:
+            (result,) = new
+            self.prepared.append(Prepared(bound[result.name].name, result.dtype, result.size.evaluate({}), launch))
+        else:
+            self.steps.append(launch)
 
     def _allocate(self, size: Dim, dtype: DType) -> Place:
         length = _bytes(size, dtype)

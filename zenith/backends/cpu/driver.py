@@ -29,7 +29,7 @@ class Frame:
     @classmethod
     def of(cls, plan: Plan) -> Frame:
         """The layout for a plan; the names are those that the driver's source uses."""
-        names = [*plan.inputs, *(n for n, _ in plan.outputs), *plan.constants]
+        names = [*plan.inputs, *(n for n, _ in plan.outputs), *plan.constants, *(p.name for p in plan.prepared)]
         words = {f"a_{n}": FIXED + i for i, n in enumerate(names)}
         words.update({n: FIXED + len(words) + i for i, n in enumerate(plan.symbols)})
         position = FIXED + len(words)

@@ -90,6 +90,7 @@ class Executable:
         self.kernels: dict[str, Linked] = {s.kernel.name: link_kernel(s.kernel) for s in launches}
         self.drivers = self._link_segments()
         self._constants = {n: np.ascontiguousarray(a) for n, a in plan.constants.items()}
+        self._prepare()
         self._empty, self._empty_address = _aligned(EMPTY_BYTES)
         self._empty[:] = 0
         self._leases: list[_Lease] = []
@@ -98,9 +99,23 @@ class Executable:
         self._dtypes = [t.dtype for _, t in plan.outputs]
         self._pack = struct.Struct(f"={len(plan.inputs) + len(plan.outputs)}q").pack_into
         self._pack_sizes = struct.Struct(f"={len(plan.symbols)}q").pack_into
-        self._sizes_at = 8 * (FIXED + len(plan.inputs) + len(plan.outputs) + len(plan.constants))
+        self._sizes_at = 8 * (FIXED + len(plan.inputs) + len(plan.outputs) + len(plan.constants) + len(plan.prepared))
         self._checked = [i for i, s in enumerate(launches) if s.kernel.can_fail]
         self._lines = [s.lines for s in launches]
+
+    def _prepare(self) -> None:
+        """Run the launches on constants, and keep their results as constants."""
+        for step in self.plan.prepared:
+            result = np.empty(step.size, step.dtype.numpy)
+            self._constants[step.name] = result
+            linked = link_kernel(step.launch.kernel)
+            status = np.zeros(1, np.int64)
+            places = [self._constants[p.name].ctypes.data for p in step.launch.places]
+            block = np.array([status.ctypes.data, *places, *(0 for _ in step.launch.kernel.sizes)], np.int64)
+            tasks = step.launch.kernel.tasks.evaluate({})
+            team().launch(linked.address, tasks, 1, block.ctypes.data)
+        used = {p.name for s in self.plan.steps for p in s.places}
+        self._constants = {n: a for n, a in self._constants.items() if n in used}
 
     def _link_segments(self) -> list[Any]:
         linked: list[Any] = []

@@ -19,8 +19,8 @@ from numba import cfunc, types
 from numba.core.errors import NumbaError
 
 import zenith.backends.cpu.buffers  # noqa: F401  (teaches Numba buffers and the names of kernel sources)
-import zenith.backends.cpu.tile  # noqa: F401  (teaches Numba the register tile)
 from zenith.backends.cpu.threads import launch
+from zenith.backends.cpu.tile import product_tile
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
@@ -28,6 +28,7 @@ from zenith.errors import CompileError
 
 _KERNEL = types.void(types.int64, types.int64, types.CPointer(types.int64))
 _DRIVER = types.void(types.CPointer(types.int64))
+KERNEL_NAMESPACE = {**NAMESPACE, "product_tile": product_tile}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def linked_count() -> int:
 
 def link_kernel(kernel: Kernel) -> Linked:
     """The machine code of a kernel, ``void(int64 begin, int64 end, int64* args)``."""
-    return _LINKER.get(Printer(with_lines=False).kernel(kernel), kernel.name, _KERNEL, NAMESPACE)
+    return _LINKER.get(Printer(with_lines=False).kernel(kernel), kernel.name, _KERNEL, KERNEL_NAMESPACE)
 
 
 def link_driver(source: str) -> Callable[[int], None]:

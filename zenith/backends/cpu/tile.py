@@ -77,7 +77,7 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
         sizes = (ROWS, VECTORS, LANES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
             return None
-        if not (isinstance(c, types.CPointer) and c == a == b):
+        if not c.dtype == a.dtype == b.dtype:
             return None
         i = types.intp
         return types.void(*sizes, c, i, i, a, i, i, i, b, i, i, i, i)

@@ -15,9 +15,9 @@ from zenith.ir.graph import Graph
 from zenith.ir.lowering import Fold
 
 
-def lower_columns(body: Graph, name: str) -> list[Kernel]:
+def lower_columns(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the elements of the result."""
-    return [_Columns(body).lower(name)]
+    return [_Columns(body).lower()]
 
 
 class _Columns:
@@ -32,7 +32,7 @@ class _Columns:
         self.reduced = list(node.params["axes"])
         self.kept = [a for a in range(len(self.space)) if a not in self.reduced]
 
-    def lower(self, name: str) -> Kernel:
+    def lower(self) -> Kernel:
         (out,) = self.face.outputs
         kept_at = row_major(self.result.shape, tuple(symbol(f"axis{a}") for a in self.kept))
         groups = find_loops(self.face, self.space, lambda t, index: self._visit(t, index), [kept_at])
@@ -51,7 +51,7 @@ class _Columns:
         element_loops(e, kept_space, own, lambda i: self._combine(i, reduced))
         count = product(self.space[a] for a in self.reduced)
         e.append(Loop(term, dim(0), count, False, e.close()))
-        return self.face.kernel(name, product(kept_space), count * scalar_cost(self.body), e)
+        return self.face.kernel(product(kept_space), count * scalar_cost(self.body), e)
 
     def _visit(self, trial: ElementBuilder, index: Index) -> None:
         trial.element(self.operand, index)

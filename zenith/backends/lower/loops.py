@@ -8,11 +8,11 @@ from zenith.ir.dims import product
 from zenith.ir.graph import Graph
 
 
-def lower_loops(body: Graph, name: str) -> list[Kernel]:
+def lower_loops(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the elements."""
     face = Interface.of(body)
     space = body.outputs[0].shape
     groups = find_loops(face, space, lambda trial, index: store_outputs(trial, face, index))
     e = face.builder()
     element_loops(e, space, groups, lambda index: store_outputs(e, face, index))
-    return [face.kernel(name, product(space), scalar_cost(body), e)]
+    return [face.kernel(product(space), scalar_cost(body), e)]

@@ -42,10 +42,10 @@ class Interface:
         taken = RESERVED | {b.name for b in self.buffers} | set(self.symbols)
         return ElementBuilder(self.body, dict(self.inputs), taken)
 
-    def kernel(self, name: str, tasks: Dim, cost: Dim | int, elements: ElementBuilder) -> Kernel:
-        """The finished kernel."""
+    def kernel(self, tasks: Dim, cost: Dim | int, elements: ElementBuilder) -> Kernel:
+        """The finished kernel, not named yet."""
         doc = "; ".join(dict.fromkeys(n.primitive.name for _, n in self.body.nodes() if n.primitive.name != "input"))
-        return Kernel(name, doc, self.buffers, self.symbols, tasks, dim(cost), elements.close())
+        return Kernel("kernel", doc or "copy", self.buffers, self.symbols, tasks, dim(cost), elements.close())
 
 
 def _is_array(value: Value) -> bool:

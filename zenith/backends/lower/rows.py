@@ -23,9 +23,9 @@ from zenith.ir.lowering import Scalar
 EXPENSIVE = 10  # operations from which a value is kept rather than computed again
 
 
-def lower_rows(body: Graph, name: str) -> list[Kernel]:
+def lower_rows(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the rows."""
-    return [_Rows(body).lower(name)]
+    return [_Rows(body).lower()]
 
 
 class _Rows:
@@ -46,7 +46,7 @@ class _Rows:
             phase[number] = before + (number in folds)
         return phase
 
-    def lower(self, name: str) -> Kernel:
+    def lower(self) -> Kernel:
         extra = [row_major(self.space[: self.outer], self._axes()[: self.outer])]
         groups = find_loops(self.face, self.space, self._visit_all, extra)
         self.outer_groups = [g for g in (self._side(g, True) for g in groups) if g]
@@ -63,7 +63,7 @@ class _Rows:
         self._store_elements()
         self.e.append(Loop(row, BEGIN, END, False, self.e.close()))
         length = product(self.space[self.outer :])
-        return self.face.kernel(name, product(self.space[: self.outer]), length * scalar_cost(self.body) + 20, self.e)
+        return self.face.kernel(product(self.space[: self.outer]), length * scalar_cost(self.body) + 20, self.e)
 
     def _axes(self) -> Index:
         return tuple(symbol(f"axis{k}") for k in range(len(self.space)))

@@ -10,7 +10,7 @@ from zenith.ir.graph import Graph
 from zenith.backends.lower.elements import IndexBuilder
 
 
-def lower_scatter(body: Graph, name: str) -> list[Kernel]:
+def lower_scatter(body: Graph) -> list[Kernel]:
     """One kernel with one task."""
     face = Interface.of(body)
     ((out,), (result,)) = face.outputs, body.outputs
@@ -31,4 +31,4 @@ def lower_scatter(body: Graph, name: str) -> list[Kernel]:
     e.append(Store(out, at, Apply("x + y", (Load(out, at, result.dtype), value), result.dtype)))
     e.append(Loop(u, dim(0), product(updates.shape), False, e.close()))
     work = (product(x.shape) + product(updates.shape)) * scalar_cost(body)
-    return [face.kernel(name, dim(1), work, e)]
+    return [face.kernel(dim(1), work, e)]

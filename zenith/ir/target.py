@@ -1,0 +1,36 @@
+"""What passes and lowering may know of the machine: one record, filled in by a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from zenith.ir.types import DType
+
+
+class TileShape(Protocol):
+    """The cut of a matrix product: a register tile of ``rows`` x (``vectors`` * ``lanes``), tasks of ``row_block`` rows."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def vectors(self) -> int: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @property
+    def panel(self) -> int: ...
+
+    @property
+    def row_block(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target: its name, and the tile for products of an element type (and of so many columns, when known)."""
+
+    name: str
+    product_tile: Callable[[DType, int | None], TileShape]
