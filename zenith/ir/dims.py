@@ -311,7 +311,7 @@ def parse(node: ast.expr) -> Dim:
     max(1, m) + 2*n
     """
     match node:
-        case ast.Constant(value=int(value)):
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
             return dim(value)
         case ast.Name(id=name):
             return symbol(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from zenith.ir.graph import Graph, Guard, Node, Value
 from zenith.ir.primitive import get
 from zenith.ir.types import BY_NAME, TOKEN, ArrayType, Type
 
+Found = TypeVar("Found")
 _RELATIONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
@@ -118,9 +119,9 @@ def _parse_function(function: ast.FunctionDef, constants: dict[str, Any]) -> Gra
     for statement in function.body:
         try:
             _parse_statement(statement, graph, values, subgraphs, guards, constants)
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, ParseError):
-                raise
+        except (ValueError, TypeError) as error:
+            if isinstance(statement, ast.FunctionDef):
+                raise  # the statement inside is named already
             what = error.what if isinstance(error, ZenithError) else str(error)
             raise ParseError(f"line {statement.lineno}: {ast.unparse(statement)}: {what}") from error
     graph.guards = tuple(guards)
@@ -139,16 +140,27 @@ def _parse_statement(
         case ast.FunctionDef():
             subgraphs[statement.name] = _parse_function(statement, constants)
         case ast.Expr(value=ast.Call(func=ast.Name(id="assume" | "require" as kind), args=[ast.Compare() as test])):
-            relation = _RELATIONS[type(test.ops[0])]
+            relation = _RELATIONS.get(type(test.ops[0]))
+            if relation is None or len(test.ops) > 1:
+                raise ParseError("not a relation of two sizes")
             guards.append(Guard(kind, dims_.parse(test.left), relation, dims_.parse(test.comparators[0])))
         case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id=name)) as call):
             results = _parse_call(name, call, graph, values, subgraphs, constants)
             targets = target.elts if isinstance(target, ast.Tuple) else [target]
-            values.update({ast.unparse(t): r for t, r in zip(targets, results, strict=False)})
+            if len(targets) != len(results):
+                raise ParseError(f"{name} gives {len(results)} results, not {len(targets)}")
+            values.update({ast.unparse(t): r for t, r in zip(targets, results, strict=True)})
         case ast.Return(value=ast.Tuple(elts=elements)):
-            graph.set_outputs(values[ast.unparse(e)] for e in elements)
+            graph.set_outputs([_find(values, ast.unparse(e), "value") for e in elements])
         case _:
-            raise ParseError(f"line {statement.lineno}: not a statement of a graph: {ast.unparse(statement)}")
+            raise ParseError("not a statement of a graph")
+
+
+def _find(table: Mapping[str, Found], name: str, what: str) -> Found:
+    try:
+        return table[name]
+    except KeyError:
+        raise ParseError(f"there is no {what} {name}") from None
 
 
 def _parse_call(
@@ -159,13 +171,18 @@ def _parse_call(
     subgraphs: dict[str, Graph],
     constants: dict[str, Any],
 ) -> tuple[Value, ...]:
-    primitive = get(name)
-    args = [values[ast.unparse(a)] for a in call.args]
+    if name == "input":
+        raise ParseError("an input stands in the signature")
+    try:
+        primitive = get(name)
+    except KeyError:
+        raise ParseError(f"there is no primitive {name}") from None
+    args = [_find(values, ast.unparse(a), "value") for a in call.args]
     params: dict[str, Any] = {}
     for keyword in call.keywords:
-        assert keyword.arg is not None
-        value = params_.KINDS[primitive.params[keyword.arg]].parse(keyword.value)
-        params[keyword.arg] = subgraphs[value] if primitive.params[keyword.arg] == "graph" else value
+        kind = _find(primitive.params, str(keyword.arg), f"parameter of {name} called")
+        value = params_.KINDS[kind].parse(keyword.value)
+        params[str(keyword.arg)] = _find(subgraphs, value, "subgraph") if kind == "graph" else value
     if name == "constant" and params["id"] in constants:
         graph.constants[params["id"]] = constants[params["id"]]
     return graph.add(primitive, args, params)
@@ -179,5 +196,8 @@ def _parse_type(node: ast.expr) -> Type:
             return ArrayType(BY_NAME[name], ())
         case ast.Subscript(value=ast.Name(id=name), slice=index) if name in BY_NAME:
             sizes = index.elts if isinstance(index, ast.Tuple) else [index]
-            return ArrayType(BY_NAME[name], [dims_.parse(s) for s in sizes])
+            try:
+                return ArrayType(BY_NAME[name], [dims_.parse(s) for s in sizes])
+            except ValueError as error:
+                raise ParseError(f"not a type: {ast.unparse(node)}: {error}") from error
     raise ParseError(f"not a type: {ast.unparse(node)}")

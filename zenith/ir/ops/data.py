@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,21 @@ import numpy as np
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.lowering import Data, Elements
-from zenith.ir.ops.common import kind_of, require_kind, sample, with_batch_axis
-from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
+from zenith.ir.ops.common import arrays, kind_of, require_kind, sample, with_batch_axis
+from zenith.ir.primitive import Params, Primitive, Sample, TypeRule, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, int64
 
 _CONSTANT = not_differentiable("it depends on no argument")
+
+
+def _of_nothing(name: str, result: Callable[[Params], ArrayType]) -> TypeRule:
+    """The typing rule of a value without arguments: its parameters say its type."""
+
+    def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+        arrays(name, types, 0)
+        return (result(params),)
+
+    return typing
 
 
 def _batch_nothing(name: str) -> Any:
@@ -41,7 +51,8 @@ register(Primitive(
 register(Primitive(
     name="constant", doc="An array of the program, named by the hash of its contents.",
     params={"id": "text", "dtype": "dtype", "shape": "sizes"},
-    typing=lambda types, params: (ArrayType(params["dtype"], params["shape"]),), evaluate=_no_value, lowering=Data(),
+    typing=_of_nothing("constant", lambda params: ArrayType(params["dtype"], params["shape"])), evaluate=_no_value,
+    lowering=Data(),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("constant"), ulp=0, effect=False, samples=_no_samples,
 ))  # fmt: skip
 
@@ -52,7 +63,7 @@ def _literal(values: Sequence[Any], params: Params) -> tuple[Any]:
 
 register(Primitive(
     name="literal", doc="A number of the program, as a 0-d array.", params={"value": "number", "dtype": "dtype"},
-    typing=lambda types, params: (ArrayType(params["dtype"], ()),), evaluate=_literal, lowering=Data(),
+    typing=_of_nothing("literal", lambda params: ArrayType(params["dtype"], ())), evaluate=_literal, lowering=Data(),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("literal"), ulp=0, effect=False,
     samples=lambda dtype: [sample(value=1, dtype=_known(dtype))] if kind_of(dtype) else [],
 ))  # fmt: skip
@@ -66,7 +77,7 @@ def _known(dtype: np.dtype[Any]) -> Any:
 
 register(Primitive(
     name="size", doc="A symbolic size as a 0-d int64 array.", params={"value": "size"},
-    typing=lambda types, params: (ArrayType(int64, ()),),
+    typing=_of_nothing("size", lambda params: ArrayType(int64, ())),
     evaluate=lambda values, params: (np.asarray(params["value"], np.int64),),
     lowering=Elements(lambda k, index, read, types, params: k.cast(dim(params["value"]), int64), cheap=True),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("size"), ulp=0, effect=False,
@@ -74,14 +85,15 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _iota_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+def _iota_type(params: Params) -> ArrayType:
     result = ArrayType(params["dtype"], (dim(params["size"]),))
     require_kind("iota", result, "iuf")
-    return (result,)
+    return result
 
 
 register(Primitive(
-    name="iota", doc="0, 1, 2, ... along one axis.", params={"size": "size", "dtype": "dtype"}, typing=_iota_type,
+    name="iota", doc="0, 1, 2, ... along one axis.", params={"size": "size", "dtype": "dtype"},
+    typing=_of_nothing("iota", _iota_type),
     evaluate=lambda values, params: (np.arange(params["size"]).astype(params["dtype"].numpy),),
     lowering=Elements(lambda k, index, read, types, params: k.cast(index[0], params["dtype"]), cheap=True),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("iota"), ulp=0, effect=False,

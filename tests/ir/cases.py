@@ -1,0 +1,68 @@
+"""Every primitive on every sample of every element type, as graphs: what the registry-driven tests run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zenith.ir.ops  # noqa: F401  fills the registry
+from zenith.ir.builder import Builder
+from zenith.ir.dims import DimLike, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives
+from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, dtype_of
+
+# Primitives that cannot run alone, and why.
+WITHOUT_SAMPLES = {
+    "input": "the interpreter takes it from the arguments",
+    "constant": "the interpreter takes it from the graph",
+    "token": "it carries no data",
+    "debug_print": "it prints; tests/ir/test_interpret.py runs it",
+    "fused": "it is made by the fusion pass from a graph",
+}
+
+SUPPORTED = [(p, t) for p in all_primitives() for t in COMPUTE_DTYPES if list(p.samples(t.numpy))]
+
+
+def named(pairs: Sequence[tuple[Primitive, DType]]) -> list[Any]:
+    """Parameters of a test, named after primitive and element type."""
+    return [pytest.param(p, t, id=f"{p.name}-{t}") for p, t in pairs]
+
+
+def with_rule(rule: str) -> list[tuple[Primitive, DType]]:
+    """The supported pairs whose primitive has the rule."""
+    return [(p, t) for p, t in SUPPORTED if not isinstance(getattr(p, rule), NoRule)]
+
+
+def type_of(array: Any, symbolic: bool = False) -> ArrayType:
+    """The type of an array; ``symbolic`` makes every size above 1 a symbol, one for each number."""
+    dtype = dtype_of(np.asarray(array).dtype)
+    assert dtype is not None
+    return ArrayType(dtype, [size_of(n, symbolic) for n in np.shape(array)])
+
+
+def size_of(n: int, symbolic: bool) -> DimLike:
+    """A number, or the symbol that stands for it."""
+    return symbol(f"s{n}") if symbolic and n > 1 else n
+
+
+def start(sample: Sample, symbolic: bool = False) -> tuple[Builder, list[Value], list[Any]]:
+    """A new graph with an input for every argument of a sample, and the arguments."""
+    graph = Graph("case")
+    arrays = [np.asarray(v) for v in sample.values]
+    inputs = [graph.add_input(type_of(a, symbolic), f"x{i}") for i, a in enumerate(arrays)]
+    return Builder(graph), inputs, arrays
+
+
+def apply(builder: Builder, primitive: Primitive, args: Sequence[Value], params: Any) -> tuple[Value, ...]:
+    """The primitive's results, always as a tuple."""
+    return builder.graph.add(primitive, args, params)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays have one dtype, shape and the same elements; nan equals nan."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
