@@ -98,10 +98,13 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
     def move(array: Any, ulp: float) -> Any:
         if array is None or array.dtype.kind != "f" or ulp == 0:
             return array
-        direction = 1.0 - 2.0 * run if run < 2 else rng.choice((-1.0, 1.0), array.shape)
+        if run < 2:
+            steps = (1 - 2 * run) * np.ceil(ulp)
+        else:  # half an ulp is a whole one half of the time
+            steps = rng.choice((-1, 1), array.shape) * np.floor(ulp + rng.random(array.shape))
         with np.errstate(all="ignore"):
-            moved = array.astype(np.float64) + direction * ulp * np.spacing(np.abs(array)).astype(np.float64)
-            return np.where(array == 0, array, moved).astype(array.dtype)
+            moved = array + (steps * np.spacing(np.abs(array))).astype(array.dtype)
+            return np.where((array == 0) | ~np.isfinite(array), array, moved)
 
     def watch(node: Node, operands: Sequence[Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
         ulp = node.primitive.ulp
