@@ -14,7 +14,7 @@ from zenith.ir.interpret import interpret
 from zenith.ir.text import print_graph
 from zenith.passes.pipeline import PassReport, run
 
-BACKENDS = ("cpu", "reference")
+BACKENDS = ("cpu", "lanes", "reference")
 
 
 @dataclass(slots=True)
@@ -52,24 +52,37 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     if backend == "reference":
         return Reference(graph)
-    from zenith.backends.cpu.executable import Executable
-    from zenith.backends.cpu.target import cpu_target
-    from zenith.backends.plan import plan
-
     optimized, passes = run(graph)
     started = time.perf_counter()
-    program = plan(optimized, cpu_target())
-    executable = Executable(program)
+    executable = _link(optimized, backend)
     kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
     executable.report = Report(
         passes,
         {kind: kinds.count(kind) for kind in sorted(set(kinds))},
-        [(k.name, k.milliseconds) for k in executable.kernels.values()],
+        [(k.name, k.milliseconds) for k in executable.kernels.values()] if backend == "cpu" else [],
         (time.perf_counter() - started) * 1e3,
     )
-    executable.stages = {
-        "optimized": print_graph(optimized, with_lines=True),
-        "plan": str(program),
-        "kernels": executable.kernel_text(),
-    }
+    executable.stages["optimized"] = print_graph(optimized, with_lines=True)
+    return executable
+
+
+def _link(optimized: Graph, backend: str) -> Any:
+    """The executable of an optimized graph; backends are imported when they are used."""
+    from zenith.backends.cpu.link import TILE_FUNCTIONS
+    from zenith.backends.cpu.target import cpu_target
+    from zenith.backends.plan import plan
+
+    program = plan(optimized, cpu_target())
+    executable: Any
+    if backend == "cpu":
+        from zenith.backends.cpu.executable import Executable
+
+        executable = Executable(program)
+        kernels = executable.kernel_text()
+    else:
+        from zenith.backends.lanes import LanesExecutable
+
+        executable = LanesExecutable(program, TILE_FUNCTIONS)
+        kernels = "\n".join(executable.sources.values())
+    executable.stages.update(plan=str(program), kernels=kernels)
     return executable

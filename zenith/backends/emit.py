@@ -147,7 +147,7 @@ class Printer:
         words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
         words += [a.buffer, *map(self.size, (a.at, *a.strides))]
         words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
-        words.append(self.size(b.at + t.terms * b.strides[0]))  # the next panel is fetched ahead
+        words.append(self.size(t.ahead))
         return f"product_tile({', '.join(words)})"
 
     def branch(self, branch: Branch) -> list[str]:

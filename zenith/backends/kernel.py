@@ -172,7 +172,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class ProductTile:
-    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``."""
+    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
+
+    Meanwhile what stands at position ``ahead`` of b is fetched into the cache.
+    """
 
     rows: int
     vectors: int
@@ -181,6 +184,7 @@ class ProductTile:
     a: Operand
     b: Operand
     terms: Dim
+    ahead: Dim
 
 
 @dataclass(frozen=True, slots=True)

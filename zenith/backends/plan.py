@@ -229,6 +229,9 @@ class _Planner:
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
+        if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
+            self._place_nothing(number, node)
+            return
         lowered = lower_group(body, node.params["anchor"], self.target)
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
@@ -242,6 +245,12 @@ class _Planner:
             self._add_kernel(kernel, bound, lines)
         for name in (b.name for b in lowered.temporaries):
             self._give_back(bound[name])
+
+    def _place_nothing(self, number: int, node: Node) -> None:
+        """Results that never have an element need a place, but no kernel."""
+        for i, type in enumerate(node.types):
+            assert isinstance(type, ArrayType)
+            self.places.setdefault((number, i), self._allocate(type.size, type.dtype))
 
     def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...]) -> None:
         """Launch a kernel, now if it works on constants only; its temporaries get their place here."""

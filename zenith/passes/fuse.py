@@ -85,12 +85,14 @@ class _Grouping:
                 self._place(number)
 
     def is_virtual(self, number: int) -> bool:
-        """Whether a node is an index map or a literal that is copied into its readers."""
+        """Whether a node is an index map, or a number made of literals and sizes, that is copied into its readers."""
         return number not in self.materialized and self._is_map(number)
 
     def _is_map(self, number: int) -> bool:
         node = self.graph.node(number)
         lowering = node.primitive.lowering
+        if isinstance(lowering, Scalar) and not self._shape(number):
+            return all(self.is_virtual(a.node) for a in self.args[number])
         return (isinstance(lowering, Elements) and lowering.cheap) or node.primitive is get("literal")
 
     def _needed_whole(self, number: int, node: Node) -> set[int]:
@@ -127,7 +129,7 @@ class _Grouping:
 
     def _place(self, number: int) -> None:
         lowering = self.graph.node(number).primitive.lowering
-        if isinstance(lowering, (View, HostCall, Data)):
+        if isinstance(lowering, (View, HostCall, Data)) and not self._is_map(number):
             self._new_unit(number, None)
         elif isinstance(lowering, Fold):
             self._place_fold(number)

@@ -28,7 +28,7 @@ from zenith.errors import CompileError
 
 _KERNEL = types.void(types.int64, types.int64, types.CPointer(types.int64))
 _DRIVER = types.void(types.CPointer(types.int64))
-KERNEL_NAMESPACE = {**NAMESPACE, "product_tile": product_tile}
+TILE_FUNCTIONS = {"product_tile": product_tile}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def linked_count() -> int:
 
 def link_kernel(kernel: Kernel) -> Linked:
     """The machine code of a kernel, ``void(int64 begin, int64 end, int64* args)``."""
-    return _LINKER.get(Printer(with_lines=False).kernel(kernel), kernel.name, _KERNEL, KERNEL_NAMESPACE)
+    return _LINKER.get(Printer(with_lines=False).kernel(kernel), kernel.name, _KERNEL, {**NAMESPACE, **TILE_FUNCTIONS})
 
 
 def link_driver(source: str) -> Callable[[int], None]:

@@ -6,7 +6,8 @@ panel, so that neighbours share the panel, which waits in the second-level cache
 register tiles (``tile_rows``). No size of a matrix enters the choice, except that few columns narrow the panel. An
 element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks as it likes.
 
->>> from zenith.backends.cpu.vectors import TABLE
+>>> from zenith.backends.cpu.tile import lookahead
+from zenith.backends.cpu.vectors import TABLE
 >>> from zenith.ir.types import float32
 >>> schedule = choose(float32, TABLE["avx512"])
 >>> schedule.rows, schedule.panel, schedule.tasks(m=126, n=768)
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from zenith.backends.cpu.tile import lookahead
 from zenith.backends.cpu.vectors import InstructionSet, select
 from zenith.ir.types import DType
 
@@ -28,14 +30,14 @@ CLAIM_CYCLES = 2000  # the least work worth claiming at once: about what startin
 class ProductSchedule:
     """The cut of a product: register tile, panel, tasks.
 
-    ``rows`` and ``vectors`` are the register tile, ``lanes`` the elements of a vector. ``k_block`` is the number of
-    terms after which a kernel leaves the tile to reuse a part of the panel, None for never.
+    ``rows`` and ``vectors`` are the register tile, ``lanes`` the elements of a vector, ``ahead`` the elements of the
+    next panel that a tile fetches per term (see ``tile.lookahead``).
     """
 
     rows: int
     vectors: int
     lanes: int
-    k_block: int | None = None
+    ahead: int = 0
 
     @property
     def panel(self) -> int:
@@ -71,7 +73,7 @@ class ProductSchedule:
 #             126x768x768: 6x4 414, 7x3 396, 8x3 287, 9x3 236; 1024^3: 386, 351, 264, 218
 #   avx2      1024^3: 4x3 217, 6x2 216, 5x2 188, 4x2 186 (each alone); 1x256x256: 4x3 1.65 us, 6x2 2.33 us
 #   portable  126x768x768: 3x3 77, 4x3 76, 6x2 72, 4x2 70 (each alone); only 4x2 keeps every sum in a register
-# k_block is None throughout: a panel that fits the first-level cache (K = 128) ran no faster than K = 768, which left
+# K is not cut: a panel that fits the first-level cache (K = 128) ran no faster than K = 768, which left
 # cutting K little to win there. A kernel that cuts K was not measured; K = 3072 runs about a tenth slower than 768.
 # Integer products need registers for the product too, and for its parts where the processor multiplies narrower
 # integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
@@ -90,7 +92,7 @@ def choose(dtype: DType, isa: InstructionSet | None = None, columns: int | None 
     """
     isa = isa or select()
     rows, vectors = _TILES[isa.name]["f" if dtype.is_float else f"i{dtype.bits}"]
-    schedule = ProductSchedule(rows, vectors, isa.lanes(dtype.itemsize))
+    schedule = ProductSchedule(rows, vectors, isa.lanes(dtype.itemsize), lookahead(dtype.itemsize))
     if columns is None:
         return schedule
     return replace(schedule, vectors=max(1, min(vectors, -(-columns // schedule.lanes))))

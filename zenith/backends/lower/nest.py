@@ -101,6 +101,8 @@ def bind(e: ElementBuilder, stem: str, at: Dim) -> Dim:
 def decode_into(e: ElementBuilder, position: Dim, extents: Sequence[Dim], stem: str = "o") -> list[Dim]:
     """Variables of nested loops from the position in their flattened space, named in the innermost loop."""
     variables: list[Dim] = []
+    if any(extent == 0 for extent in extents):
+        return [dim(0)] * len(extents)
     rest = position
     for extent in reversed(extents[1:]):
         variables.append(bind(e, stem, rest % extent))

@@ -1,0 +1,88 @@
+"""The ``lanes`` backend: a plan run with NumPy, kernel by kernel, each lanes loop as one array operation.
+
+It runs the very kernels that the other backends compile, without compiling anything, and so shows whether a wrong
+result comes from lowering or from code generation. Kernels can be stepped through in a debugger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.emit import LanesPrinter
+from zenith.backends.kernel import Kernel
+from zenith.backends.plan import Call, Launch, Place, Plan, Step
+from zenith.backends.scalars import LANES_NAMESPACE
+from zenith.errors import OutOfBoundsError
+
+EMPTY = 1 << 12  # elements behind an empty array
+
+
+class LanesExecutable:
+    """A plan behind the interface of an executable; ``functions`` are names that its tile kernels call."""
+
+    def __init__(self, plan: Plan, functions: Mapping[str, Any]) -> None:
+        self.plan = plan
+        self.report: Any = None
+        self.stages: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+        self._functions: dict[str, Any] = {}
+        for step in [*(p.launch for p in plan.prepared), *plan.steps]:
+            if isinstance(step, Launch):
+                self._define(step.kernel, functions)
+
+    def _define(self, kernel: Kernel, functions: Mapping[str, Any]) -> None:
+        if kernel.name not in self._functions:
+            source = LanesPrinter().kernel(kernel)
+            scope = {**LANES_NAMESPACE, **functions}
+            exec(compile(source, f"<zenith lanes {kernel.name}>", "exec"), scope)
+            self.sources[kernel.name] = source
+            self._functions[kernel.name] = scope[kernel.name]
+
+    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+        """Run on arrays read through adapters; results are made by ``results``."""
+        out = [results.empty(tuple(n.evaluate(sizes) for n in t.shape), t.dtype) for _, t in self.plan.outputs]
+        memory: dict[str, Any] = {n: np.ascontiguousarray(a).reshape(-1) for n, a in self.plan.constants.items()}
+        for name, array, adapter in zip(self.plan.inputs, arrays, adapters, strict=True):
+            memory[name] = np.ascontiguousarray(adapter.numpy(array)).reshape(-1)
+        flat = [np.empty(results.numpy(array).size, results.numpy(array).dtype) for array in out]
+        memory.update({name: array for (name, _), array in zip(self.plan.outputs, flat, strict=True)})
+        arena = {s.name: np.full(s.length.evaluate(sizes), 0xA5, np.uint8) for s in self.plan.slots}
+        for prepared in self.plan.prepared:
+            memory[prepared.name] = np.empty(prepared.size, prepared.dtype.numpy)
+            self._step(prepared.launch, memory, arena, sizes)
+        for step in self.plan.steps:
+            self._step(step, memory, arena, sizes)
+        for array, values in zip(out, flat, strict=True):
+            results.numpy(array)[...] = values.reshape(results.numpy(array).shape)
+        return out
+
+    def _step(self, step: Step, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
+        if isinstance(step, Call):
+            lowering: Any = step.node.primitive.lowering
+            shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
+            views = [
+                _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)
+                for p, t, s in zip(step.places, step.types, shapes, strict=True)
+            ]
+            lowering.function([None, *views], step.node.params)
+            return
+        kernel, status = step.kernel, [0]
+        buffers = [_view(p, b.dtype.numpy, memory, arena) for p, b in zip(step.places, kernel.buffers, strict=True)]
+        tasks = kernel.tasks.evaluate(sizes)
+        if tasks:
+            with np.errstate(all="ignore"):
+                self._functions[kernel.name](0, tasks, [status, *buffers, *(sizes[s] for s in kernel.sizes)])
+        if status[0]:
+            raise OutOfBoundsError(
+                "an index is outside its axis", where=next(iter(step.lines), None),
+                fix="check the indices against the array's shape",
+            )  # fmt: skip
+
+
+def _view(place: Place, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
+    """The elements at a place. Something stands behind an empty array, since reads of it are made and discarded."""
+    found = arena[place.name].view(dtype) if place.kind == "slot" else memory[place.name]
+    return found if found.size else np.zeros(EMPTY, dtype)
