@@ -1,0 +1,66 @@
+"""Zenith: traces NumPy functions and PyTorch modules into a readable graph, and compiles it to readable kernels.
+
+>>> import numpy as np, zenith
+>>> @zenith.jit
+... def step(x, w, b):
+...     return np.tanh(x @ w + b)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from zenith import errors, tree
+from zenith.api import (
+    CacheInfo,
+    Dim,
+    Explanation,
+    Jitted,
+    ShapeDtypeStruct,
+    disable_jit,
+    eval_shape,
+    jit,
+    make_graph,
+)
+from zenith.config import config
+from zenith.errors import ZenithError
+from zenith.ir import ops as _primitives  # noqa: F401  fills the registry
+from zenith.ir.graph import Graph
+from zenith.ir.text import parse
+
+if TYPE_CHECKING:
+    from zenith import debug, numpy, torch
+    from zenith.torch import from_torch
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CacheInfo",
+    "Dim",
+    "Explanation",
+    "Graph",
+    "Jitted",
+    "ShapeDtypeStruct",
+    "ZenithError",
+    "config",
+    "debug",
+    "disable_jit",
+    "errors",
+    "eval_shape",
+    "from_torch",
+    "jit",
+    "make_graph",
+    "numpy",
+    "parse",
+    "torch",
+    "tree",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Rooms that load another library, or are not always needed, are imported at their first use."""
+    from importlib import import_module
+
+    if name in ("debug", "numpy", "torch"):
+        return import_module(f"zenith.{name}")
+    if name == "from_torch":
+        return import_module("zenith.torch").from_torch
+    raise AttributeError(f"module 'zenith' has no attribute {name!r}")

@@ -1,0 +1,123 @@
+"""Abstract evaluation: graphs and result types from shapes alone.
+
+>>> import numpy as np
+>>> eval_shape(lambda x, y: x @ y, ShapeDtypeStruct(("n", 3), "float32"), ShapeDtypeStruct((3, 5), "float32"))
+ShapeDtypeStruct(shape=('n', 5), dtype=float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith import tree
+from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
+from zenith.api.signature import Call, FlatFunction, Signature
+from zenith.errors import DTypeError, ShapeError
+from zenith.ir.dims import dim, symbol
+from zenith.ir.graph import Graph
+from zenith.ir.types import ArrayType, DType, dtype_of
+from zenith.trace import InputSpec, Traced, trace
+
+EXAMPLE_SIZE = 16  # what a named size is taken to be where the program asks for a number
+
+
+@dataclass(frozen=True, init=False)
+class ShapeDtypeStruct:
+    """The shape and element type of an array without its values.
+
+    Parameters
+    ----------
+    shape: an int for a fixed size, a name for a symbolic one. Equal names are equal sizes.
+    dtype: anything that ``numpy.dtype`` takes.
+    """
+
+    shape: tuple[int | str, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(self, shape: Sequence[int | str], dtype: Any) -> None:
+        if dtype_of(dtype) is None:
+            raise DTypeError(f"Zenith has no element type {np.dtype(dtype)}")
+        for size in shape:
+            if not (size.isidentifier() if isinstance(size, str) else int(size) >= 0):
+                raise ShapeError(f"{size!r} is no size", fix="give a number >= 0 or an identifier")
+        object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "dtype", dtype.numpy if isinstance(dtype, DType) else np.dtype(dtype))
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype})"
+
+    def spec(self, name: str) -> InputSpec:
+        """The graph input that this describes."""
+        dtype = dtype_of(self.dtype)
+        assert dtype is not None
+        sizes = tuple(symbol(s) if isinstance(s, str) else dim(int(s)) for s in self.shape)
+        hints = tuple(EXAMPLE_SIZE if isinstance(s, str) else int(s) for s in self.shape)
+        return InputSpec(name, dtype, sizes, hints)
+
+
+def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
+    """A function that takes ``function``'s arguments and returns its traced :class:`~zenith.ir.graph.Graph`.
+
+    Arguments are arrays (their axes become symbols), numbers, or :class:`ShapeDtypeStruct`.
+
+    >>> print(make_graph(lambda x: x * x)(np.ones(3, np.float32)))
+    def lambda_(x: f32[x0]) -> (f32[x0]):
+        v1 = mul(x, x)
+        return (v1,)
+    """
+
+    def graph_of(*args: Any, **kwargs: Any) -> Graph:
+        return _trace(function, args, kwargs, static=False)[0].graph
+
+    return graph_of
+
+
+def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The shapes and types of ``function``'s results, in its structure, without computing them.
+
+    Arguments are arrays, numbers or :class:`ShapeDtypeStruct`. A size that depends on named sizes comes as its formula,
+    a str.
+    """
+    traced, treedef = _trace(function, args, kwargs, static=True)
+    count = len(traced.outputs_weak)
+    return tree.unflatten(treedef, [_struct(value.type) for value in traced.graph.outputs[:count]])
+
+
+def _struct(type: Any) -> ShapeDtypeStruct:
+    assert isinstance(type, ArrayType)
+    made = object.__new__(ShapeDtypeStruct)  # formulas are no names, so the constructor would refuse them
+    object.__setattr__(made, "shape", tuple(str(d) if d.static is None else d.static for d in type.shape))
+    object.__setattr__(made, "dtype", type.dtype.numpy)
+    return made
+
+
+def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:
+    function = getattr(function, "function", function)
+    signature = Signature(function)
+    call = signature.split(args, kwargs)
+    flat = FlatFunction(function, call)
+    traced = trace(flat, _specs(signature, call, static), signature.name)
+    return traced, flat.treedef
+
+
+def _specs(signature: Signature, call: Call, static: bool) -> list[InputSpec]:
+    paths = signature.paths(call)
+    names = input_names(paths)
+    for leaf, path in zip(call.leaves, paths, strict=True):
+        if not isinstance(leaf, ShapeDtypeStruct):
+            check_leaf(leaf, path)
+    ranks = [leaf.ndim if isinstance(leaf, ShapeDtypeStruct) else rank_of(leaf) for leaf in call.leaves]
+    return [
+        leaf.spec(name) if isinstance(leaf, ShapeDtypeStruct)
+        else input_spec(name, leaf, static_sizes(leaf) if static else sizes)
+        for name, leaf, sizes in zip(names, call.leaves, symbolic_sizes(names, ranks), strict=True)
+    ]  # fmt: skip

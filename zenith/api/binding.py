@@ -1,0 +1,138 @@
+"""Binding: from the arrays of a call to the values of the program's sizes, by one small generated function.
+
+The function reads the shapes, checks the program's guards in the order in which tracing met them, and returns the
+sizes. A false assumption returns None (another specialisation may fit); a false requirement raises ShapeError with the
+reason and line that tracing recorded. It is plain Python, printed by ``explain()``::
+
+    def bind(leaves):
+        x0, x1 = leaves[0].shape
+        w0, w1 = leaves[1].shape
+        if not (w0 == x1): raise broken(0, locals())  # require, model.py:12: ...
+        if not (x0 != 1): return None  # assume, model.py:14
+        return {"x0": x0, "x1": x1, "w1": w1}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.errors import ShapeError, SourceLine
+from zenith.ir.graph import Guard
+from zenith.trace import InputSpec
+
+Bind = Callable[[Sequence[Any]], "dict[str, int] | None"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A guard as Python source: an assumption or (``required``) a requirement, with why and where."""
+
+    source: str
+    required: bool
+    reason: str = ""
+    line: SourceLine | None = None
+
+    @classmethod
+    def of(cls, guard: Guard) -> Condition:
+        """The condition that a guard states."""
+        source = f"{guard.left} {guard.relation} {guard.right}"
+        return cls(source, guard.kind == "require", guard.reason, guard.line)
+
+    def __str__(self) -> str:
+        verb = "required" if self.required else "assumed"
+        place = f" at {self.line}" if self.line else ""
+        return f"{self.source} is {verb}{place}" + (f" ({self.reason})" if self.reason else "")
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the condition is true; a division by zero makes it false."""
+        try:
+            return bool(eval(self.source, _BUILTINS, dict(sizes)))
+        except ZeroDivisionError:
+            return False
+
+
+_BUILTINS: dict[str, Any] = {"__builtins__": {"max": max, "min": min}}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The generated function with its source, and the conditions that it checks."""
+
+    function: Bind
+    source: str
+    shapes: tuple[tuple[int, tuple[str, ...]], ...]
+    conditions: tuple[Condition, ...]
+
+    def sizes(self, leaves: Sequence[Any]) -> dict[str, int]:
+        """Every size by name, whether the conditions hold or not."""
+        return {n: s for i, names in self.shapes for n, s in zip(names, leaves[i].shape, strict=True)}
+
+    def first_false(self, leaves: Sequence[Any]) -> Condition | None:
+        """The condition that keeps these arrays out."""
+        sizes = self.sizes(leaves)
+        return next((c for c in self.conditions if not c.holds(sizes)), None)
+
+
+def make_binding(specs: Sequence[InputSpec], guards: Sequence[Condition], symbols: Sequence[str]) -> Binding:
+    """The binding of a program with these inputs; ``symbols`` are the sizes that it needs."""
+    shapes, declared = _read_shapes(specs)
+    first: dict[str, Condition] = {}
+    for condition in (*declared, *guards):
+        first.setdefault(condition.source, condition)
+    conditions = tuple(first.values())
+    lines = ["def bind(leaves):"]
+    for position, names in shapes:
+        lines.append(f"    {', '.join(names)}{',' * (len(names) == 1)} = leaves[{position}].shape")
+    lines += [_check(number, condition) for number, condition in enumerate(conditions)]
+    lines.append("    return {" + ", ".join(f'"{s}": {s}' for s in symbols) + "}")
+    if any("//" in c.source or "%" in c.source for c in conditions):
+        lines = _catch_division(lines)
+    source = "\n".join(lines)
+    scope: dict[str, Any] = {"broken": lambda number, sizes: broken(conditions[number], sizes)}
+    exec(compile(source, "<bind>", "exec"), scope)
+    return Binding(scope["bind"], source, tuple(shapes), conditions)
+
+
+def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:
+    """Names for the sizes of each input, and conditions for sizes that are fixed or occur twice."""
+    shapes, conditions, seen = [], [], set[str]()
+    for position, spec in enumerate(specs):
+        names = []
+        for axis, size in enumerate(spec.sizes):
+            name = str(size)
+            if name in seen or size.static is not None:
+                text, name = name, f"_{position}_{axis}"
+                required = size.static is None
+                reason = f"axis {axis} of {spec.name} is declared as {text}"
+                conditions.append(Condition(f"{name} == {text}", required, reason))
+            seen.add(name)
+            names.append(name)
+        if names:
+            shapes.append((position, tuple(names)))
+    return shapes, conditions
+
+
+def _check(number: int, condition: Condition) -> str:
+    action = f"raise broken({number}, locals())" if condition.required else "return None"
+    note = " ".join(str(condition).split())
+    return f"    if not ({condition.source}): {action}  # {note}"
+
+
+def _catch_division(lines: list[str]) -> list[str]:
+    head, *body = lines
+    caught = ["    except ZeroDivisionError:", "        return None"]
+    return [head, "    try:", *(f"    {line}" for line in body), *caught]
+
+
+def broken(condition: Condition, sizes: Mapping[str, Any]) -> ShapeError:
+    """The error for a requirement that a call does not keep."""
+    mentioned = set(re.findall(r"\w+", condition.source))
+    known = ", ".join(f"{name} = {value}" for name, value in sizes.items() if name in mentioned)
+    return ShapeError(
+        f"{condition.reason or 'sizes do not fit'}: {condition.source} does not hold in this call ({known})",
+        where=condition.line,
+        fix="change the sizes of the arguments",
+    )

@@ -1,0 +1,212 @@
+"""``jit``: a Python function whose calls run compiled programs.
+
+The common call, positional arrays and numbers only, takes a short path: a tuple of per-argument keys, one dictionary
+look-up, one generated binding, the executable. Everything else (keywords, trees, static arguments, a first call) is
+flattened first and joins the same path.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from zenith import tree
+from zenith.api import inspection
+from zenith.api.leaves import KEYS, dtype_text, input_names, input_spec, rank_of, results_adapter, symbolic_sizes
+from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
+from zenith.api.sizes import Declared, declare
+from zenith.api.specialize import Finish, Program, Request, Specializer
+from zenith.arrays import adapter_for
+from zenith.compile import BACKENDS
+from zenith.errors import TraceError, UnsupportedError
+from zenith.trace import TracedSize, Tracer, current_recorder, trace
+
+_disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
+
+
+@contextmanager
+def disable_jit() -> Iterator[None]:
+    """Within this block jitted functions run as plain Python on NumPy arrays, for a debugger or for ``print``.
+
+    >>> with disable_jit():
+    ...     result = jit(lambda x: x + 1)(np.zeros(2))
+    """
+    token = _disabled.set(True)
+    try:
+        yield
+    finally:
+        _disabled.reset(token)
+
+
+class Jitted(inspection.Inspectable):
+    """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
+
+    def __init__(self, function: Callable[..., Any], signature: Signature, backend: str, dims: Declared) -> None:
+        functools.update_wrapper(self, function)
+        self.__name__ = getattr(function, "__name__", signature.name)
+        self.function = function
+        self._signature, self._backend, self._dims = signature, backend, dims
+        self._has_static = bool(signature.static_names or signature.static_numbers)
+        self._specializer = Specializer(backend)
+        self._find = self._specializer.find
+        self._methods: dict[int, tuple[Any, Jitted]] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the function; arrays in, the same kind of array out."""
+        if not (kwargs or self._has_static or _disabled.get()):
+            try:
+                key = tuple([KEYS[type(a)](a) for a in args])
+            except KeyError:
+                return self._call_any(args, kwargs)
+            found = self._find(key, args)
+            if found is not self._specializer:
+                return found
+        return self._call_any(args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method: compiled for each instance, whose attributes are captured like a closure's variables."""
+        return self if instance is None else Method(instance, self._method_of(instance))
+
+    def __repr__(self) -> str:
+        return f"<zenith.jit of {self.__name__}>"
+
+    # --- the long path ---
+
+    def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = self._signature.split(args, kwargs)
+        if any(isinstance(leaf, (Tracer, TracedSize)) for leaf in call.leaves):
+            return self.function(*args, **kwargs)
+        if _disabled.get():
+            return self._run_plain(call)
+        key = call.key(lambda: self._signature.paths(call))
+        found = self._find(key, call.leaves)
+        if found is not self._specializer:
+            return found
+        if current_recorder() is not None:
+            return self.function(*args, **kwargs)  # inlined into the trace in progress, whose values it may capture
+        paths = self._signature.check(call)
+        request = Request(
+            call.leaves, lambda: self._build(call, paths), lambda: _describe(self._signature, call, paths)
+        )
+        return self._specializer.make(key, request)
+
+    def _build(self, call: Call, paths: list[str]) -> Program:
+        names = input_names(paths)
+        sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
+        specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
+        specs, conditions = declare(specs, self._dims)
+        flat = FlatFunction(self.function, call)
+        traced = trace(flat, specs, self._signature.name)
+        return Program(traced, finish(flat.treedef), tuple(conditions))
+
+    def _run_plain(self, call: Call) -> Any:
+        """The function itself on NumPy arrays; results in the kind of the arguments."""
+        adapters = [adapter_for(leaf) for leaf in call.leaves]
+        plain = [x if a is None else a.numpy(x) for x, a in zip(call.leaves, adapters, strict=True)]
+        args, kwargs = call.rebuild(plain)
+        results, treedef = tree.flatten(self.function(*args, **kwargs))
+        kind = results_adapter([x for x, a in zip(call.leaves, adapters, strict=True) if a is not None])
+        return tree.unflatten(treedef, [kind.from_numpy(np.asarray(r)) for r in results])
+
+    def _method_of(self, instance: Any) -> Jitted:
+        known = self._methods.get(id(instance))
+        if known is not None:
+            return known[1]
+        number = id(instance)
+        try:
+            owner = weakref.ref(instance, lambda _: self._methods.pop(number, None))
+        except TypeError:
+            raise TraceError(f"a method of {type(instance).__name__} cannot be jitted: its instances have no weak "
+                             "references", fix='add "__weakref__" to its __slots__') from None  # fmt: skip
+
+        @functools.wraps(self.function)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return self.function(owner(), *args, **kwargs)
+
+        bound = Jitted(method, self._signature.of_method(), self._backend, self._dims)
+        return self._methods.setdefault(number, (owner, bound))[1]
+
+
+class Method:
+    """A jitted method of one instance, which it keeps alive; has everything that :class:`Jitted` has."""
+
+    __slots__ = ("_jitted", "instance")
+
+    def __init__(self, instance: Any, jitted: Jitted) -> None:
+        self.instance, self._jitted = instance, jitted
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._jitted(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jitted, name)
+
+
+def finish(treedef: tree.TreeDef) -> Finish:
+    """What turns flat results into the structure ``treedef``; a lone array needs no unflattening."""
+    if treedef.is_leaf():
+        return _only
+    return lambda results: tree.unflatten(treedef, results)
+
+
+def _only(results: list[Any]) -> Any:
+    return results[0]
+
+
+def _describe(signature: Signature, call: Call, paths: list[str]) -> tuple[str, ...]:
+    """A call's argument types and static values, for messages: ``x: f32[_, _]``, ``k=3``."""
+    words = [f"{path}: {dtype_text(leaf)}" for path, leaf in zip(paths, call.leaves, strict=True)]
+    return (*words, *(f"{signature.argument(where)}={value!r}" for where, value in call.static))
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: Numbers = (),
+    static_argnames: Names = (),
+    backend: str = "cpu",
+    dims: Declared | None = None,
+) -> Any:
+    """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
+
+    Parameters
+    ----------
+    function: a pure function of arrays, numbers, and tuples, lists and dicts of them, written with ``numpy`` or
+        ``zenith.numpy``. Arrays that it captures are snapshotted when it is traced.
+    static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
+        for each value, which must be hashable.
+    backend: ``"cpu"``, or ``"reference"`` to interpret the graph with NumPy.
+    dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
+        None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
+
+    Returns
+    -------
+    A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
+    otherwise) that share memory with nothing; a result of rank 0 is a 0-d array. Every size is a symbol: calls with
+    other sizes compile nothing unless the function branched on a size.
+
+    Raises
+    ------
+    ZenithError: its subclasses say what was wrong, at which line, and the fix.
+
+    >>> @jit
+    ... def step(x, w):
+    ...     return np.tanh(x @ w)
+    >>> step(np.ones((2, 3), np.float32), np.zeros((3, 1), np.float32)).shape
+    (2, 1)
+    """
+    if function is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, dims=dims
+        )
+    if backend not in BACKENDS:
+        raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+    if isinstance(function, Jitted):
+        function = function.function
+    return Jitted(function, Signature(function, static_argnums, static_argnames), backend, dims or {})

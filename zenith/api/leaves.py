@@ -1,0 +1,136 @@
+"""The leaves of a call: what a compiled program depends on, and how each leaf becomes an input of the graph.
+
+A leaf is an array of a library that :mod:`zenith.arrays` knows, a NumPy scalar, or a Python number. Python numbers are
+*weak* inputs: the program is compiled once for every value, and beside arrays they take the arrays' element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.arrays import NUMPY, Adapter, adapter_for, torch_adapter
+from zenith.errors import DTypeError, TraceError
+from zenith.ir.dims import Dim, dim, symbol
+from zenith.ir.types import DType, bool_, float64, int64
+from zenith.trace import InputSpec
+from zenith.tree import identifier, unique
+
+NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64}
+
+# How a leaf of each type is described in the key of a compilation, by exact type: the fast path of every call.
+KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **dict.fromkeys(NUMBERS, type)}
+
+
+def leaf_key(leaf: Any, name: str) -> Hashable:
+    """What a program compiled for ``leaf`` depends on; TraceError naming the leaf when it is no array."""
+    describe = KEYS.get(type(leaf))
+    if describe is None:
+        describe = KEYS[type(leaf)] = _describe(leaf, name)
+    return describe(leaf)
+
+
+def _describe(leaf: Any, name: str) -> Callable[[Any], Hashable]:
+    if isinstance(leaf, np.generic):
+        return type
+    adapter = adapter_for(leaf)
+    if adapter is None:
+        raise not_an_array(leaf, name)
+    adapter.check(leaf, name)
+    return adapter.signature
+
+
+def not_an_array(leaf: Any, name: str) -> TraceError:
+    """The error for a leaf that is neither an array nor a number."""
+    kind = type(leaf).__name__
+    if isinstance(leaf, complex):
+        return TraceError(f"{name} is a complex number, which Zenith does not have yet",
+                          fix="pass real and imaginary part as two arguments")  # fmt: skip
+    if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
+        return TraceError(f"{name} is a {kind}, an array of a library that Zenith does not know",
+                          fix=f"pass numpy.asarray({name})")  # fmt: skip
+    argument = name.partition("[")[0].partition(".")[0]
+    return TraceError(
+        f"{name} is a {kind}, neither an array nor a number",
+        fix=f'if the program shall be compiled for each value, declare jit(static_argnames="{argument}")',
+    )
+
+
+def check_leaf(leaf: Any, name: str) -> None:
+    """Raise the fitting error when Zenith cannot compute with a leaf."""
+    if type(leaf) in NUMBERS:
+        as_array(leaf, name)
+    elif isinstance(leaf, np.generic):
+        NUMPY.check(np.asarray(leaf), name)
+    else:
+        adapter_of(leaf).check(leaf, name)
+
+
+def as_array(number: Any, name: str = "an argument") -> np.ndarray[Any, Any]:
+    """A Python number or NumPy scalar as a 0-d array."""
+    dtype = NUMBERS.get(type(number))
+    try:
+        return np.array(number, None if dtype is None else dtype.numpy)
+    except OverflowError:
+        raise DTypeError(f"{name} is {number}, which does not fit int64", fix="pass a float") from None
+
+
+def is_number(leaf: Any) -> bool:
+    """Whether a leaf must become a 0-d array before a kernel can read it."""
+    return type(leaf) in NUMBERS or isinstance(leaf, np.generic)
+
+
+def adapter_of(leaf: Any) -> Adapter:
+    """The adapter of a checked leaf."""
+    return adapter_for(leaf) or NUMPY
+
+
+def results_adapter(leaves: Sequence[Any]) -> Adapter:
+    """Who allocates the results: torch when any leaf is a tensor, else NumPy."""
+    return torch_adapter() if any(adapter_of(leaf).library == "torch" for leaf in leaves) else NUMPY
+
+
+def input_names(paths: Sequence[str]) -> list[str]:
+    """Identifiers for graph inputs, made from the paths of the leaves; ``v`` and digits name the graph's own values."""
+    names = (identifier(path) for path in paths)
+    return unique(f"{n}_" if n[0] == "v" and n[1:].replace("_", "").isdigit() else n for n in names)
+
+
+def input_spec(name: str, leaf: Any, sizes: Sequence[Dim]) -> InputSpec:
+    """The graph input for a checked leaf, with these sizes."""
+    number = as_array(leaf, name) if is_number(leaf) else None
+    adapter = NUMPY if number is not None else adapter_of(leaf)
+    array = leaf if number is None else number
+    dtype = adapter.dtype(array)
+    assert dtype is not None, f"{name} was not checked"
+    return InputSpec(name, dtype, tuple(sizes), tuple(adapter.shape(array)), type(leaf) in NUMBERS)
+
+
+def symbolic_sizes(names: Sequence[str], ranks: Sequence[int]) -> list[tuple[Dim, ...]]:
+    """A symbol for every axis: ``x0`` and ``x1`` for a matrix called ``x``."""
+    wanted = [f"{name}{axis}" for name, rank in zip(names, ranks, strict=True) for axis in range(rank)]
+    made = iter(unique(wanted, taken=names))
+    return [tuple(symbol(next(made)) for _ in range(rank)) for rank in ranks]
+
+
+def static_sizes(leaf: Any) -> tuple[Dim, ...]:
+    """The sizes of a leaf as constants."""
+    return tuple(dim(n) for n in np.shape(leaf)) if is_number(leaf) else tuple(dim(n) for n in leaf.shape)
+
+
+def rank_of(leaf: Any) -> int:
+    """The number of axes of a leaf."""
+    return 0 if is_number(leaf) else leaf.ndim
+
+
+def dtype_text(leaf: Any) -> str:
+    """The type of a leaf as messages show it, sizes left open: ``numpy f32[_, _]``, or the number's Python type."""
+    if type(leaf) in NUMBERS:
+        return f"a Python {type(leaf).__name__}"
+    if isinstance(leaf, np.generic):
+        return f"a NumPy {leaf.dtype}"
+    adapter = adapter_of(leaf)
+    axes = f"[{', '.join('_' * rank_of(leaf))}]" if rank_of(leaf) else ""
+    return f"{adapter.library} {adapter.dtype(leaf)}{axes}"

@@ -1,0 +1,211 @@
+"""Specialisation: which compiled program serves a call, and the bounded cache of them.
+
+A call is looked up in two steps. Its *key* (structure, element types, ranks, static values) finds an entry; the
+entry's specialisations are tried in turn by their generated bindings (:mod:`zenith.api.binding`). When none binds, the
+program is traced and compiled, once however many threads ask, and the miss is recorded with its reason. Sizes never
+specialise by themselves, so an entry usually has one specialisation.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zenith.api.binding import Binding, Condition, make_binding
+from zenith.api.leaves import adapter_of, as_array, is_number, results_adapter
+from zenith.arrays import NUMPY, Adapter
+from zenith.compile import compile_graph
+from zenith.config import config
+from zenith.trace import Traced
+
+REMEMBERED = 256  # misses whose reasons are kept
+
+Finish = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A traced function before it is compiled: what a front end hands over.
+
+    ``finish`` builds the caller's structure from the flat results; ``conditions`` are guards beyond the trace's own.
+    """
+
+    traced: Traced
+    finish: Finish
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(eq=False)
+class Specialization:
+    """One compiled program, with what it is valid for and how it came to be."""
+
+    traced: Traced
+    executable: Any
+    binding: Binding
+    finish: Finish
+    adapters: tuple[Adapter, ...]
+    results: Adapter
+    numbers: tuple[int, ...]
+    reason: str
+    seconds: tuple[float, float]  # tracing, compiling
+    used: int = 0
+
+    def run(self, leaves: Sequence[Any], sizes: dict[str, int]) -> Any:
+        """Call the executable on the leaves of a call that binds."""
+        if self.numbers:
+            leaves = list(leaves)
+            for position in self.numbers:
+                leaves[position] = as_array(leaves[position])
+        return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results))
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call, flattened: its leaves, their names for messages, and how to trace it when nothing fits."""
+
+    leaves: Sequence[Any]
+    build: Callable[[], Program]
+    describe: Callable[[], tuple[str, ...]]
+
+
+@dataclass(eq=False)
+class Entry:
+    """The specialisations of one key; ``lock`` is held while another is compiled."""
+
+    description: tuple[str, ...]
+    lock: Any = field(default_factory=threading.RLock)
+    specializations: tuple[Specialization, ...] = ()
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A call that compiled: what it was given and why nothing fitted."""
+
+    call: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"({', '.join(self.call)}): {self.reason}"
+
+
+class Specializer:
+    """Finds or makes the program for a call; thread-safe. ``backend`` is ``"cpu"`` or ``"reference"``."""
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+        self.hits = 0
+        self.compilations = 0
+        self.misses: deque[Miss] = deque(maxlen=REMEMBERED)
+        self.evicted = 0
+        self.latest: Specialization | None = None
+        self._entries: dict[Hashable, Entry] = {}
+        self._dropped: dict[Hashable, str] = {}
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable, leaves: Sequence[Any]) -> Any:
+        """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return self
+        for specialization in entry.specializations:
+            sizes = specialization.binding.function(leaves)
+            if sizes is not None:
+                with self._lock:
+                    self.hits += 1
+                    specialization.used = self.hits + self.compilations
+                return specialization.run(leaves, sizes)
+        return self
+
+    def make(self, key: Hashable, request: Request) -> Any:
+        """Compile for a call that :meth:`find` did not find, unless another thread has meanwhile, and run it."""
+        while True:
+            with self._lock:
+                entry = self._entries.setdefault(key, Entry(request.describe()))
+            with entry.lock:
+                if self._entries.get(key) is not entry:
+                    continue  # it failed to compile in another thread, or was evicted, while this one waited
+                found = self.find(key, request.leaves)
+                if found is not self:
+                    return found
+                try:
+                    specialization = self._compile(key, entry, request)
+                finally:
+                    self._drop_if_empty(key, entry)
+            sizes = specialization.binding.function(request.leaves)
+            assert sizes is not None, "a program must bind the call that it was traced for"
+            return specialization.run(request.leaves, sizes)
+
+    def clear(self, why: str) -> None:
+        """Forget all programs; counters stay, and ``why`` explains the misses that follow."""
+        with self._lock:
+            self._dropped.update(dict.fromkeys(self._entries, why))
+            self._entries.clear()
+
+    def specializations(self) -> list[Specialization]:
+        """All programs that are kept, oldest key first."""
+        with self._lock:
+            return [s for entry in self._entries.values() for s in entry.specializations]
+
+    def _compile(self, key: Hashable, entry: Entry, request: Request) -> Specialization:
+        reason = self._reason(key, entry, request.leaves)
+        start = time.perf_counter()
+        program = request.build()
+        traced = time.perf_counter()
+        executable = compile_graph(program.traced.graph, self.backend)
+        guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
+        specialization = Specialization(
+            program.traced,
+            executable,
+            make_binding(program.traced.inputs, guards, program.traced.graph.symbols()),
+            program.finish,
+            tuple(NUMPY if is_number(leaf) else adapter_of(leaf) for leaf in request.leaves),
+            results_adapter(request.leaves),
+            tuple(i for i, leaf in enumerate(request.leaves) if is_number(leaf)),
+            reason,
+            (traced - start, time.perf_counter() - traced),
+        )
+        with self._lock:
+            self.compilations += 1
+            specialization.used = self.hits + self.compilations
+            entry.specializations += (specialization,)
+            self.misses.append(Miss(entry.description, reason))
+            self.latest = specialization
+            self._evict()
+        return specialization
+
+    def _reason(self, key: Hashable, entry: Entry, leaves: Sequence[Any]) -> str:
+        """Why no program fits a call."""
+        false = [s.binding.first_false(leaves) for s in entry.specializations]
+        if false:
+            return "; ".join(dict.fromkeys(f"{condition}, which is false here" for condition in false))
+        if not self.misses:
+            return "first call"
+        if key in self._dropped:
+            return self._dropped.pop(key)
+        before = self.misses[-1].call
+        return "new: " + (", ".join(word for word in entry.description if word not in before) or "another structure")
+
+    def _evict(self) -> None:
+        """Drop the least recently used programs beyond the bound; the lock is held."""
+        kept = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
+        for _, _, key in sorted(kept, key=lambda item: item[:2])[: max(0, len(kept) - config.executables)]:
+            entry = self._entries[key]
+            oldest = min(entry.specializations, key=lambda s: s.used)
+            entry.specializations = tuple(s for s in entry.specializations if s is not oldest)
+            self.evicted += 1
+            self._dropped[key] = f"its program had been dropped: at most {config.executables} are kept"
+            if not entry.specializations:
+                del self._entries[key]
+
+    def _programs(self) -> list[tuple[Hashable, Specialization]]:
+        return [(key, s) for key, entry in self._entries.items() for s in entry.specializations]
+
+    def _drop_if_empty(self, key: Hashable, entry: Entry) -> None:
+        """Leave no entry behind when the user's function raised."""
+        with self._lock:
+            if not entry.specializations and self._entries.get(key) is entry:
+                del self._entries[key]

@@ -1,0 +1,75 @@
+"""Settings of the process: read once from environment variables ``ZENITH_*``, changed by assignment.
+
+The number of threads is the thread team's own setting (``ZENITH_NUM_THREADS``), the instruction set the vector
+table's (``ZENITH_ISA``).
+
+>>> config = Config.from_environment({"ZENITH_DEBUG": "1", "ZENITH_EXECUTABLES": "8"})
+>>> config.debug, config.executables
+(True, 8)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from zenith.errors import ZenithError
+
+
+class ConfigError(ZenithError, ValueError):
+    """A setting has a value that it cannot have."""
+
+
+def default_cache_dir() -> Path:
+    """Where compiled kernels of this user persist: ``$XDG_CACHE_HOME/zenith``, by default below ``~/.cache``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "zenith"
+
+
+def _flag(text: str) -> bool:
+    values = {"0": False, "false": False, "": False, "1": True, "true": True}
+    if text.lower() not in values:
+        raise ValueError("must be 0 or 1")
+    return values[text.lower()]
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError("must be at least 1")
+    return number
+
+
+@dataclass
+class Config:
+    """All settings; field ``name`` is read from ``ZENITH_NAME``.
+
+    Attributes
+    ----------
+    debug: verify the graph after every pass (slow).
+    cache_dir: where compiled kernels persist.
+    executables: how many executables one function keeps; the least recently used one goes first.
+    """
+
+    debug: bool = field(default=False, metadata={"read": _flag})
+    cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path})
+    executables: int = field(default=64, metadata={"read": _positive})
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
+        """The settings that the environment variables say; raises ConfigError naming a wrong one."""
+        variables = os.environ if environment is None else environment
+        found = {}
+        for setting in fields(cls):
+            name = f"ZENITH_{setting.name.upper()}"
+            if name not in variables:
+                continue
+            try:
+                found[setting.name] = setting.metadata["read"](variables[name])
+            except ValueError as error:
+                raise ConfigError(f"{name}={variables[name]} is no value for {setting.name}: {error}") from None
+        return cls(**found)
+
+
+config = Config.from_environment()

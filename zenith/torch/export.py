@@ -1,0 +1,217 @@
+"""``torch.export`` for Zenith: every size dynamic where the module allows it, with the conditions that it rests on.
+
+torch.export specialises example sizes 0 and 1, so an example gets larger sizes where it has such ones. What the export
+assumes comes back as :class:`~zenith.api.binding.Condition` s: the ranges of its symbols, sizes that it found equal or
+fixed, and the branches that the module's Python took on sizes. Outside them the module is exported again, never run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from zenith.api.binding import Condition
+from zenith.errors import UnsupportedError, ZenithError
+
+_EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17)  # by axis, so that batch axes of several arguments stay equal
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One export: core ATen operators, the user's tensors among its inputs, and what it rests on.
+
+    ``sizes[i][axis]`` is the number to which the export fixed an axis of tensor ``i``, or None where any size goes that
+    keeps ``conditions`` (written in the names that ``names[i][axis]`` gave).
+    """
+
+    program: Any
+    sizes: tuple[tuple[int | None, ...], ...]
+    conditions: tuple[Condition, ...]
+
+    def fits(self, tensors: Sequence[torch.Tensor], names: Sequence[Sequence[str]]) -> bool:
+        """Whether the export is valid for tensors of these sizes."""
+        pairs = [(n, s) for own, t in zip(names, tensors, strict=True) for n, s in zip(own, t.shape, strict=True)]
+        fixed = [(f, s) for own, t in zip(self.sizes, tensors, strict=True) for f, s in zip(own, t.shape, strict=True)]
+        return all(f is None or f == s for f, s in fixed) and all(c.holds(dict(pairs)) for c in self.conditions)
+
+
+def export(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    names: Sequence[Sequence[str]],
+    dynamic_shapes: Any = None,
+    keep_sizes: bool = False,
+) -> Exported:
+    """Export ``module``; ``names`` gives a name to every axis of every tensor argument, in order.
+
+    With ``keep_sizes`` axes of size 0 and 1 are fixed (the export serves calls with exactly those); otherwise they are
+    replaced by larger ones for the export, where the module accepts that. Raises ZenithError with torch's reason when
+    the module cannot be exported, UnsupportedError when it changes its buffers or inputs.
+    """
+    if dynamic_shapes is not None or keep_sizes:
+        program = _export(module, args, kwargs, dynamic_shapes)
+    else:
+        program = _export_any_size(module, args, kwargs)
+    _refuse_mutation(program)
+    examples = [n.meta["val"] for n in _tensor_inputs(program)]
+    sizes = tuple(tuple(s if isinstance(s, int) else None for s in e.shape) for e in examples)
+    labels = [
+        [label if size is None else str(size) for label, size in zip(own, fixed, strict=True)]
+        for own, fixed in zip(names, sizes, strict=True)
+    ]
+    conditions = _conditions(program, module, args, kwargs, examples, labels)
+    return Exported(program, sizes, tuple(c for c in conditions if re.search("[A-Za-z]", c.source)))
+
+
+def _export_any_size(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are."""
+    attempts = [_enlarged((args, kwargs), axes) for axes in (None, 1)]
+    for larger in attempts:
+        if larger is None:
+            continue
+        try:
+            return _export(module, larger[0], larger[1], None)
+        except ZenithError:
+            continue  # the module needs these sizes; the last attempt reports what is wrong with the user's own
+    return _export(module, args, kwargs, None)
+
+
+def _enlarged(arguments: Any, axes: int | None) -> Any:
+    """The arguments with sizes 0 and 1 replaced on the first ``axes`` axes (on all for None); None when it has none."""
+    changed = False
+
+    def enlarge(leaf: Any) -> Any:
+        nonlocal changed
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        last = leaf.ndim if axes is None else axes
+        sizes = [_EXAMPLE_SIZES[a % 6] if n < 2 and a < last else n for a, n in enumerate(leaf.shape)]
+        changed |= sizes != list(leaf.shape)
+        return leaf if sizes == list(leaf.shape) else leaf.new_zeros(sizes)
+
+    larger = pytree.tree_map(enlarge, arguments)
+    return larger if changed or axes is None else None
+
+
+def _export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
+    if dynamic_shapes is None:
+        dynamic_shapes = torch.export.ShapesCollection()
+        for leaf in pytree.tree_leaves((args, kwargs)):
+            if isinstance(leaf, torch.Tensor) and leaf.ndim:
+                static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
+                dynamic_shapes[leaf] = {a: static if n < 2 else auto for a, n in enumerate(leaf.shape)}
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.export.export(
+                module, args, dict(kwargs), dynamic_shapes=dynamic_shapes or None, strict=False
+            )
+            return program.run_decompositions()
+    except Exception as error:
+        shapes = ", ".join(
+            str(tuple(t.shape)) for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)
+        )
+        raise ZenithError(
+            f"torch.export cannot export {type(module).__name__} for shapes {shapes}: {error}",
+            fix="the module must run eagerly on such inputs, and must not branch on values",
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the deprecation warnings that torch.export raises against itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def _refuse_mutation(program: Any) -> None:
+    signature = program.graph_signature
+    changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if changed:
+        raise UnsupportedError(
+            f"the module writes to {', '.join(changed)} when it runs", fix="call module.eval() before from_torch"
+        )
+
+
+def user_inputs(program: Any) -> list[Any]:
+    """The placeholders of the call's own leaves, in order: tensors, numbers and None."""
+    kinds = [spec.kind for spec in program.graph_signature.input_specs]
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    user = torch.export.graph_signature.InputKind.USER_INPUT
+    return [n for n, kind in zip(placeholders, kinds, strict=True) if kind == user]
+
+
+def _tensor_inputs(program: Any) -> list[Any]:
+    return [n for n in user_inputs(program) if isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def _conditions(
+    program: Any,
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    examples: Sequence[torch.Tensor],
+    labels: Sequence[Sequence[str]],
+) -> Iterator[Condition]:
+    """Ranges and equalities of the export's symbols, and the guards of the module's branches, as assumptions.
+
+    ``labels`` has the name of every axis that is free and the number of every one that is fixed.
+    """
+    symbols: dict[str, str] = {}
+    axes = [(n, s) for own, e in zip(labels, examples, strict=True) for n, s in zip(own, e.shape, strict=True)]
+    for name, size in axes:
+        if not isinstance(size, int) and str(size).isidentifier():
+            symbols.setdefault(str(size), name)
+    for name, size in axes:
+        if not isinstance(size, int) and symbols.get(str(size)) != name:  # a repeated symbol, or a formula of others
+            yield Condition(f"{name} == {_renamed(str(size), symbols)}", False, "found equal by torch.export")
+    for symbol, bounds in program.range_constraints.items():
+        if str(symbol) in symbols:
+            yield from _range(symbols[str(symbol)], bounds)
+    for guard in program._guards_code:
+        source = _guard_source(guard, module, args, kwargs, labels)
+        if source is not None:
+            yield Condition(source, False, "the module branches on it, or torch.export does")
+
+
+def _range(name: str, bounds: Any) -> Iterator[Condition]:
+    if bounds.lower > 0:
+        yield Condition(f"{name} >= {int(bounds.lower)}", False, "the range of torch.export")
+    if bounds.upper < 2**62:
+        yield Condition(f"{name} <= {int(bounds.upper)}", False, "the range of torch.export")
+
+
+def _renamed(text: str, symbols: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda m: symbols.get(m[0], m[0].lower()), text)
+
+
+def _guard_source(
+    guard: str,
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    labels: Sequence[Sequence[str]],
+) -> str | None:
+    """A guard such as ``L['x'].size()[0] != 1`` in the names of sizes; None for one that is not about sizes."""
+    tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    numbers = iter(range(len(tensors)))
+    counted = pytree.tree_map(
+        lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else leaf, (args, dict(kwargs))
+    )
+    places = inspect.signature(module.forward).bind(*counted[0], **counted[1]).arguments
+
+    def size_name(match: re.Match[str]) -> str:
+        return labels[eval(match[1], {"__builtins__": {}}, {"L": places})][int(match[2])]
+
+    source = re.sub(r"(L(?:\[[^\]]*\])+)\.size\(\)\[(\d+)\]", size_name, guard)
+    return None if "L[" in source else source.replace("Max(", "max(").replace("Min(", "min(")

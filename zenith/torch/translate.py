@@ -1,0 +1,109 @@
+"""From an exported program to a traced function: each ATen node is one rule of :mod:`zenith.torch.aten`.
+
+Weights enter as constants by reference, without a copy. Every rule runs at the module's own source line, so that graph
+nodes, messages and kernels show the line of the user's model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from zenith.arrays import torch_adapter
+from zenith.errors import UnsupportedError
+from zenith.ir.graph import content_hash
+from zenith.ir.primitive import get
+from zenith.ir.types import dtype_of
+from zenith.torch import aten
+from zenith.trace import Recorder, Tracer, current_recorder
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\w+)')
+_LIBRARY = ("/torch/", "<eval_with_key>")
+
+
+def check_supported(program: Any, name: str) -> None:
+    """One UnsupportedError that lists every operator without a rule, with counts."""
+    calls = (n.target for n in program.graph.nodes if n.op == "call_function")
+    missing = Counter(str(target) for target in calls if aten.find(target) is None)
+    if missing:
+        listed = ", ".join(f"{target} ({count} times)" for target, count in sorted(missing.items()))
+        raise UnsupportedError(
+            f"{name} uses operators of PyTorch that Zenith does not know yet: {listed}",
+            fix="rewrite these parts of the module, or add a rule for each to zenith/torch/aten.py",
+        )
+
+
+def translate(program: Any, weights: Mapping[str, torch.Tensor]) -> Callable[..., list[Any]]:
+    """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None)."""
+
+    def run(*tensors: Any) -> list[Any]:
+        recorder = current_recorder()
+        assert recorder is not None, "a translated module runs under a trace"
+        values = _inputs(program, weights, tensors, recorder)
+        for node in program.graph.nodes:
+            if node.op == "call_function":
+                values[node] = _apply(node, values)
+        (output,) = [n for n in program.graph.nodes if n.op == "output"]
+        return [values[v] if isinstance(v, torch.fx.Node) else v for v in output.args[0]]
+
+    return run
+
+
+def _inputs(
+    program: Any, weights: Mapping[str, torch.Tensor], tensors: tuple[Any, ...], recorder: Recorder
+) -> dict[Any, Any]:
+    """The value of every placeholder: a constant for a weight, the traced tensor or the number for an argument."""
+    given, values, constants = iter(tensors), dict[Any, Any](), dict[str, Any]()
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.target is not None:
+            if spec.target not in constants:
+                constants[spec.target] = _constant(recorder, weights[spec.target])
+            values[node] = constants[spec.target]
+        elif isinstance(node.meta.get("val"), torch.Tensor):
+            values[node] = next(given)
+        else:
+            values[node] = spec.arg.value
+    return values
+
+
+def _constant(recorder: Recorder, tensor: torch.Tensor) -> Tracer:
+    """A weight as a constant that shares the tensor's memory (a weight that is not dense is copied)."""
+    array = np.asarray(torch_adapter().numpy(tensor), order="C")
+    dtype = dtype_of(array.dtype)
+    assert dtype is not None, "weights were checked"
+    if array.ndim == 0:
+        return Tracer(recorder, recorder.constant(array))
+    key = content_hash(array)
+    recorder.graph.constants.setdefault(key, array)
+    params = {"id": key, "dtype": dtype, "shape": array.shape}
+    return Tracer(recorder, recorder.graph.add(get("constant"), (), params)[0])
+
+
+def _apply(node: Any, values: Mapping[Any, Any]) -> Any:
+    rule = aten.find(node.target)
+    assert rule is not None, f"{node.target} was checked"
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: values[n])
+    examples = torch.fx.map_arg(node.args, lambda n: n.meta["val"])
+    context = aten.Context(node.meta.get("val"), tuple(examples))
+    return _at_line(node.meta.get("stack_trace") or "", lambda: rule(context, *args, **kwargs))
+
+
+def _at_line(stack_trace: str, action: Callable[[], Any]) -> Any:
+    """Run ``action`` beneath a frame that stands at the innermost line of the stack that is not torch's own.
+
+    Zenith finds the user's line by walking the stack, and a module is not running when its export is translated.
+    """
+    frames = [f for f in _FRAME.finditer(stack_trace) if not any(part in f["file"] for part in _LIBRARY)]
+    if not frames:
+        return action()
+    file, line, function = frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]
+    code = compile("\n" * (line - 1) + "result = action()", file, "exec").replace(co_name=function)
+    scope: dict[str, Any] = {"action": action}
+    exec(code, scope)
+    return scope["result"]

@@ -1,0 +1,81 @@
+"""Pytrees: nested tuples, lists, dicts, named tuples and ``None``, flattened to their leaves and built again.
+
+A thin face over optree. Every leaf has a *path* such as ``["layers"][0]``, from which errors and the names of graph
+inputs are made. ``None`` is a node without leaves. Classes that optree's registry knows, globally or in the namespace
+``"zenith"``, are nodes too.
+
+>>> leaves, treedef = flatten({"w": 1, "b": (2, None)})
+>>> leaves, paths(treedef)
+([2, 1], ['["b"][0]', '["w"]'])
+>>> unflatten(treedef, [20, 10])
+{'b': (20, None), 'w': 10}
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import optree
+
+from zenith.errors import TraceError
+
+TreeDef = optree.PyTreeSpec
+NAMESPACE = "zenith"
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """The leaves of ``tree`` in order, and its structure. Dicts are taken in the order of their sorted keys.
+
+    Raises TraceError when the structure contains itself or a node whose own flattening fails.
+    """
+    try:
+        leaves, treedef, *_ = optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise TraceError("a structure of arrays contains itself", fix="pass a finite tree") from None
+    return leaves, treedef
+
+
+def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of structure ``treedef`` with these leaves; ValueError when there are too few or too many."""
+    return optree.tree_unflatten(treedef, leaves)
+
+
+def paths(treedef: TreeDef) -> list[str]:
+    """The path of every leaf as Python source to append to the tree's name: ``[0]["w"].bias``."""
+    return ["".join(map(_step, accessor)) for accessor in treedef.accessors()]
+
+
+def _step(entry: Any) -> str:
+    if isinstance(entry, optree.GetAttrEntry):
+        return f".{entry.name}"
+    if isinstance(entry, optree.NamedTupleEntry):
+        return f".{entry.field}"
+    key = entry.entry
+    return f'["{key}"]' if isinstance(key, str) else f"[{key!r}]"
+
+
+def identifier(text: str) -> str:
+    """A Python identifier that resembles ``text``: ``params["w"][0]`` becomes ``params_w_0``."""
+    name = re.sub(r"\W+", "_", text).strip("_")
+    if keyword.iskeyword(name):
+        return f"{name}_"
+    return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """The names with underscores appended where one came before, or is in ``taken``.
+
+    >>> unique(["x", "x", "y"], taken=["y"])
+    ['x', 'x_', 'y_']
+    """
+    used = set(taken)
+    result = []
+    for name in names:
+        while name in used:
+            name += "_"
+        used.add(name)
+        result.append(name)
+    return result
