@@ -7,7 +7,7 @@
 parameters. A number matches literals of exactly that value (0 and -0.0 differ); ``lowest``, ``highest`` and ``ones``
 (all bits set) depend on the element type. The letters after ``for`` are the element kinds of ``x`` (of ``c`` where a
 rule has no x). ``exact`` promises equal bits (every nan alike), ``3 ulp`` a bound in units of the last place, where
-subnormal results count as zero. Commutative primitives match in either order.
+subnormal results count as zero and the sign of zero is free. Commutative primitives match in either order.
 """
 
 from __future__ import annotations
