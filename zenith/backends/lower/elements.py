@@ -141,6 +141,8 @@ class ElementBuilder:
 
 def decode(position: Dim, shape: Sequence[Dim]) -> Index:
     """The index of a position in row-major order: the inverse of :func:`row_major`."""
+    if any(size == 0 for size in shape):
+        return (dim(0),) * len(shape)
     index: list[Dim] = []
     rest = position
     for axis in range(len(shape) - 1, 0, -1):
