@@ -30,6 +30,10 @@ from zenith.passes.fold import SMALL_BYTES, fold
             "v1 = literal(value=1.0, dtype=f32)\nv2 = broadcast(v1, shape=(n, 4), axes=())\nreturn (v2,)",
             "v1 = literal(value=1.0, dtype=f32)\nv2 = broadcast(v1, shape=(n, 4), axes=())\nreturn (v2,)",
         ),
+        (
+            "v1 = literal(value=2.0, dtype=f32)\nv2 = reshape(v1, shape=(1, 1))\nreturn (v2,)",
+            "v1 = literal(value=2.0, dtype=f32)\nv2 = broadcast(v1, shape=(1, 1), axes=())\nreturn (v2,)",
+        ),
         ("v1 = iota(size=9, dtype=f32)\nreturn (v1,)", "v1 = iota(size=9, dtype=f32)\nreturn (v1,)"),
     ],
 )

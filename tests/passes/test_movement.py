@@ -7,7 +7,7 @@ from zenith.passes.axes import align, inserts_units, subsequence
 from zenith.passes.dce import dce
 from zenith.passes.movement import movement
 
-X = "x: f32[n, m], y: f32[n], t: f32[m, n], z: f32[m], w: f32[m, k], q: f32[b, s, m], u: f32[n, 1]"
+X = "x: f32[n, m], y: f32[n], t: f32[m, n], z: f32[m], w: f32[m, k], q: f32[b, s, m], u: f32[n, 1], h: f32[k]"
 SIZES = {"n": 3, "m": 4, "k": 5, "b": 2, "s": 6}
 
 CANCEL = {
@@ -132,6 +132,18 @@ SINK = {
     "keepdims beside an input of that shape": (
         "v = reshape(y, shape=(n, 1))\nw1 = add(u, v)\nw2 = broadcast(w1, shape=(n, m), axes=(0, 1))\nreturn (w2,)",
         "v = reshape(u, shape=(n,))\nw1 = add(v, y)\nw2 = broadcast(w1, shape=(n, m), axes=(0,))\nreturn (w2,)",
+    ),
+    "one row of a product beside a vector": (
+        "r = reshape(z, shape=(1, m))\np = matmul(r, w)\nv = reshape(p, shape=(k,))\nw1 = mul(v, h)\n"
+        "w2 = tanh(w1)\nreturn (w2,)",
+        "r = reshape(z, shape=(1, m))\np = matmul(r, w)\nv = reshape(h, shape=(1, k))\nw1 = mul(p, v)\n"
+        "w2 = tanh(w1)\nw3 = reshape(w2, shape=(k,))\nreturn (w3,)",
+    ),
+    "computed values meet on the smaller shape": (
+        "e = exp(u)\nl = reduce_max(x, axes=(1,))\nv = reshape(l, shape=(n, 1))\nw1 = add(e, v)\n"
+        "w2 = broadcast(w1, shape=(n, m), axes=(0, 1))\nreturn (w2,)",
+        "e = exp(u)\nl = reduce_max(x, axes=(1,))\nv = reshape(e, shape=(n,))\nw1 = add(v, l)\n"
+        "w2 = broadcast(w1, shape=(n, m), axes=(0,))\nreturn (w2,)",
     ),
     "reshape of an input stays": (
         "v = reshape(x, shape=(m, n))\nw1 = exp(v)\nreturn (w1,)",

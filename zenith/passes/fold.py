@@ -17,7 +17,7 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Data, Elements, HostCall, Region
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, Type
 from zenith.passes.rewrite import Rewriter, rebuild
 
 SMALL_BYTES = 4096
@@ -29,21 +29,24 @@ def fold(graph: Graph) -> Graph:
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
         if node.primitive.name == "constant":
-            return _uniform(b, graph.constants.get(node.params["id"]), node)
+            array = graph.constants.get(node.params["id"])
+            repeated = None if array is None else _repeated(b, array, node.types[0])
+            return None if repeated is None else [repeated]
         return _evaluate(b, node, args)
 
     return rebuild(graph, visit, inner=fold)
 
 
-def _uniform(b: Rewriter, array: np.ndarray[Any, Any] | None, node: Node) -> Sequence[Value] | None:
-    """A constant whose elements have the same bits, as a broadcast literal."""
-    if array is None or array.size == 0:
+def _repeated(b: Rewriter, array: np.ndarray[Any, Any], type: Type) -> Value | None:
+    """An array whose elements all have the same bits, as a broadcast literal; None when they have not."""
+    assert isinstance(type, ArrayType)
+    if array.size == 0:
         return None
-    first = array.reshape(-1)[:1]
-    last = array.reshape(-1)[-1:]
-    if first.tobytes() != last.tobytes() or array.tobytes() != first.tobytes() * array.size:
+    flat = array.reshape(-1)
+    first = flat[:1].tobytes()
+    if flat[-1:].tobytes() != first or array.tobytes() != first * array.size:
         return None
-    return [b.full(first.item(), node.params["dtype"], node.params["shape"])]
+    return b.full(flat[0].item(), type.dtype, type.shape)
 
 
 def _evaluate(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -70,7 +73,7 @@ def _known_values(b: Rewriter, node: Node, args: tuple[Value, ...]) -> list[Any]
         return None
     result = sum(_bytes(t) for t in node.types)
     if isinstance(kind, Elements) and kind.cheap and all(v.ndim == 0 for v in values):
-        return None if result > values[0].nbytes else values  # a broadcast literal is already the best form
+        return None  # a broadcast literal is the best form there is
     return values if result <= max(SMALL_BYTES, sum(v.nbytes for v in values)) else None
 
 
@@ -81,7 +84,7 @@ def _array(b: Rewriter, value: Value) -> np.ndarray[Any, Any] | None:
     return b.graph.constants.get(node.params["id"]) if node.primitive.name == "constant" else None
 
 
-def _bytes(type: object) -> float:
+def _bytes(type: Type) -> float:
     if not isinstance(type, ArrayType) or type.size.static is None:
         return float("inf")
     return type.size.static * type.dtype.itemsize
@@ -95,8 +98,7 @@ def _static(node: Node) -> bool:
     return all(size.static is not None for size in found)
 
 
-def _known_result(b: Rewriter, array: np.ndarray[Any, Any], type: object) -> Value:
+def _known_result(b: Rewriter, array: np.ndarray[Any, Any], type: Type) -> Value:
     assert isinstance(type, ArrayType)
-    if array.ndim == 0:
-        return b.full(array.item(), type.dtype, ())
-    return b.graph.add_constant(array.astype(type.dtype.numpy, copy=False), b.line)
+    repeated = _repeated(b, array, type)
+    return repeated or b.graph.add_constant(array.astype(type.dtype.numpy, copy=False), b.line)

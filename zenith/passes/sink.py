@@ -63,7 +63,8 @@ def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value)
     source = b.operands(model)[0]
     if not _worth_sinking(b, source, model.shape):
         return None
-    if not all(_bends(b, a, source.shape) for a in args):
+    stored = isinstance(b.definition(source).primitive.lowering, Data)
+    if not all(_bends(b, a, source.shape, stored) for a in args):
         return None
     operands = [b.reshape(a, shape=source.shape) for a in args]
     result: Value = b.reshape(_emit(b, node, operands), shape=model.shape)
@@ -76,16 +77,20 @@ def _worth_sinking(b: Rewriter, source: Value, shape: Shape) -> bool:
     return inserts_units(source.shape, shape) or isinstance(lowering, Scalar | Fold | Tile)
 
 
-def _bends(b: Rewriter, value: Value, shape: Shape) -> bool:
-    """Whether a value can be had in another shape without computing or storing anything new."""
+def _bends(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:
+    """Whether a value can be had in another shape without computing or storing anything new.
+
+    Computed values lose axes of size 1 for the sake of other computed values only: a ``stored`` array was perhaps
+    given such axes to meet them, and the two must not chase each other.
+    """
     node = b.definition(value)
-    if inserts_units(shape, value.shape) or isinstance(node.primitive.lowering, Data):
+    if isinstance(node.primitive.lowering, Data):
         return True
     if node.primitive.name == "reshape":
-        return b.operands(value)[0].shape == shape
-    return node.primitive.name == "broadcast" and all(
-        a in align(value.shape, shape).axes for a in node.params["axes"]
-    )  # fmt: skip
+        return b.operands(value)[0].shape == shape or inserts_units(shape, value.shape)
+    if node.primitive.name == "broadcast":
+        return all(a in align(value.shape, shape).axes for a in node.params["axes"])
+    return not stored and inserts_units(shape, value.shape)
 
 
 def _below_transpose(b: Rewriter, node: Node, args: Sequence[Value], order: tuple[int, ...]) -> Value | None:
