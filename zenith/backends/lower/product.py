@@ -128,7 +128,8 @@ class _Product:
         e.append(Loop(t, BEGIN, END, False, e.close()))
         right = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer
         others = [b for b in self.face.buffers if b.name != right or self._read_elsewhere(right)]
-        cost = self.tile.row_block * (self.k * self.tile.panel // 4 + self.tile.panel * scalar_cost(self.body))
+        rows = minimum(self.m, self.tile.row_block)
+        cost = rows * self.tile.panel * (self.k // 4 + scalar_cost(self.body))
         tasks = product(self.batch) * self.panels * blocks
         return Kernel("kernel", self._doc(), (*others, self._packed_buffer("in")), self.face.symbols, tasks, cost, e.close())
 
