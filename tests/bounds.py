@@ -8,6 +8,7 @@ exact. An element that a discrete decision moved in one of these runs is left ou
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from zenith.ir.lowering import Fold, Scatter, Tile
 
 RUNS = 8
 FACTOR = 4.0
+_SIGNS = np.array([[1 - 2 * ((row & column).bit_count() % 2) for column in range(RUNS)] for row in range(RUNS)])
 _LOOSE = 1e-2  # an element whose bound is above this, relative to max(1, |ref|), was moved by a decision
 
 
@@ -91,20 +93,22 @@ def _bound(wide: Any, plain: Any, runs: Sequence[Any]) -> Bound:
 
 
 def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., tuple[Any, ...]]:
-    """A watch for the interpreter that moves what each node computes; runs 0 and 1 all up and all down."""
-    rng = np.random.default_rng(run)
-    sizes = bind_sizes(graph, list(args), {})
+    """A watch for the interpreter that moves what each node computes up or down by its ulp (rounded up).
+
+    Signs come from a Hadamard matrix with a column for each run: two nodes that follow each other, or two neighbouring
+    elements, move together in half of the runs and apart in the other half. So errors do not cancel in all of them,
+    which random signs do once in 2 ** RUNS elements.
+    """
+    sizes, count = bind_sizes(graph, list(args), {}), itertools.count()
 
     def move(array: Any, ulp: float) -> Any:
         if array is None or array.dtype.kind != "f" or ulp == 0:
             return array
-        if run < 2:
-            steps = (1 - 2 * run) * np.ceil(ulp)
-        else:  # half an ulp is a whole one half of the time
-            steps = rng.choice((-1, 1), array.shape) * np.floor(ulp + rng.random(array.shape))
+        place = sum((axis + 1) * index for axis, index in enumerate(np.indices(array.shape, sparse=True)))
+        rows = 1 + np.broadcast_to(place + next(count), array.shape) % (RUNS - 1)
         with np.errstate(all="ignore"):
-            moved = array + (steps * np.spacing(np.abs(array))).astype(array.dtype)
-            return np.where((array == 0) | ~np.isfinite(array), array, moved)
+            step = (_SIGNS[rows, run] * np.ceil(ulp) * np.spacing(np.abs(array))).astype(array.dtype)
+            return np.where((array == 0) | ~np.isfinite(array), array, array + step)
 
     def watch(node: Node, operands: Sequence[Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
         ulp = node.primitive.ulp
