@@ -36,6 +36,11 @@ from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
+__all__ = [
+    "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace",
+    "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
+]  # fmt: skip
+
 
 @implements()
 def _size_array(size: TracedSize) -> Tracer:
@@ -240,4 +245,4 @@ def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: st
     if indexing == "xy" and rank > 1:
         places[0], places[1] = 1, 0
     grown = [reshape(x, tuple(-1 if a == p else 1 for a in range(rank))) for x, p in zip(parts, places, strict=True)]
-    return tuple(grown if sparse else align("meshgrid", grown))
+    return tuple(grown if sparse else map(_own, align("meshgrid", grown)))

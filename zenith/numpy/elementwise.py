@@ -31,6 +31,86 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
+__all__ = [
+    "absolute",
+    "add",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "conjugate",
+    "copysign",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "degrees",
+    "divide",
+    "divmod",
+    "equal",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "float_power",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "heaviside",
+    "hypot",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "power",
+    "rad2deg",
+    "radians",
+    "reciprocal",
+    "remainder",
+    "right_shift",
+    "rint",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+]  # fmt: skip
+
 Rule = Callable[..., Any]
 
 
@@ -108,10 +188,10 @@ add = _define(np.add, "add", b="bit_or")
 subtract = _define(np.subtract, "sub")
 multiply = _define(np.multiply, "mul", b="bit_and")
 divide = _define(np.divide, "div")
-floor_divide = _define(np.floor_divide, "floor_divide", f=f.floor_divide)
+floor_divide = _define(np.floor_divide, "floor_divide")
 remainder = _define(np.remainder, "remainder")
 fmod = _define(np.fmod, f.fmod)
-power = _define(np.power, "power", i=f.integer_power)
+power = _define(np.power, "power")
 float_power = _define(np.float_power, "power")
 negative = _define(np.negative, "neg")
 positive = _define(np.positive, _same)
@@ -133,10 +213,10 @@ maximum = _define(np.maximum, "maximum", b="bit_or")
 minimum = _define(np.minimum, "minimum", b="bit_and")
 fmax = _define(np.fmax, "maximum", b="bit_or", f=f.fmax)
 fmin = _define(np.fmin, "minimum", b="bit_and", f=f.fmin)
-logical_and = _define(np.logical_and, "bit_and")
-logical_or = _define(np.logical_or, "bit_or")
-logical_xor = _define(np.logical_xor, "bit_xor")
-logical_not = _define(np.logical_not, "bit_not")
+logical_and = _define(np.logical_and, lambda x, y: b.bit_and(f.truth(x), f.truth(y)))
+logical_or = _define(np.logical_or, lambda x, y: b.bit_or(f.truth(x), f.truth(y)))
+logical_xor = _define(np.logical_xor, lambda x, y: b.bit_xor(f.truth(x), f.truth(y)))
+logical_not = _define(np.logical_not, lambda x: b.bit_not(f.truth(x)))
 isnan = _define(np.isnan, lambda x: b.ne(x, x), b=_never, i=_never)
 isinf = _define(np.isinf, lambda x: b.eq(b.abs(x), float("inf")), b=_never, i=_never)
 isfinite = _define(np.isfinite, lambda x: b.lt(b.abs(x), float("inf")), b=_always, i=_always)

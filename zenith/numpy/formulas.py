@@ -27,9 +27,9 @@ def isnan(x: Any) -> Any:
     return b.ne(x, x)
 
 
-def floor_divide(x: Any, y: Any) -> Any:
-    """The quotient rounded down."""
-    return b.floor_divide(x, y)
+def truth(x: Any) -> Any:
+    """Whether elements are true: not zero (nan is true)."""
+    return x if array_type(x).dtype.kind == "b" else b.ne(x, b.zeros_like(x))
 
 
 def fmod(x: Any, y: Any) -> Any:
@@ -42,11 +42,6 @@ def fmod(x: Any, y: Any) -> Any:
         return rest
     moved = b.bit_and(b.ne(rest, 0), b.bit_xor(b.lt(x, 0), b.lt(rest, 0)))
     return b.where(moved, b.sub(rest, y), rest)
-
-
-def integer_power(x: Any, y: Any) -> Any:
-    """Integer powers; a negative exponent gives the reciprocal rounded towards zero (NumPy raises, as values allow)."""
-    return b.power(x, y)
 
 
 def reciprocal(x: Any) -> Any:
@@ -112,7 +107,7 @@ def arcsinh(x: Any) -> Any:
 def arccosh(x: Any) -> Any:
     """Inverse hyperbolic cosine by log1p, by log where the square would overflow."""
     t = b.sub(x, 1.0)
-    small = b.log1p(b.add(t, b.sqrt(b.mul(t, b.add(t, 2.0)))))
+    small = b.log1p(b.add(t, b.mul(b.sqrt(t), b.sqrt(b.add(t, 2.0)))))
     return b.where(b.gt(x, 1e9), b.add(b.log(x), _LN2), small)
 
 

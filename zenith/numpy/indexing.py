@@ -36,6 +36,8 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
+__all__ = ["take", "take_along_axis"]
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

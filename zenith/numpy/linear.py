@@ -35,6 +35,11 @@ from zenith.numpy.shaping import moveaxis, reshape, transpose
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
+__all__ = [
+    "diag", "diagonal", "dot", "inner", "matmul", "matvec", "norm", "outer", "tensordot", "trace", "vdot", "vecdot",
+    "vecmat",
+]  # fmt: skip
+
 
 def _pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     dtype = result_dtype(name, (x, y))

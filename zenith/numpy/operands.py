@@ -17,7 +17,7 @@ from zenith.errors import DTypeError, NumberError, ShapeError, TraceError, Zenit
 from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import COMPUTE_DTYPES, DType, dtype_of
 from zenith.trace import dispatch
-from zenith.trace.bind import array_type, b, known_dtype
+from zenith.trace.bind import array_type, b, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
@@ -31,7 +31,7 @@ BOOL = np.dtype(np.bool_)
 def as_array(value: Any) -> Any:
     """A tracer or a NumPy array of a known element type from anything array-like."""
     if isinstance(value, Tracer):
-        return value
+        return value if value.recorder is current_recorder() else refuse_stranger(value)
     if isinstance(value, TracedSize):
         return value.as_array()
     if isinstance(value, (list, tuple)) and contains_traced(value):

@@ -16,8 +16,8 @@ from zenith.errors import DTypeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
-    BOOL,
     FLOAT64,
     INT64,
     compute_array,
@@ -34,7 +34,12 @@ from zenith.trace.bind import b
 from zenith.trace.dispatch import implements, reduce_by
 from zenith.trace.sizes import user_size
 
-_MISSING = np._NoValue  # type: ignore[attr-defined]
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "nanmean",
+    "nanprod", "nansum", "prod", "ptp", "std", "sum", "var",
+]  # fmt: skip
+
+_MISSING = np._NoValue
 
 
 def _refuse_options(name: str, options: dict[str, Any]) -> None:
@@ -113,29 +118,28 @@ min = implements(np.min, np.amin)(_extreme("min", "reduce_min", "reduce_and"))
 amax, amin = max, min
 
 
-def _truth(x: Any) -> Any:
-    x = compute_array("any/all", x)
-    return x if x.dtype == BOOL else b.ne(x, b.zeros_like(x))
+def _truth(name: str, x: Any) -> Any:
+    return truth(compute_array(name, x))
 
 
 @implements(np.any)
 def any(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
     """Whether any element is true (not zero), as ``numpy.any``."""
     _refuse_options("any", options)
-    return _reduce("reduce_or", _truth(x), axis, keepdims, "any")
+    return _reduce("reduce_or", _truth("any", x), axis, keepdims, "any")
 
 
 @implements(np.all)
 def all(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
     """Whether all elements are true (not zero), as ``numpy.all``."""
     _refuse_options("all", options)
-    return _reduce("reduce_and", _truth(x), axis, keepdims, "all")
+    return _reduce("reduce_and", _truth("all", x), axis, keepdims, "all")
 
 
 @implements(np.count_nonzero)
 def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many elements are not zero, as int64."""
-    return _reduce("reduce_sum", b.cast(_truth(x), dtype=int64), axis, keepdims, "count_nonzero")
+    return _reduce("reduce_sum", b.cast(_truth("count_nonzero", x), dtype=int64), axis, keepdims, "count_nonzero")
 
 
 def _count(x: Any, axes: Sequence[int], less: int = 0) -> Any:

@@ -28,6 +28,11 @@ from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
 
+__all__ = [
+    "allclose", "array_equal", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select", "sinc", "tri",
+    "tril", "triu", "where",
+]  # fmt: skip
+
 
 @implements(np.where)
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -56,12 +61,22 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 @implements(np.clip)
 def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """Elements below ``a_min`` become ``a_min``, above ``a_max`` become ``a_max``; None is no bound."""
-    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    low, high = _bounds_inside(x, a_min if min is None else min, a_max if max is None else max)
     dtype = result_dtype("clip", [v for v in (x, low, high) if v is not None])
     x = convert(x, dtype)
     if low is not None:
         x = ew.maximum(x, convert(low, dtype))
     return x if high is None else ew.minimum(x, convert(high, dtype))
+
+
+def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """Python ints beyond an integer array's type bound nothing."""
+    dtype = as_array(x).dtype
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
+    return low, high
 
 
 @implements(np.round, np.around)

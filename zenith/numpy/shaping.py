@@ -31,6 +31,13 @@ from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
 
+__all__ = [
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "column_stack",
+    "concat", "concatenate", "dstack", "expand_dims", "flip", "fliplr", "flipud", "hstack", "matrix_transpose",
+    "moveaxis", "ndim", "pad", "permute_dims", "ravel", "repeat", "reshape", "roll", "rot90", "shape", "size",
+    "split", "squeeze", "stack", "swapaxes", "tile", "transpose", "unstack", "vstack",
+]  # fmt: skip
+
 
 @implements(np.shape)
 def shape(x: Any) -> tuple[Any, ...]:

@@ -10,6 +10,12 @@ import numpy as np
 from zenith.numpy.operands import as_array, type_key
 from zenith.trace.dispatch import implements
 
+__all__ = [
+    "bfloat16", "bool_", "can_cast", "dtype", "e", "euler_gamma", "finfo", "float16", "float32", "float64", "iinfo",
+    "inf", "int32", "int64", "iscomplexobj", "isdtype", "isrealobj", "nan", "ndarray", "newaxis", "pi",
+    "promote_types", "real", "result_type", "uint32",
+]  # fmt: skip
+
 bool_ = np.bool_
 int32, int64, uint32 = np.int32, np.int64, np.uint32
 float16, float32, float64 = np.float16, np.float32, np.float64
@@ -23,7 +29,7 @@ dtype, ndarray, finfo, iinfo, promote_types, isdtype = (
 @implements(np.result_type)
 def result_type(*operands: Any) -> np.dtype[Any]:
     """The dtype of an operation on arrays, dtypes and Python numbers, by NumPy's promotion."""
-    typed = [o if isinstance(o, (type, np.dtype, str)) else type_key(o) for o in operands]
+    typed: list[Any] = [o if isinstance(o, (type, np.dtype, str)) else type_key(o) for o in operands]
     return np.result_type(*(k(0) if k in (int, float) else k for k in typed))
 
 

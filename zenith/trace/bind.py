@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -42,11 +42,12 @@ def graph_value(recorder: Recorder, array: Any) -> Value:
     if not isinstance(array, Tracer):
         return recorder.constant(array)
     if array.recorder is not recorder:
-        _refuse_stranger(array)
+        refuse_stranger(array)
     return array.value
 
 
-def _refuse_stranger(tracer: Tracer) -> None:
+def refuse_stranger(tracer: Tracer) -> NoReturn:
+    """Raise the TraceError for a tracer that is used outside its trace."""
     graph = tracer.recorder.graph
     made = graph.node(tracer.value.node).line
     origin = f", made at {made.describe()}," if made is not None else ""
@@ -65,7 +66,7 @@ def _recorder(args: Sequence[Any], params: Mapping[str, Any]) -> Recorder | None
     current = current_recorder()
     if tracer is not None:
         if tracer.recorder.finished or current is None:
-            _refuse_stranger(tracer)
+            refuse_stranger(tracer)
         return current
     if current is not None and any(map(_is_symbolic, params.values())):
         return current

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from zenith.errors import TraceError, UnsupportedError, user_line
 
 _BY_NAME: dict[str, Callable[..., Any]] = {}
@@ -104,12 +106,12 @@ def _lookup(function: Any) -> Callable[..., Any]:
     if found is not None:
         return found
     name = getattr(function, "__name__", str(function))
-    module = (getattr(function, "__module__", None) or "numpy").replace("numpy.", "numpy.")
     if function in _REFUSED:
         why, fix = _REFUSED[function]
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
-    if f"_{name}" in _BY_NAME and not module.startswith("numpy"):
-        return _BY_NAME[f"_{name}"]  # scipy.special's own ufuncs, known by name
+    if isinstance(function, np.ufunc) and not hasattr(np, name) and f"_{name}" in _BY_NAME:
+        return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
+    module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
     listed = f"near matches that are: {', '.join(near)}" if near else "write it with functions that are supported"
     raise UnsupportedError(f"{module}.{name} is not supported on traced arrays", where=user_line(), fix=listed)

@@ -63,7 +63,7 @@ class TracedSize:
         return self
 
     def __abs__(self) -> Any:
-        return self if self >= 0 else -self
+        return self if self.recorder.holds(self.dim, ">=", 0) else -self
 
     def __truediv__(self, other: Any) -> Any:
         return _as_float(self, other, "divide")
@@ -107,7 +107,7 @@ def user_size(size: Dim, recorder: Recorder | None = None) -> Any:
 
 def _static_int(value: Any) -> int | None:
     """A fixed integer's value; None for floats, arrays and traced values."""
-    if isinstance(value, (TracedSize, float)) or getattr(value, "ndim", 0):
+    if isinstance(value, (TracedSize, float)) or getattr(value, "ndim", None):
         return None
     try:
         return operator.index(value)

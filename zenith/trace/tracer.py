@@ -126,7 +126,7 @@ class Tracer:
             "numpy.stack them",
         )
 
-    __delitem__ = __setitem__  # type: ignore[assignment]
+    __delitem__ = __setitem__
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -207,7 +207,8 @@ class Tracer:
             self._number("float()")
         self._needs_values(
             "converting it to a NumPy array",
-            "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays)",
+            "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
+            "zenith.numpy.take(table, i, axis=0) to index a NumPy array",
         )
 
     def __dlpack__(self, **options: Any) -> NoReturn:

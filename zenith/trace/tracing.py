@@ -63,7 +63,7 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
     with recording(recorder):
         values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]
         tracers = [Tracer(recorder, v, weak=s.weak) for v, s in zip(values, specs, strict=True)]
-        outputs = list(function(*tracers))
+        outputs = list(_call(function, tracers))
         results = [_output(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     recorder.graph.set_outputs(results + ([recorder.token] if recorder.token is not None else []))
@@ -71,6 +71,16 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
     return Traced(graph, tuple(specs), tuple(recorder.guards), weak, tuple(recorder.specialized), has_effects)
+
+
+def _call(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
+    """Call the user's function; NumPy hides a TraceError behind a ValueError when an element of its array is set."""
+    try:
+        return function(*tracers)
+    except ValueError as error:
+        if isinstance(error.__cause__, TraceError):
+            raise error.__cause__ from None
+        raise
 
 
 def _output(recorder: Recorder, output: Any) -> Value:
@@ -95,7 +105,9 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
     moved: dict[tuple[int, int], Value] = {}
     for number, node in graph.nodes():
         if node.primitive.name == "input":
-            results = (new.add_input(_substitute_type(node.types[0], sizes), node.params["name"], node.line),)
+            results: tuple[Value, ...] = (
+                new.add_input(_substitute_type(node.types[0], sizes), node.params["name"], node.line),
+            )
         else:
             args = [moved[a.node, a.output] for a in graph.args(number)]
             params = params_.substitute(node.primitive.params, node.params, sizes)

@@ -21,6 +21,8 @@ from zenith.numpy.shaping import transpose
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
+__all__ = ["einsum"]
+
 
 @implements(np.einsum)
 def einsum(subscripts: str, *operands: Any, optimize: Any = False, **options: Any) -> Any:

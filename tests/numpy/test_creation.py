@@ -1,0 +1,170 @@
+"""Making and choosing arrays against NumPy, with traced sizes, and element types."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import zenith.numpy as znp
+from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, traced, values
+from zenith.errors import DTypeError, ShapeError, TraceError
+from zenith.ir.interpret import interpret
+from zenith.trace import dispatch
+
+F4 = np.dtype("f4")
+
+MAKERS = {
+    "zeros": lambda xp: (xp.zeros(3), xp.zeros((2, 0), np.int32), xp.zeros((), bool)),
+    "ones": lambda xp: (xp.ones((2, 3)), xp.ones(2, dtype="float32")),
+    "full": lambda xp: (xp.full((2,), 7), xp.full((2, 1), 2.5, np.float32), xp.full(2, True), xp.full(3, [1, 2, 3])),
+    "arange": lambda xp: (
+        xp.arange(5),
+        xp.arange(2, 9, 3),
+        xp.arange(5, 0, -2),
+        xp.arange(3.0),
+        xp.arange(0, 1, 0.25),
+        xp.arange(4, dtype=np.float32),
+        xp.arange(3, 1),
+        xp.arange(1, 2, 0.5, np.float32),
+    ),
+    "linspace": lambda xp: (
+        xp.linspace(0, 1, 5),
+        xp.linspace(2, -3, 7, endpoint=False),
+        xp.linspace(1, 1, 1),
+        xp.linspace(0, 1, 0),
+        xp.linspace(0, 10, 4, dtype=np.float32),
+        xp.linspace(0, 9, 4, dtype=np.int32),
+    ),
+    "eye": lambda xp: (xp.eye(3), xp.eye(2, 4, 1, dtype=np.int32), xp.eye(3, k=-1, dtype=bool), xp.identity(2)),
+    "tri": lambda xp: (xp.tri(3), xp.tri(2, 4, 1, dtype=np.int32), xp.tri(3, k=-1)),
+    "meshgrid": lambda xp: [
+        *xp.meshgrid(xp.arange(3), xp.arange(2.0)),
+        *xp.meshgrid(xp.arange(3), xp.arange(2), indexing="ij"),
+    ],
+    "array": lambda xp: (xp.array([1, 2.5]), xp.asarray([[1], [2]]), xp.array(3, np.float32), xp.array([1], ndmin=3)),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_makers(name):
+    expected = MAKERS[name](np)
+    for actual, e in zip(MAKERS[name](znp), expected, strict=True):
+        assert_same(actual, e)
+        assert actual.flags.writeable
+    for actual, e in zip(run_traced(lambda a: list(MAKERS[name](znp)), np.zeros(1)), expected, strict=True):
+        assert_same(actual, e)
+
+
+LIKE = {
+    "zeros_like": lambda xp, a: (xp.zeros_like(a), xp.ones_like(a, dtype=np.int32), xp.empty_like(a) * 0),
+    "full_like": lambda xp, a: (xp.full_like(a, 3), xp.full_like(a, 2, shape=(2, 2))),
+    "array of rows": lambda xp, a: xp.stack([a, a]) + xp.copy(a),
+    "where": lambda xp, a: (xp.where(a > 0, a, 0), xp.where(a, 1, 2), xp.where(a > 0, a[:1], -1.5)),
+    "select": lambda xp, a: xp.select([a > 1, a > 0], [a, a * 2], default=3),
+    "clip": lambda xp, a: (
+        xp.clip(a, 0, 1),
+        a.clip(-1, None),
+        xp.clip(a, None, 0.5),
+        xp.clip(a, a * 0, a * 0 + 2),
+        xp.clip(a, min=1),
+    ),
+    "round": lambda xp, a: (
+        (xp.round(a), xp.round(a, 1), a.round(2), xp.round(a, -1)) if a.dtype.kind == "f" else xp.round(a)
+    ),
+    "nan_to_num": lambda xp, a: xp.nan_to_num(a),
+    "isclose": lambda xp, a: (xp.isclose(a, a * 1.000001), xp.isclose(a, a + 1, equal_nan=True)),
+    "diff": lambda xp, a: (xp.diff(a), xp.diff(a, axis=0), xp.diff(a, 2)),
+    "triangles": lambda xp, a: (xp.tril(a), xp.triu(a), xp.tril(a, 1), xp.triu(a, -1)),
+    "sinc": lambda xp, a: xp.sinc(a),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
+@pytest.mark.parametrize("name", LIKE)
+def test_functions_of_one_array(name, dtype):
+    for shape in ((2, 3), (0, 3), (1, 1)):
+        check(LIKE[name], values(dtype, shape, 7))
+
+
+def test_special_values():
+    x = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5])
+    for name in ("nan_to_num", "isclose", "clip", "round"):
+        check(LIKE[name], x)
+    check(lambda xp, a: xp.sinc(a[:3]), x)
+    check(lambda xp, a: xp.nan_to_num(a, nan=3.0, posinf=1.0, neginf=-1.0), x)
+
+
+def test_answers_as_arrays():
+    x = values(F4, (2, 3))
+    assert run_traced(lambda a: [np.allclose(a, a), np.array_equal(a, a + 1), np.array_equal(a, a)], x) == [
+        True,
+        False,
+        True,
+    ]
+    assert run_traced(lambda a: np.array_equal(a, np.zeros(2)), x) == [False]
+
+
+def test_traced_sizes_make_shapes():
+    def function(a):
+        n, d = a.shape
+        parts = [znp.zeros((n, d)), znp.ones(n, np.float32), znp.full((n, 2), n), znp.arange(n), znp.arange(1, n, 2)]
+        return [
+            *parts,
+            znp.arange(n, 0, -1),
+            znp.linspace(0, 1, n),
+            znp.eye(n),
+            znp.tri(n, d),
+            znp.arange(n, dtype=np.float32),
+        ]
+
+    graph = traced(function, values(F4, (4, 3))).graph
+    for n, d in ((4, 3), (7, 2), (2, 2)):
+        expected = [np.zeros((n, d)), np.ones(n, np.float32), np.full((n, 2), n), np.arange(n), np.arange(1, n, 2)]
+        expected += [np.arange(n, 0, -1), np.linspace(0, 1, n), np.eye(n), np.tri(n, d), np.arange(n, dtype=np.float32)]
+        for actual, e in zip(interpret(graph, np.zeros((n, d), np.float32)), expected, strict=True):
+            assert_same(actual, e)
+
+
+def test_like_makes_numpys_own_functions_traced():
+    found = traced(lambda a: [np.ones((a.shape[0], 2), like=a), np.arange(a.shape[0], like=a)], values(F4, (4,)))
+    assert found.specialized == ()
+    assert [str(v.type) for v in found.graph.outputs] == ["f64[s0_0, 2]", "i64[s0_0]"]
+
+
+def test_nested_lists_of_traced_values():
+    x = values(F4, (3,))
+    found = run_traced(lambda a: znp.array([[a[0], 1.0], [2, a.shape[0]]]), x)[0]
+    assert_same(found, np.array([[x[0], 1], [2, 3]], np.float32))
+
+
+def test_types_of_traced_arrays():
+    def function(a):
+        assert np.result_type(a, 1.0) == np.float32
+        assert znp.result_type(a, np.float64, 1) == np.float64
+        assert np.can_cast(a, np.float64)
+        assert not np.iscomplexobj(a)
+        assert np.isrealobj(a)
+        assert np.ndim(a) == 2
+        assert a.dtype == np.float32
+        assert (a.itemsize, a.nbytes, np.size(a), np.shape(a)) == (4, 24, 6, (2, 3))
+        return np.real(a)
+
+    run_traced(function, values(F4, (2, 3)), symbolic=False)
+
+
+def test_what_cannot_be_made():
+    with pytest.raises(ShapeError, match="a shape has a negative size"):
+        znp.zeros((2, -1))
+    with pytest.raises(DTypeError, match="full computes in int8"):
+        znp.zeros(3, np.int8)
+    with pytest.raises(TraceError, match="a bound of arange must be known before the program runs"):
+        run_traced(lambda a: znp.arange(a.sum()), np.zeros(3))
+    with pytest.raises(TraceError, match="a size must be known before the program runs"):
+        run_traced(lambda a: znp.zeros(a.sum()), np.zeros(3))
+
+
+def test_the_namespace_holds_numpys_names():
+    chapters = [m for m in vars(znp).values() if inspect.ismodule(m)]
+    public = {name for name, value in vars(znp).items() if not name.startswith("_") and value not in chapters}
+    assert {name for name in public if not hasattr(np, name)} == {"bfloat16", "norm"}
+    assert set(dispatch.names()) - {"flatten"} <= public

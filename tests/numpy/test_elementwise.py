@@ -1,0 +1,218 @@
+"""Elementwise functions against NumPy's ufuncs: every pair of element types, edge values, Python numbers."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zenith.numpy as znp
+from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, values
+from zenith.errors import DTypeError, NumberError, UnsupportedError
+from zenith.trace import dispatch
+
+UFUNCS = sorted(
+    {f for f in dispatch._BY_FUNCTION if isinstance(f, np.ufunc) and not f.signature}, key=lambda f: f.__name__
+)
+UNARY = [f for f in UFUNCS if f.nin == 1]
+BINARY = [f for f in UFUNCS if f.nin == 2 and f.nout == 1]
+SUPPORTED = set(DTYPES)
+
+EDGES = {
+    "b": [False, True],
+    "i": [0, 1, -1, 2, 7, -13, 100],
+    "u": [0, 1, 2, 7, 13, 100],
+    "f": [0.0, -0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 3.7, -5.25, 30.5, np.inf, -np.inf, np.nan, 1e-30, 1e30, -1e30],
+}
+NONNEGATIVE_EXPONENT = (np.left_shift, np.right_shift, np.power)
+
+
+def edges(dtype):
+    return np.array(EDGES[dtype.kind], dtype)
+
+
+def computes_in(ufunc, *types):
+    """The dtypes NumPy computes in, or None when Zenith must refuse."""
+    try:
+        loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout))
+    except TypeError:
+        return None
+    return loop if set(loop) <= SUPPORTED else None
+
+
+def expect(ufunc, *operands):
+    with np.errstate(all="ignore"):
+        return ufunc(*operands)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("ufunc", UNARY, ids=lambda f: f.__name__)
+def test_unary(ufunc, dtype):
+    x = edges(dtype)
+    if computes_in(ufunc, dtype) is None:
+        with pytest.raises(DTypeError, match=ufunc.__name__):
+            run_traced(ufunc, x)
+        return
+    if ufunc is np.reciprocal and dtype.kind in "iu":
+        x = x[x != 0]
+    expected = expect(ufunc, x)
+    assert_same(run_traced(ufunc, x)[0], expected)
+    assert_same(getattr(znp, ufunc.__name__)(x), expected)
+
+
+@pytest.mark.parametrize("ufunc", BINARY, ids=lambda f: f.__name__)
+def test_binary_on_every_pair_of_types(ufunc):
+    for left, right in itertools.product(DTYPES, DTYPES):
+        x, y = edges(left)[:, None], edges(right)
+        if ufunc in NONNEGATIVE_EXPONENT and y.dtype.kind in "iu":
+            y = np.abs(y) % 8
+        if computes_in(ufunc, left, right) is None:
+            with pytest.raises(DTypeError, match=ufunc.__name__):
+                run_traced(ufunc, x, y)
+            continue
+        expected = expect(ufunc, x, y)
+        assert_same(run_traced(ufunc, x, y)[0], expected)
+        assert_same(getattr(znp, ufunc.__name__)(x, y), expected)
+
+
+@pytest.mark.parametrize("number", [True, 3, 2.5], ids=repr)
+@pytest.mark.parametrize("ufunc", BINARY, ids=lambda f: f.__name__)
+def test_python_numbers_are_weak(ufunc, number):
+    kind = bool if isinstance(number, bool) else type(number)
+    key = np.dtype(bool) if kind is bool else kind
+    for dtype in DTYPES:
+        x = np.abs(edges(dtype))
+        if computes_in(ufunc, dtype, key) is None:
+            with pytest.raises(DTypeError):
+                run_traced(lambda a: ufunc(a, number), x)
+            continue
+        assert_same(run_traced(lambda a: ufunc(a, number), x)[0], expect(ufunc, x, number))
+        if ufunc in NONNEGATIVE_EXPONENT or (ufunc is np.float_power):
+            continue
+        assert_same(run_traced(lambda a: ufunc(number, a), x)[0], expect(ufunc, number, x))
+
+
+@pytest.mark.parametrize(
+    "shapes", [((), (3,)), ((0,), (1,)), ((2, 1), (1, 3)), ((1,), (1,)), ((4, 0), (0,)), ((2, 3), ())]
+)
+def test_broadcasting(shapes):
+    x, y = (values(np.dtype("f4"), s, i) for i, s in enumerate(shapes))
+    check(lambda xp, a, b: xp.add(a, b), x, y)
+    check(lambda xp, a, b: a * b, x, y)
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+    st.integers(0, 3),
+    st.sampled_from(DTYPES[1:]),
+    st.sampled_from(DTYPES[1:]),
+)
+def test_any_shapes_that_fit(shape, ones, cut, left, right):
+    other = [1 if one else n for n, one in zip(shape, ones, strict=False)][min(cut, len(shape)) :]
+    x, y = values(left, shape, 1), values(right, other, 2)
+    check(lambda xp, a, b: a - b * 2 + (a < b), x, y)
+
+
+OPERATORS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "truediv": lambda a, b: a / b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "divmod": lambda a, b: divmod(a, b),
+    "pow": lambda a, b: a**2 + b**3,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "neg": lambda a, b: -a,
+    "pos": lambda a, b: +a,
+    "abs": lambda a, b: abs(a),
+    "reflected": lambda a, b: 1 - (2 / (3 + b)) + 5 // (a + 20),
+    "reflected power": lambda a, b: 2.0 ** abs(a),
+    "inplace": lambda a, b: _inplace(a, b),
+}
+INTEGER_OPERATORS = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "invert": lambda a, b: ~a,
+    "lshift": lambda a, b: a << (b & 3),
+    "rshift": lambda a, b: a >> (b & 3),
+    "reflected": lambda a, b: 5 & (3 | (9 ^ a)),
+    "reflected shift": lambda a, b: 64 >> (b & 3),
+}
+
+
+def _inplace(a, b):
+    a = a + b
+    a += b
+    a *= 2
+    return a
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(name, dtype):
+    x, y = values(dtype, (4, 3), 3), values(dtype, (3,), 4)
+    y = np.where(y == 0, y.dtype.type(1), y)
+    if dtype.kind == "u":
+        x, y = np.sort(x) + 9, y
+        if name in ("neg", "reflected"):
+            return
+    check(lambda xp, a, b: OPERATORS[name](a, b), x, y)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.kind in "biu"], ids=str)
+@pytest.mark.parametrize("name", INTEGER_OPERATORS)
+def test_bit_operators(name, dtype):
+    if dtype.kind == "b" and "shift" in name:
+        return
+    check(lambda xp, a, b: INTEGER_OPERATORS[name](a, b), values(dtype, (4, 3), 3), values(dtype, (3,), 4))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.5, -1, -0.5, 2.0])
+def test_operator_power_takes_numpys_short_cuts(exponent):
+    x = np.array([0.0, -0.0, 1.0, -2.0, 3.0, np.inf, -np.inf, np.nan], np.float32)
+    check(lambda xp, a: a**exponent, x)
+
+
+def test_numpy_arrays_and_scalars_on_the_left():
+    x = values(np.dtype("f4"), (2, 3))
+    left = np.arange(3.0, dtype=np.float32)
+    check(lambda xp, a: left + a, x)
+    check(lambda xp, a: np.float32(2) * a, x)
+    check(lambda xp, a: np.float64(2) * a, x)
+    check(lambda xp, a: [1, 2, 3] + a, x)  # noqa: RUF005
+
+
+def test_big_python_ints():
+    x = np.array([1, 2], np.uint32)
+    check(lambda xp, a: a < 2**40, x)
+    check(lambda xp, a: a > -1, x)
+    check(lambda xp, a: a == -1, x)
+    with pytest.raises(NumberError, match="Python integer -1 is out of bounds for uint32"):
+        run_traced(lambda a: a + -1, x)
+    with pytest.raises(OverflowError):
+        znp.add(x, 2**32)
+
+
+def test_methods_of_ufuncs():
+    x = values(np.dtype("f8"), (3, 4))
+    check(lambda xp, a: np.add.reduce(a), x)
+    check(lambda xp, a: np.maximum.reduce(a, axis=1, keepdims=True), x)
+    check(lambda xp, a: np.multiply.outer(a, np.arange(2.0)), x)
+    with pytest.raises(UnsupportedError, match=r"numpy.add.accumulate is not supported"):
+        run_traced(np.add.accumulate, x)
+
+
+def test_scipy_functions_are_found_by_name():
+    special = pytest.importorskip("scipy.special")
+    x = values(np.dtype("f8"), (5,))
+    assert_same(run_traced(special.erf, x)[0], special.erf(x))
+    assert_same(run_traced(special.expit, x)[0], special.expit(x))

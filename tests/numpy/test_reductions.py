@@ -1,0 +1,126 @@
+"""Reductions against NumPy: every element type, axes, keepdims, sizes 0 and 1."""
+
+import numpy as np
+import pytest
+
+from tests.numpy.comparison import DTYPES, check, run_traced, values
+from zenith.errors import DTypeError, ShapeError, UnsupportedError
+
+REDUCTIONS = (
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "any",
+    "all",
+    "mean",
+    "var",
+    "std",
+    "count_nonzero",
+    "argmax",
+    "argmin",
+    "ptp",
+)
+AXES = ((None, False), (0, False), (1, True), (-1, False), ((0, 2), True), ((1, -1), False))
+
+
+def allowed(name, dtype):
+    if name in ("sum", "prod") and dtype.kind == "u":
+        return False
+    return not (name == "ptp" and dtype.kind == "b")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, dtype):
+    x = values(dtype, (2, 3, 4), 5)
+    for axis, keepdims in AXES:
+        if name.startswith("arg") and isinstance(axis, tuple):
+            continue
+        if not allowed(name, dtype):
+            with pytest.raises(DTypeError):
+                run_traced(lambda a, axis=axis: getattr(np, name)(a, axis=axis), x)
+            continue
+        check(lambda xp, a, axis=axis, keep=keepdims: getattr(xp, name)(a, axis=axis, keepdims=keep), x, ulps=32)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "any", "all", "count_nonzero"])
+def test_reductions_of_nothing(name):
+    for shape, axis in (((0,), None), ((0, 3), 0), ((3, 0), 1), ((0, 3), 1)):
+        check(lambda xp, a, axis=axis: getattr(xp, name)(a, axis=axis), np.zeros(shape))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_statistics_of_nothing_and_of_one(name):
+    check(lambda xp, a: getattr(xp, name)(a, axis=0), np.zeros((0, 3), np.float32))
+    check(lambda xp, a: getattr(xp, name)(a), np.array([4], np.int32))
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_extremes_of_nothing_are_refused(name):
+    for function in (lambda a: getattr(np, name)(a, axis=0), lambda a: getattr(a, name)()):
+        with pytest.raises(ShapeError, match="over an axis without elements has no value"):
+            run_traced(function, np.zeros((0, 3)))
+    check(lambda xp, a: getattr(xp, name)(a, axis=1), np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "max", "min", "prod", "any", "all", "mean", "var", "std", "argmax", "argmin", "ptp"]
+)
+def test_methods(name):
+    x = values(np.dtype("f8"), (3, 4), 2)
+    assert_method(name, x)
+
+
+def assert_method(name, x):
+    found = run_traced(lambda a: [getattr(a, name)(), getattr(a, name)(1), getattr(a, name)(axis=0)], x)
+    for actual, expected in zip(
+        found, (getattr(np, name)(x), getattr(np, name)(x, 1), getattr(np, name)(x, axis=0)), strict=True
+    ):
+        np.testing.assert_allclose(actual, expected, rtol=1e-13)
+
+
+def test_nan_wins_in_extremes_and_positions():
+    x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 0.0], [-np.inf, np.inf, 2.0]])
+    for name in ("max", "min", "argmax", "argmin"):
+        check(lambda xp, a, name=name: getattr(xp, name)(a, axis=1), x)
+
+
+def test_positions_at_the_ends_of_integer_types():
+    for dtype in (np.int32, np.int64, np.uint32):
+        limits = np.iinfo(dtype)
+        x = np.array([[0, limits.max, limits.min, limits.max, limits.min]], dtype)
+        check(lambda xp, a: (xp.argmax(a, axis=1), xp.argmin(a, axis=1), xp.argmin(a)), x)
+
+
+def test_ddof_and_dtype():
+    x = values(np.dtype("f4"), (5, 3), 1)
+    check(lambda xp, a: xp.var(a, axis=0, ddof=1), x, ulps=32)
+    check(lambda xp, a: xp.std(a, axis=1, ddof=1, keepdims=True), x, ulps=32)
+    check(lambda xp, a: xp.var(a, axis=0, correction=1), x, ulps=32)
+    check(lambda xp, a: xp.sum(a, dtype=np.float64), x)
+    check(lambda xp, a: xp.mean(a, axis=0, dtype=np.float64), x)
+    check(lambda xp, a: xp.sum(a, axis=0, dtype=np.uint32), values(np.dtype("u4"), (4, 2)))
+
+
+def test_average_and_nan_functions():
+    x, w = values(np.dtype("f8"), (4, 3), 1), np.abs(values(np.dtype("f8"), (4, 3), 2)) + 0.1
+    check(lambda xp, a, b: xp.average(a, axis=0, weights=b), x, w)
+    check(lambda xp, a: xp.average(a, axis=1), x)
+    x[1, 2] = np.nan
+    check(lambda xp, a: (xp.nansum(a, axis=0), xp.nanprod(a), xp.nanmean(a, axis=1)), x)
+
+
+def test_options_that_are_not_supported():
+    with pytest.raises(UnsupportedError, match="sum: the options initial are not supported"):
+        run_traced(lambda a: np.sum(a, initial=1.0), np.zeros(3))
+    with pytest.raises(UnsupportedError, match="max: the options where are not supported"):
+        run_traced(lambda a: np.max(a, where=a > 0), np.zeros(3))
+
+
+def test_axes_outside():
+    with pytest.raises(ShapeError, match="sum: axis 2 is out of bounds for an array of 2 axes"):
+        run_traced(lambda a: a.sum(2), np.zeros((2, 2)))
+    with pytest.raises(ShapeError, match="an axis is named twice"):
+        run_traced(lambda a: a.sum((0, -2)), np.zeros((2, 2)))

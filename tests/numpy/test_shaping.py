@@ -1,0 +1,115 @@
+"""Shape functions against NumPy: fixed and symbolic sizes, sizes 0 and 1."""
+
+import numpy as np
+import pytest
+
+from tests.numpy.comparison import check, run_traced, traced, values
+from zenith.errors import ShapeError, UnsupportedError
+
+F4 = np.dtype("f4")
+SHAPES = ((2, 3, 4), (1, 3, 4), (2, 3, 0), (1, 1, 1))
+
+FUNCTIONS = {
+    "reshape": lambda xp, a: xp.reshape(a, (a.shape[0], a.shape[1] * a.shape[2])),
+    "reshape back": lambda xp, a: a.reshape(a.shape[1], a.shape[0], a.shape[2]),
+    "reshape unknown": lambda xp, a: a.reshape((a.shape[2], -1)) if a.shape[2] > 0 else a,
+    "reshape all": lambda xp, a: a.reshape(-1),
+    "ravel": lambda xp, a: (xp.ravel(a), a.ravel(), a.flatten()),
+    "transpose": lambda xp, a: (
+        xp.transpose(a),
+        a.T,
+        a.transpose(1, 0, 2),
+        a.transpose((2, 0, 1)),
+        xp.transpose(a, (0, -1, 1)),
+    ),
+    "matrix transpose": lambda xp, a: (a.mT, xp.matrix_transpose(a)),
+    "swapaxes": lambda xp, a: (xp.swapaxes(a, 0, 2), a.swapaxes(-1, 1)),
+    "moveaxis": lambda xp, a: (xp.moveaxis(a, 0, -1), xp.moveaxis(a, (0, 1), (2, 0))),
+    "expand_dims": lambda xp, a: (xp.expand_dims(a, 0), xp.expand_dims(a, (-1, 1))),
+    "squeeze": lambda xp, a: xp.squeeze(xp.expand_dims(a, (0, 2)), (0, 2)),
+    "broadcast_to": lambda xp, a: xp.broadcast_to(a, (5, *a.shape)),
+    "broadcast_arrays": lambda xp, a: xp.broadcast_arrays(a, a[:, :1] if a.shape[1] > 1 else a),
+    "concatenate": lambda xp, a: (
+        xp.concatenate([a, a * 2]),
+        xp.concatenate((a, a), axis=-1),
+        xp.concatenate([a, a], axis=None),
+    ),
+    "stack": lambda xp, a: (xp.stack([a, a]), xp.stack([a, a + 1], axis=-1)),
+    "vstack": lambda xp, a: (xp.vstack([a, a]), xp.hstack([a, a]), xp.dstack([a[..., 0:], a])),
+    "column_stack": lambda xp, a: xp.column_stack([a.ravel(), a.ravel()]),
+    "tile": lambda xp, a: (xp.tile(a, 2), xp.tile(a, (2, 1, 3)), xp.tile(a, (2, 1, 1, 1))),
+    "repeat": lambda xp, a: (xp.repeat(a, 3), xp.repeat(a, 2, axis=1), a.repeat(0, axis=0)),
+    "flip": lambda xp, a: (xp.flip(a), xp.flip(a, 1), xp.flip(a, (0, 2)), xp.fliplr(a), xp.flipud(a)),
+    "rot90": lambda xp, a: [xp.rot90(a, k) for k in range(-1, 5)],
+    "roll": lambda xp, a: (
+        xp.roll(a, 1, 0),
+        xp.roll(a, -2, axis=1),
+        xp.roll(a, 7, 1),
+        xp.roll(a, (1, 2), (0, 1)),
+        xp.roll(a, 3),
+    ),
+    "split": lambda xp, a: xp.split(a, [1, 2], axis=1),
+    "split equal": lambda xp, a: xp.split(a, 3, axis=1) if a.shape[1] == 3 else [a],
+    "array_split": lambda xp, a: [*xp.array_split(a, 2, axis=1), *xp.array_split(a, 5, axis=2)],
+    "pad": lambda xp, a: (xp.pad(a, 1), xp.pad(a, ((1, 0), (0, 2), (3, 3)), constant_values=7), xp.pad(a, (1, 2))),
+    "atleast": lambda xp, a: (xp.atleast_3d(a[0, 0]), xp.atleast_2d(a[0, 0]), xp.atleast_1d(a), xp.atleast_3d(a[0])),
+    "shape": lambda xp, a: (
+        xp.shape(a)[1] * xp.asarray([1.0, 2.0]),
+        xp.size(a) + xp.zeros(1),
+        a.size * xp.ones(1),
+        xp.ndim(a) + a,
+    ),
+    "astype": lambda xp, a: (a.astype(np.int32), a.astype("float64"), a.astype(bool), a.astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_shape_functions(name, shape):
+    check(FUNCTIONS[name], values(F4, shape, 3))
+
+
+def test_unstack_needs_a_fixed_size():
+    check(lambda xp, a: xp.unstack(a[:3], axis=0), values(F4, (3, 2)))
+
+
+def test_reshape_with_a_symbol_needs_a_divisible_size():
+    graph = traced(lambda a: a.reshape(-1, 3), np.zeros(12, np.float32)).graph
+    assert [str(g) for g in graph.guards] == ["require((s0_0%3) == 0)"]
+    with pytest.raises(ShapeError, match=r"cannot reshape \(s0_0,\) to \(-1, 3\)"):
+        run_traced(lambda a: a.reshape(-1, 3), np.zeros(11))
+
+
+def test_equal_shapes_are_no_nodes():
+    graph = traced(lambda a: np.broadcast_to(a.reshape(a.shape), a.shape).transpose(0, 1), np.zeros((2, 3))).graph
+    assert len(graph) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda a: a.reshape(4, 2), r"cannot reshape \(2, 3\) to \(4, 2\)"),
+        (lambda a: a.reshape(-1, -1), "reshape: only one size can be -1"),
+        (lambda a: np.broadcast_to(a, (2, 4)), r"shapes \(2, 4\) and \(2, 3\) do not fit together"),
+        (lambda a: np.concatenate([a, a.T]), r"concatenate along axis 0: shapes \(2, 3\) and \(3, 2\) do not fit"),
+        (lambda a: np.concatenate([a, a[0]]), "concatenate along axis 0"),
+        (lambda a: np.squeeze(a, 0), "squeeze removes axes of size 1 only"),
+        (lambda a: np.transpose(a, (0, 0)), "no permutation of 2 axes"),
+        (lambda a: np.split(a, 2, axis=1), "split into 2 equal parts of an axis of size 3"),
+        (lambda a: np.swapaxes(a, 0, 2), "swapaxes: axis 2 is out of bounds"),
+        (lambda a: np.pad(a, -1), "pad: a width is negative"),
+        (lambda a: np.concatenate([]), "need at least one array"),
+    ],
+)
+def test_shapes_that_do_not_fit(function, text):
+    with pytest.raises(ValueError, match=text):
+        run_traced(function, np.zeros((2, 3)), symbolic=False)
+
+
+def test_modes_that_are_not_supported():
+    with pytest.raises(UnsupportedError, match="pad with one constant only"):
+        run_traced(lambda a: np.pad(a, 1, mode="edge"), np.zeros(3))
+    with pytest.raises(UnsupportedError, match="Fortran order"):
+        run_traced(lambda a: np.reshape(a, (3, 1), order="F"), np.zeros(3))
+    with pytest.raises(UnsupportedError, match="a count for each element"):
+        run_traced(lambda a: np.repeat(a, [1, 2, 3]), np.zeros(3))

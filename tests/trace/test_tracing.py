@@ -1,0 +1,195 @@
+"""What tracing records: graphs, lines, weak numbers, constants, effects, dead and foreign values."""
+
+import numpy as np
+import pytest
+
+import zenith.debug
+import zenith.numpy as znp
+from tests.numpy.comparison import assert_same, specs_for, traced, values
+from zenith.errors import TraceError
+from zenith.ir.dims import dim, symbol
+from zenith.ir.interpret import interpret
+from zenith.ir.text import parse
+from zenith.ir.types import bool_, float32, float64, int64
+from zenith.ir.verify import verify
+from zenith.trace import InputSpec, Tracer, current_recorder, trace
+
+F4 = np.dtype("f4")
+N = symbol("n")
+X = InputSpec("x", float32, (N,), (3,))
+
+
+def number(dtype, name="s"):
+    return InputSpec(name, dtype, (), (), weak=True)
+
+
+def test_a_function_becomes_its_graph():
+    found = trace(lambda x: [np.tanh(x) * 2 + x], [X], "step")
+    assert str(found.graph) == "\n".join(
+        [
+            "def step(x: f32[n]) -> (f32[n]):",
+            "    v1 = tanh(x)",
+            "    v2 = literal(value=2.0, dtype=f32)",
+            "    v3 = broadcast(v2, shape=(n,), axes=())",
+            "    v4 = mul(v1, v3)",
+            "    v5 = add(v4, x)",
+            "    return (v5,)",
+        ]
+    )
+    assert found.graph == parse(str(verify(found.graph)))
+    assert (found.guards, found.specialized, found.outputs_weak, found.has_effects) == ((), (), (False,), False)
+
+
+def test_nodes_carry_the_users_line():
+    graph = traced(lambda x: x + 1, np.zeros(3)).graph
+    lines = {node.line.code for _, node in graph.nodes() if node.line is not None}
+    assert lines == {"graph = traced(lambda x: x + 1, np.zeros(3)).graph"}
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "result", "weak"),
+    [
+        (lambda x, s: s * x, float64, "f32[n]", False),
+        (lambda x, s: np.multiply(x, s), int64, "f32[n]", False),
+        (lambda x, s: s + 1, int64, "i64", True),
+        (lambda x, s: s / 2, int64, "f64", True),
+        (lambda x, s: (s + 1) * x, float64, "f32[n]", False),
+        (lambda x, s: -s, float64, "f64", True),
+        (lambda x, s: s > 0, float64, "bool", False),
+        (lambda x, s: np.sin(s), float64, "f64", False),
+        (lambda x, s: s, int64, "i64", True),
+        (lambda x, s: s, bool_, "bool", True),
+        (lambda x, s: x.astype(np.int32) + s, float64, "f64[n]", False),
+        (lambda x, s: znp.asarray(s) * x, float64, "f64[n]", False),
+        (lambda x, s: s.astype(np.float64) * x, float64, "f64[n]", False),
+    ],
+)
+def test_python_numbers_stay_weak(function, dtype, result, weak):
+    found = trace(lambda x, s: [function(x, s)], [X, number(dtype)], "f")
+    assert (str(found.graph.outputs[0].type), found.outputs_weak) == (result, (weak,))
+
+
+def test_constants_are_snapshots_and_stored_once():
+    weights = np.arange(3, dtype=np.float32)
+    found = trace(lambda x: [x * weights + weights], [InputSpec("x", float32, (dim(3),), (3,))], "f")
+    assert len(found.graph.constants) == 1
+    weights[:] = 0
+    assert_same(interpret(found.graph, np.ones(3, np.float32))[0], np.array([0, 2, 4], np.float32))
+
+
+def test_outputs_may_be_inputs_constants_numbers_and_sizes():
+    found = trace(lambda x: [x, np.arange(2), 3, 2.5, True, x.shape[0], x.shape[0] + 1], [X], "f")
+    assert found.outputs_weak == (False, False, True, True, True, True, True)
+    results = interpret(found.graph, np.ones(3, np.float32))
+    assert [r.dtype.name for r in results[1:]] == ["int64", "int64", "float64", "bool", "int64", "int64"]
+    assert [int(r) for r in results[2:]] == [3, 2, 1, 3, 4]
+
+
+def test_computations_on_concrete_arrays_are_done_while_tracing():
+    found = trace(lambda x: [x + znp.exp(np.zeros(3, np.float32))], [InputSpec("x", float32, (dim(3),), (3,))], "f")
+    assert [node.primitive.name for _, node in found.graph.nodes()] == ["input", "constant", "add"]
+
+
+def test_filled_arrays_are_recorded_as_rules():
+    found = trace(lambda x: [znp.zeros((1000, 1000)), znp.arange(5)], [X], "f")
+    assert found.graph.constants == {}
+
+
+def test_prints_stay_in_order(capsys):
+    def function(x):
+        zenith.debug.print("first {}", x)
+        zenith.debug.print("second {} and {:d}", x.sum(), 7)
+        return [x + 1]
+
+    found = trace(function, [X], "f")
+    assert found.has_effects
+    assert capsys.readouterr().out == ""
+    assert [str(v.type) for v in verify(found.graph).outputs] == ["f32[n]", "token"]
+    interpret(found.graph, np.ones(3, np.float32))
+    assert capsys.readouterr().out == "first [1. 1. 1.]\nsecond 3.0 and 7\n"
+    zenith.debug.print("now {}", np.arange(2))
+    assert capsys.readouterr().out == "now [0 1]\n"
+
+
+def test_traces_nest_and_end():
+    def outer(x):
+        inner = trace(lambda y: [y * 2], [X], "inner")
+        assert len(inner.graph) == 4
+        return [x + 1]
+
+    assert len(trace(outer, [X], "outer").graph) == 4
+    assert current_recorder() is None
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda x: 1 // 0, [X], "f")
+    assert current_recorder() is None
+
+
+def test_values_do_not_leave_their_trace():
+    kept = []
+    trace(lambda x: [kept.append(x * 2) or x], [X], "f")
+    with pytest.raises(
+        TraceError, match=r"a value of the trace of f, made at .*x \* 2.*, was used after the trace had ended"
+    ):
+        kept[0] + 1
+    with pytest.raises(TraceError, match="after the trace had ended"):
+        trace(lambda x: [x + kept[0]], [X], "g")
+    with pytest.raises(TraceError, match="inside another trace"):
+        trace(lambda x: trace(lambda y: [x + y], [X], "inner") and [x], [X], "outer")
+    sizes = []
+    trace(lambda x: [sizes.append(x.shape[0]) or x], [X], "f")
+    for question in (lambda n: n == 3, lambda n: int(n), lambda n: n + 1 > 2, lambda n: znp.zeros(n)):
+        with pytest.raises(TraceError, match="after the trace had ended"):
+            question(sizes[0])
+
+
+def test_every_attribute_of_an_ndarray_works_or_says_what_to_do():
+    x = values(F4, (2, 3))
+
+    def function(a):
+        assert isinstance(a, Tracer)
+        for name in dir(np.ndarray):
+            if not name.startswith("__"):
+                try:
+                    getattr(a, name)
+                except AttributeError as error:
+                    assert "is not supported on traced arrays" in str(error)
+        assert not hasattr(a, "nonsense")
+        assert a.__array_namespace__() is znp
+        return [a]
+
+    trace(function, specs_for([x], False), "f")
+
+
+def test_methods_are_numpys():
+    x = values(F4, (2, 3))
+    found = trace(
+        lambda a: [
+            a.T,
+            a.mT,
+            a.real,
+            a.copy(),
+            a.conj(),
+            a.squeeze(),
+            a.take([0, 1]),
+            a.repeat(2),
+            a.diagonal(),
+            a.ptp(),
+        ],
+        specs_for([x], True),
+        "f",
+    )
+    expected = [x.T, x.mT, x, x, x, x, x.take([0, 1]), x.repeat(2), x.diagonal(), np.ptp(x)]
+    for actual, e in zip(interpret(found.graph, x), expected, strict=True):
+        assert_same(actual, e)
+
+
+def test_tracing_takes_linear_time():
+    def chain(count):
+        def function(x):
+            for _ in range(count):
+                x = np.tanh(x * 2.0) + x
+            return [x]
+
+        return trace(function, [X], "f").graph
+
+    assert len(chain(200)) - 1 == 2 * (len(chain(100)) - 1)
