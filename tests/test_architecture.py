@@ -21,9 +21,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"api"}),
     frozenset({"compile"}),
     frozenset({"transforms", "numpy", "trace", "debug"}),
-    frozenset({"passes", "backends"}),
+    frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
-    frozenset({"arrays", "tree", "errors", "config"}),
+    frozenset({"tree", "errors", "config"}),
 )
 # Rooms of one layer that nevertheless never see each other.
 STRANGERS = ({"passes", "backends"},)

@@ -33,7 +33,11 @@ class Reference:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.report = Report()
-        self.stages = {"optimized": print_graph(graph, with_lines=True), "plan": "interpreted node by node", "kernels": ""}
+        self.stages = {
+            "optimized": print_graph(graph, with_lines=True),
+            "plan": "interpreted node by node",
+            "kernels": "",
+        }
 
     def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
         """Interpret the graph and return its results in arrays made by ``results``."""

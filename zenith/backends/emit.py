@@ -37,7 +37,6 @@ from zenith.backends.kernel import (
     Store,
 )
 from zenith.ir.dims import Dim
-from zenith.ir.types import DType
 
 _ARGUMENT = re.compile(r"\b[xyz]\b")
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "maximum", "minimum(x, y)": "minimum"}

@@ -21,7 +21,6 @@ on the trip count and the instruction set only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
@@ -80,7 +79,7 @@ class Apply:
     dtype: DType
 
 
-Expr = Union[Number, Name, Load, Position, Apply]
+Expr = Number | Name | Load | Position | Apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +195,7 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Statement = Union[Let, Store, Check, Bind, Loop, Fold, Scratch, ProductTile, Branch]
+Statement = Let | Store | Check | Bind | Loop | Fold | Scratch | ProductTile | Branch
 
 
 @dataclass(frozen=True, slots=True)

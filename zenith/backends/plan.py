@@ -7,9 +7,8 @@ returned. A step launches a kernel on places, or calls back into Python. Sizes s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.groups import lower_group
@@ -61,7 +60,7 @@ class Call:
         return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
 
 
-Step = Union[Launch, Call]
+Step = Launch | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +255,11 @@ class _Planner:
         """Launch a kernel, now if it works on constants only; its temporaries get their place here."""
         new = [b for b in kernel.buffers if b.name not in bound]
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
-        once = bool(new) and all(p.kind == "constant" for p in known) and all(b.size.static is not None for b in kernel.buffers)
+        once = (
+            bool(new)
+            and all(p.kind == "constant" for p in known)
+            and all(b.size.static is not None for b in kernel.buffers)
+        )
         for b in new:
             bound[b.name] = Place("constant", f"once{len(self.prepared)}") if once else self._allocate(b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines)
@@ -294,4 +297,3 @@ def _symbols(step: Step) -> set[str]:
     if isinstance(step, Launch):
         return set(step.kernel.sizes)
     return {s for t in step.types for size in t.shape for s in size.symbols()}
-

@@ -10,7 +10,7 @@ from zenith.ir.types import DType
 
 
 class TileShape(Protocol):
-    """The cut of a matrix product: a register tile of ``rows`` x (``vectors`` * ``lanes``), tasks of ``row_block`` rows.
+    """The cut of a product: a register tile of ``rows`` x (``vectors`` * ``lanes``), tasks of ``row_block`` rows.
 
     ``panel`` is the columns of a tile; while it computes, a tile fetches ``ahead`` elements a term of the next panel.
     """

@@ -8,9 +8,9 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``scatter``: a scatter with the index maps in front of it.
 
-Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its own
-copy, and one is computed on its own only where its value itself is needed. Groups grow greedily in program order: an
-operation joins the latest group that computes one of its operands at the same place, unless a path through another
+Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
+own copy, and one is computed on its own only where its value itself is needed. Groups grow greedily in program order:
+an operation joins the latest group that computes one of its operands at the same place, unless a path through another
 group leads back (groups must stay acyclic).
 """
 

@@ -11,7 +11,7 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.datamodel import models, register_default
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, type_callable
@@ -64,7 +64,9 @@ def _element(builder: Any, buffer: Any, kind: Buffer, index: Any) -> tuple[Any, 
 
 
 def _value_type(kind: Buffer) -> Any:
-    return {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}.get(kind.dtype) or ir.IntType(kind.dtype.bitwidth)
+    return {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}.get(kind.dtype) or ir.IntType(
+        kind.dtype.bitwidth
+    )
 
 
 def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
@@ -82,7 +84,11 @@ def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
 def _lower_getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind = sig.args[0]
     pointer, element = _element(builder, args[0], kind, args[1])
-    loaded = builder.load(pointer, typ=element, align=max(1, element.width // 8) if isinstance(element, ir.IntType) else kind.dtype.bitwidth // 8)
+    loaded = builder.load(
+        pointer,
+        typ=element,
+        align=max(1, element.width // 8) if isinstance(element, ir.IntType) else kind.dtype.bitwidth // 8,
+    )
     _mark(builder, loaded, kind)
     return builder.icmp_unsigned("!=", loaded, element(0)) if kind.dtype == types.boolean else loaded
 
@@ -94,7 +100,11 @@ def _lower_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     value = context.cast(builder, args[2], sig.args[2], kind.dtype)
     if kind.dtype == types.boolean:
         value = builder.zext(value, element)
-    stored = builder.store(value, pointer, align=max(1, element.width // 8) if isinstance(element, ir.IntType) else kind.dtype.bitwidth // 8)
+    stored = builder.store(
+        value,
+        pointer,
+        align=max(1, element.width // 8) if isinstance(element, ir.IntType) else kind.dtype.bitwidth // 8,
+    )
     _mark(builder, stored, kind)
     return context.get_dummy_value()
 

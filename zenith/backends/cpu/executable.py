@@ -182,7 +182,9 @@ class Executable:
             lease.words[lease.status[i]] = 0
         if failed:
             line = next(iter(self._lines[failed[0]]), None)
-            raise OutOfBoundsError("an index is outside its axis", where=line, fix="check the indices against the array's shape")
+            raise OutOfBoundsError(
+                "an index is outside its axis", where=line, fix="check the indices against the array's shape"
+            )
 
     def kernel_text(self, with_lines: bool = True) -> str:
         """The sources of all kernels and drivers."""
@@ -197,7 +199,9 @@ class _HostCall:
     def __init__(self, plan: Plan, frame: Frame, step: Call) -> None:
         self.step, self.length = step, frame.length
         self.symbols = [(s, frame.words[s]) for s in plan.symbols]
-        self.addresses = [eval(f"lambda frame, {', '.join(plan.symbols) or '_'}: " + address(plan, frame, p)) for p in step.places]
+        self.addresses = [
+            eval(f"lambda frame, {', '.join(plan.symbols) or '_'}: " + address(plan, frame, p)) for p in step.places
+        ]
 
     def __call__(self, frame_address: int) -> None:
         frame = (ctypes.c_int64 * self.length).from_address(frame_address)
@@ -213,5 +217,4 @@ class _HostCall:
 def _array_at(address: int, type: ArrayType, sizes: Mapping[str, int]) -> Any:
     shape = tuple(n.evaluate(sizes) for n in type.shape)
     length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
-    memory = (ctypes.c_uint8 * length).from_address(address)
-    return np.frombuffer(memory, type.dtype.numpy).reshape(shape).copy() if length else np.empty(shape, type.dtype.numpy)
+    return np.frombuffer(bytearray(ctypes.string_at(address, length)), type.dtype.numpy).reshape(shape)

@@ -96,4 +96,4 @@ def _compile(source: str, name: str, signature: Any, namespace: Mapping[str, Any
             f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
             fix="this is a defect of Zenith: report it with the text above",
         ) from None
-    return Linked(name, code.address, source, (time.perf_counter() - started) * 1e3, code)
+    return Linked(name, int(code.address or 0), source, (time.perf_counter() - started) * 1e3, code)

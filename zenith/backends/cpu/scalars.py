@@ -73,7 +73,9 @@ def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
     low, high = ir.Constant(x.type, -(2.0 ** (bits - 1))), ir.Constant(x.type, 2.0 ** (bits - 1))
     inside = builder.and_(builder.fcmp_ordered(">=", x, low), builder.fcmp_ordered("<", x, high))
     if bits == 32 and isinstance(x.type, ir.DoubleType):
-        inside = builder.and_(builder.fcmp_ordered(">", x, ir.Constant(x.type, -(2.0**31) - 1)), builder.fcmp_ordered("<", x, high))
+        inside = builder.and_(
+            builder.fcmp_ordered(">", x, ir.Constant(x.type, -(2.0**31) - 1)), builder.fcmp_ordered("<", x, high)
+        )
     safe = builder.select(inside, x, ir.Constant(x.type, 0.0))
     result = builder.select(inside, builder.fptosi(safe, kind), ir.Constant(kind, -(2 ** (bits - 1))))
     return builder.trunc(result, ir.IntType(32)) if bits > target.bitwidth else result
@@ -190,7 +192,9 @@ def _divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
     differ = builder.xor(builder.fcmp_ordered("<", y, zero), builder.fcmp_ordered("<", rest, zero))
     moves = builder.and_(builder.fcmp_ordered("!=", rest, zero), differ)
     quotient = builder.select(moves, builder.fsub(quotient, one), quotient)
-    unsigned_rest = builder.select(builder.fcmp_unordered("!=", rest, zero), rest, _intrinsic(builder, "copysign", [zero, y]))
+    unsigned_rest = builder.select(
+        builder.fcmp_unordered("!=", rest, zero), rest, _intrinsic(builder, "copysign", [zero, y])
+    )
     rest = builder.select(moves, builder.fadd(rest, y), unsigned_rest)
     floor = _intrinsic(builder, "floor", [quotient])
     gap = builder.fsub(quotient, floor)

@@ -1,7 +1,7 @@
 """Collapsing axes: neighbours that every access walks as one become one loop.
 
-An access is an address in loop variables. Axes k and k+1 of sizes s and t are one axis of size s*t when in every address
-the step along k is t times the step along k+1; then the position along both is one variable.
+An access is an address in loop variables. Axes k and k+1 of sizes s and t are one axis of size s*t when in every
+address the step along k is t times the step along k+1; then the position along both is one variable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ def step(address: Dim, variable: str) -> Dim | None:
     grown: dict[tuple[object, ...], int] = {}
     for monomial, coefficient in address.terms:
         rest = [a for a in monomial if a != variable]
-        if len(monomial) - len(rest) > 1 or any(variable in a.left.symbols() | a.right.symbols() for a in rest if not isinstance(a, str)):
+        if len(monomial) - len(rest) > 1 or any(
+            variable in a.left.symbols() | a.right.symbols() for a in rest if not isinstance(a, str)
+        ):
             return None
         if len(rest) < len(monomial):
             grown[tuple(rest)] = coefficient

@@ -85,7 +85,11 @@ class ElementBuilder:
             return max((self._depth(a) for a in expr.args), default=0)
         if isinstance(expr, (Load, Position)):
             depth = self._index_depth(expr.at)
-            return max(depth, len(self.levels) - 1) if isinstance(expr, Load) and expr.buffer in self.kept.values() else depth
+            return (
+                max(depth, len(self.levels) - 1)
+                if isinstance(expr, Load) and expr.buffer in self.kept.values()
+                else depth
+            )
         return 0
 
     def _index_depth(self, at: Dim) -> int:

@@ -10,7 +10,7 @@ from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
-from zenith.ir.graph import Graph, Value
+from zenith.ir.graph import Graph
 from zenith.ir.lowering import Scalar
 from zenith.ir.types import ArrayType
 
@@ -33,7 +33,7 @@ class Interface:
         """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ..."""
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
         outputs = tuple(f"out{i}" for i in range(len(body.outputs)))
-        buffers = [Buffer(names[v.node, 0], v.dtype, v.type.size, "in") for v in body.inputs if _is_array(v)]
+        buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
         return cls(body, tuple(buffers), names, outputs, body_symbols(body))
 
@@ -46,10 +46,6 @@ class Interface:
         """The finished kernel, not named yet."""
         doc = "; ".join(dict.fromkeys(n.primitive.name for _, n in self.body.nodes() if n.primitive.name != "input"))
         return Kernel("kernel", doc or "copy", self.buffers, self.symbols, tasks, dim(cost), elements.close())
-
-
-def _is_array(value: Value) -> bool:
-    return isinstance(value.type, ArrayType)
 
 
 def body_symbols(body: Graph) -> tuple[str, ...]:

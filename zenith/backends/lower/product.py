@@ -91,7 +91,11 @@ class _Product:
         target = bind(e, "to", (symbol(t) * self.k + symbol(k)) * width)
         source = bind(e, "source", access.at + symbol(k) * access.strides[0] + first * access.strides[1])
         j, pad = e.fresh("j"), e.fresh("pad")
-        copy = Store(self.packed, target + symbol(j), Load(access.buffer, source + symbol(j) * access.strides[1], self.result.dtype))
+        copy = Store(
+            self.packed,
+            target + symbol(j),
+            Load(access.buffer, source + symbol(j) * access.strides[1], self.result.dtype),
+        )
         zero = Store(self.packed, target + symbol(pad), Number(_zero(self.result), self.result.dtype))
         e.append(Loop(j, dim(0), valid, True, (copy,)))
         e.append(Loop(pad, valid, dim(width), True, (zero,)))
@@ -131,7 +135,9 @@ class _Product:
         rows = minimum(self.m, self.tile.row_block)
         cost = rows * self.tile.panel * (self.k // 4 + scalar_cost(self.body))
         tasks = product(self.batch) * self.panels * blocks
-        return Kernel("kernel", self._doc(), (*others, self._packed_buffer("in")), self.face.symbols, tasks, cost, e.close())
+        return Kernel(
+            "kernel", self._doc(), (*others, self._packed_buffer("in")), self.face.symbols, tasks, cost, e.close()
+        )
 
     def _doc(self) -> str:
         names = (r.primitive.name for _, r in self.body.nodes() if r.primitive.name not in ("input", "transpose"))

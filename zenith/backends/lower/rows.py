@@ -102,7 +102,9 @@ class _Rows:
             lowering = self.body.node(number).primitive.lowering
             assert isinstance(lowering, FoldLowering)
             name = self.e.fresh("acc")
-            accumulators.append(Accumulator(name, operand.dtype, lowering.identity(operand.dtype), lowering.combine, value))
+            accumulators.append(
+                Accumulator(name, operand.dtype, lowering.identity(operand.dtype), lowering.combine, value)
+            )
         statements = self.e.close()
         self.e.append(Fold(j, dim(0), length, statements, tuple(accumulators)))
         for (number, operand), accumulator in zip(folds, accumulators, strict=True):

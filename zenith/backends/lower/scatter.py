@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store
-from zenith.backends.lower.elements import decode, row_major
+from zenith.backends.lower.elements import IndexBuilder, decode, row_major
 from zenith.backends.lower.nest import Interface, scalar_cost
 from zenith.ir.dims import dim, product, symbol
 from zenith.ir.graph import Graph
-from zenith.backends.lower.elements import IndexBuilder
 
 
 def lower_scatter(body: Graph) -> list[Kernel]:
