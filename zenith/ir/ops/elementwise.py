@@ -149,7 +149,7 @@ def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
     return b.where(b.eq(e, 0.0), b.zeros_like(x), b.mul(e, b.power(x, b.sub(e, 1.0))))
 
 
-_SPIKES = not_differentiable("it is constant between jumps: its derivative is zero or undefined")
+_STEPS = (None, None)  # constant between jumps: the derivative is zero, as JAX and PyTorch have it
 TWO_OVER_ROOT_PI = 2.0 / np.sqrt(np.pi)
 F: dict[str, Any] = {"kinds": "f"}
 
@@ -161,7 +161,7 @@ elementwise("div", "True quotient of floating-point numbers.", "divide(x, y)", n
             (lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[1]), lambda b, a, y: b.neg(b.div(y, a[1]))),
             ulp=0.5, cost=4, **F)  # fmt: skip
 elementwise("floor_divide", "Quotient rounded down; an integer divided by 0 is 0.", "floor_divide(x, y)",
-            np.floor_divide, _SPIKES, cost=10)  # fmt: skip
+            np.floor_divide, _STEPS, cost=10)  # fmt: skip
 elementwise("remainder", "Remainder with the sign of the divisor; modulo 0 is 0 (nan for floats).",
             "remainder(x, y)", np.remainder, (_one, lambda b, a, y: b.neg(b.floor_divide(a[0], a[1]))),
             ulp=0.5, cost=10, domain=((0.3, 1.7), (1.8, 2.0)))  # fmt: skip
@@ -183,11 +183,11 @@ elementwise("copysign", "The magnitude of the first operand with the sign of the
 unary("neg", "Negation.", "-x", np.negative, _minus_one)
 unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "magnitude(x)", "u": "x", "f": "magnitude(x)"}, np.abs,
       lambda b, a, y: b.sign(a[0]))  # fmt: skip
-unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, _SPIKES, cost=2)
-unary("floor", "Rounding down.", "floor(x)", np.floor, _SPIKES, **F)
-unary("ceil", "Rounding up.", "ceil(x)", np.ceil, _SPIKES, **F)
-unary("trunc", "Rounding towards zero.", "trunc(x)", np.trunc, _SPIKES, **F)
-unary("round", "Rounding to the nearest integer, ties to even.", "rint(x)", np.rint, _SPIKES, **F)
+unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, None, cost=2)
+unary("floor", "Rounding down.", "floor(x)", np.floor, None, **F)
+unary("ceil", "Rounding up.", "ceil(x)", np.ceil, None, **F)
+unary("trunc", "Rounding towards zero.", "trunc(x)", np.trunc, None, **F)
+unary("round", "Rounding to the nearest integer, ties to even.", "rint(x)", np.rint, None, **F)
 
 unary("sqrt", "Square root.", "sqrt(x)", np.sqrt, lambda b, a, y: b.div(b.full(0.5, y.dtype, y.shape), y),
       ulp=0.5, cost=8, domain=(0.1, 3.0), **F)  # fmt: skip
