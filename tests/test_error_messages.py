@@ -28,7 +28,7 @@ VALUES = "needs the values of a traced array, which exist only when the program 
 MADE = (
     "make a new array: numpy.where(mask, new, x), numpy.concatenate([...]), or collect the parts and numpy.stack them"
 )
-STATIC = "keep it an array and use NumPy functions on it, or make the argument static"
+STATIC = "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
 BRANCH = "choose between arrays with numpy.where(condition, a, b), combine conditions with & | ~, or make the argument "
 BRANCH += "static"
 RESULT = "use the result: y = f(x) instead of f(x, out=y), y = y + x instead of y += x"

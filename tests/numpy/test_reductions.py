@@ -108,6 +108,7 @@ def test_average_and_nan_functions():
     x, w = values(np.dtype("f8"), (4, 3), 1), np.abs(values(np.dtype("f8"), (4, 3), 2)) + 0.1
     check(lambda xp, a, b: xp.average(a, axis=0, weights=b), x, w)
     check(lambda xp, a: xp.average(a, axis=1), x)
+    check(lambda xp, a, b: (xp.average(a, axis=0, weights=b[:, 0]), xp.average(a, axis=1, weights=b[0])), x, w)
     x[1, 2] = np.nan
     check(lambda xp, a: (xp.nansum(a, axis=0), xp.nanprod(a), xp.nanmean(a, axis=1)), x)
 

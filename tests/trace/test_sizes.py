@@ -7,7 +7,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import assert_same
-from zenith.errors import ShapeError, TraceError
+from zenith.errors import OutOfBoundsError, ShapeError, TraceError
 from zenith.ir.dims import symbol
 from zenith.ir.interpret import interpret
 from zenith.ir.types import float32
@@ -52,6 +52,12 @@ def test_arithmetic(function, text):
     assert isinstance(found[0], TracedSize)
     assert not isinstance(found[0], int)
     assert repr(found[0]) == text
+
+
+def test_products_of_a_shape():
+    found = run(lambda x, y: [np.prod((x.shape[0], 2)) + x, x.size * y, math.prod(x.shape) * x])
+    assert found.specialized == ()
+    assert [str(v.type) for v in found.graph.outputs] == ["f32[n]", "f32[m]", "f32[n]"]
 
 
 def test_what_is_always_a_number_is_one():
@@ -187,6 +193,8 @@ def test_a_size_of_zero_is_a_size_like_others():
 def test_requirements_are_the_users_to_keep():
     found = run(lambda x, y: [x.max(), x.reshape(-1, 5), x[4]])
     assert [str(g) for g in found.guards] == ["require(n >= 1)", "require((n%5) == 0)", "require(n >= 5)"]
+    with pytest.raises(OutOfBoundsError, match="index 5 is out of bounds for an axis of size n: n > 5 does not hold"):
+        run(lambda x, y: [x[5]])
     with pytest.raises(ShapeError, match="max over an axis without elements has no value"):
         interpret(found.graph, np.zeros(0, np.float32), np.zeros(0, np.float32))
 

@@ -135,6 +135,8 @@ def test_values_do_not_leave_their_trace():
         trace(lambda x: [x + kept[0]], [X], "g")
     with pytest.raises(TraceError, match="inside another trace"):
         trace(lambda x: trace(lambda y: [x + y], [X], "inner") and [x], [X], "outer")
+    with pytest.raises(TraceError, match=r"the size n\*n of the trace of outer was used inside another"):
+        trace(lambda x: trace(lambda y: [y * x.shape[0] ** 2], [X], "inner") and [x], [X], "outer")
     sizes = []
     trace(lambda x: [sizes.append(x.shape[0]) or x], [X], "f")
     for question in (lambda n: n == 3, lambda n: int(n), lambda n: n + 1 > 2, lambda n: znp.zeros(n)):

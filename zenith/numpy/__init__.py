@@ -14,6 +14,7 @@ from zenith.numpy.creation import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
 from zenith.numpy.indexing import *
+from zenith.numpy.joining import *
 from zenith.numpy.linear import *
 from zenith.numpy.reductions import *
 from zenith.numpy.selection import *

@@ -13,6 +13,7 @@ import numpy as np
 from zenith.errors import TraceError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.numpy import elementwise as ew
+from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
     INT64,
     align,
@@ -29,7 +30,7 @@ from zenith.numpy.operands import (
     type_key,
 )
 from zenith.numpy.selection import where
-from zenith.numpy.shaping import reshape, stack
+from zenith.numpy.shaping import reshape
 from zenith.trace.bind import b, graph_value, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.recorder import current_recorder
@@ -45,8 +46,7 @@ __all__ = [
 @implements()
 def _size_array(size: TracedSize) -> Tracer:
     """A traced size as a weak 0-d int64 value."""
-    size.recorder.check_alive()
-    value: Tracer = b.size(value=size.dim)
+    value: Tracer = b.size(value=size_dim(size))
     value.weak = True
     return value
 

@@ -59,6 +59,7 @@ def _getitem(x: Any, index: Any) -> Any:
 
 
 def _is_array(item: Any) -> bool:
+    """Whether an index item picks by an array; NumPy's integers and sizes are plain integers."""
     if isinstance(item, (list, np.ndarray, Tracer)):
         return True
     return (isinstance(item, np.generic) and not isinstance(item, np.integer)) or (
@@ -149,10 +150,8 @@ def _place(index: Any, size: Dim) -> Dim:
     if (place.static is None and ask(place, "<", 0)) or (place.static or 0) < 0:
         place = size + place
     text = f"index {index} is out of bounds for an axis of size {size}"
-    if place.static is not None and size.static is not None and not 0 <= place.static < size.static:
-        raise OutOfBoundsError(text, where=user_line(), fix="use an index inside the axis")
-    require(place, ">=", 0, text)
-    require(size, ">", place, text)
+    require(place, ">=", 0, text, OutOfBoundsError)
+    require(size, ">", place, text, OutOfBoundsError)
     return place
 
 
@@ -228,10 +227,10 @@ def _counted_from_zero(array: Any, size: Dim) -> Any:
             _check_indices(array, size.static)
         if not array.size or array.min() >= 0:
             return array
-    return ew_where(ew.less(array, 0), ew.add(array, user_size(size)), array)
+    return _where(ew.less(array, 0), ew.add(array, user_size(size)), array)
 
 
-def ew_where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: Any, x: Any, y: Any) -> Any:
     """``where`` of aligned operands of one element type."""
     return b.where(*align("indexing", [condition, x, y]))
 

@@ -173,10 +173,10 @@ def ask(left: Any, relation: str, right: Any) -> bool:
     return recorder_of(left, right).holds(left, relation, right)
 
 
-def require(left: Any, relation: str, right: Any, reason: str) -> None:
-    """Demand a relation of sizes of every call."""
+def require(left: Any, relation: str, right: Any, reason: str, error: type[ZenithError] = ShapeError) -> None:
+    """Demand a relation of sizes of every call; ``error`` when it fails in this one."""
     left, right = dim(left), dim(right)
-    recorder_of(left, right).require(left, relation, right, reason)
+    recorder_of(left, right).require(left, relation, right, reason, error)
 
 
 _NO_TRACE = Recorder("no trace", ())

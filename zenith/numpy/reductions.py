@@ -20,6 +20,8 @@ from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     FLOAT64,
     INT64,
+    align,
+    as_array,
     compute_array,
     compute_dtype,
     convert,
@@ -187,13 +189,18 @@ def std(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int 
 
 @implements(np.average)
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """The mean, weighted when ``weights`` of the same shape are given, as ``numpy.average``."""
+    """The mean, weighted when ``weights`` of the same shape (or one for each place along ``axis``) are given."""
     if returned:
         _refuse_options("average", {"returned": True})
     if weights is None:
         return mean(x, axis, keepdims=keepdims)
-    weighted = sum(ew.multiply(x, weights), axis, keepdims=keepdims)
-    return ew.divide(weighted, sum(ew.add(ew.multiply(x, 0), weights), axis, keepdims=keepdims))
+    x, weights = as_array(x), as_array(weights)
+    if weights.ndim == 1 and x.ndim > 1:
+        at = normal_axis("average", axis, x.ndim)
+        weights = b.reshape(weights, shape=tuple(dims_of(weights)[0] if a == at else 1 for a in range(x.ndim)))
+    x, weights = align("average", [x, weights])
+    total = sum(weights, axis, keepdims=keepdims)
+    return ew.divide(sum(ew.multiply(x, weights), axis, keepdims=keepdims), total)
 
 
 @implements(np.ptp)

@@ -10,6 +10,7 @@ from zenith.errors import TraceError, UnsupportedError, user_line
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.joining import cut
 from zenith.numpy.operands import (
     BOOL,
     align,
@@ -23,7 +24,6 @@ from zenith.numpy.operands import (
     result_dtype,
     strong,
 )
-from zenith.numpy.shaping import cut
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ShapeError, SourceLine, TraceError, user_line
+from zenith.errors import ShapeError, SourceLine, TraceError, ZenithError, user_line
 from zenith.ir import dims as dims_
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
@@ -96,8 +96,10 @@ class Recorder:
         self._keep("assume", a, relation if answer else _NEGATED[relation], b, "", user_line())
         return answer
 
-    def require(self, left: DimLike, relation: str, right: DimLike, reason: str) -> None:
-        """Demand ``left relation right`` of every call; ShapeError with ``reason`` when it fails in this one."""
+    def require(
+        self, left: DimLike, relation: str, right: DimLike, reason: str, error: type[ZenithError] = ShapeError
+    ) -> None:
+        """Demand ``left relation right`` of every call; ``error`` with ``reason`` when it fails in this one."""
         self.check_alive()
         a, b = self.canonical(dim(left)), self.canonical(dim(right))
         proven = self._prove(a, relation, b)
@@ -111,7 +113,7 @@ class Recorder:
                 if a.static is not None and b.static is not None
                 else f" ({self.hint(a)} and {self.hint(b)} in this call)"
             )
-            raise ShapeError(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
+            raise error(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
         self._keep("require", a, relation, b, reason, line)
 
     def specialize(self, size: Dim) -> int:

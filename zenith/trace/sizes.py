@@ -41,6 +41,12 @@ class TracedSize:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return dispatch.array_function(function, args, kwargs)
 
+    def __copy__(self) -> TracedSize:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> TracedSize:
+        return self
+
     # --- what needs a number ---
 
     def __index__(self) -> int:
@@ -119,6 +125,12 @@ def size_dim(value: Any, what: str = "a size") -> Dim:
     """The size that a user's integer or traced size is; TraceError for a traced value and for what is no integer."""
     if isinstance(value, TracedSize):
         value.recorder.check_alive()
+        if value.recorder is not current_recorder():
+            raise TraceError(
+                f"the size {value} of the trace of {value.recorder.graph.name} was used inside another trace",
+                where=user_line(),
+                fix="use int(n), or a size of an argument of the inner function",
+            )
         return value.recorder.canonical(value.dim)
     if isinstance(value, Dim):
         return value
@@ -159,7 +171,7 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
             return result
         if not _is_size(other):
             return NotImplemented
-        left, right = self.recorder.canonical(self.dim), size_dim(other)
+        left, right = self.recorder.canonical(self.dim), _other_dim(self, other)
         if reflected:
             left, right = right, left
         if name in ("floor_divide", "remainder"):
@@ -182,9 +194,15 @@ def _comparison(relation: str) -> Callable[[Any, Any], Any]:
             return _compare_float(self, relation, other)
         if not _is_size(other):
             return NotImplemented
-        return self.recorder.holds(self.dim, relation, size_dim(other))
+        return self.recorder.holds(self.dim, relation, _other_dim(self, other))
 
     return method
+
+
+def _other_dim(size: TracedSize, other: Any) -> Dim:
+    """The formula of the other operand; two sizes of one trace may meet inside a trace of another function."""
+    same = isinstance(other, TracedSize) and other.recorder is size.recorder
+    return size.recorder.canonical(other.dim) if same else size_dim(other)
 
 
 def _compare_float(size: TracedSize, relation: str, number: float) -> bool:

@@ -179,7 +179,9 @@ class Tracer:
                 "build the array from traced parts: zenith.numpy.zeros(...) with zenith.numpy.where, or "
                 "zenith.numpy.stack and concatenate",
             )
-        self._needs_values(what, "keep it an array and use NumPy functions on it, or make the argument static")
+        self._needs_values(
+            what, "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
+        )
 
     def __float__(self) -> NoReturn:
         self._number("float()")
