@@ -8,7 +8,7 @@ inputs are made. ``None`` is a node without leaves. Classes that optree's regist
 >>> leaves, paths(treedef)
 ([2, 1], ['["b"][0]', '["w"]'])
 >>> unflatten(treedef, [20, 10])
-{'b': (20, None), 'w': 10}
+{'w': 10, 'b': (20, None)}
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ ShapeDtypeStruct(shape=('n', 5), dtype=float32)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,9 @@ from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, DType, dtype_of
 from zenith.trace import InputSpec, Traced, trace
 
-EXAMPLE_SIZE = 16  # what a named size is taken to be where the program asks for a number
+# What named sizes are taken to be where the program asks for numbers: the first name 16, the next 18 ... Different
+# names are different sizes, and nothing is assumed of them that holds by chance.
+EXAMPLE_SIZES = range(16, 2**20, 2)
 
 
 @dataclass(frozen=True, init=False)
@@ -55,12 +57,12 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype})"
 
-    def spec(self, name: str) -> InputSpec:
-        """The graph input that this describes."""
+    def spec(self, name: str, examples: Mapping[str, int]) -> InputSpec:
+        """The graph input that this describes, with an example for every named size."""
         dtype = dtype_of(self.dtype)
         assert dtype is not None
         sizes = tuple(symbol(s) if isinstance(s, str) else dim(int(s)) for s in self.shape)
-        hints = tuple(EXAMPLE_SIZE if isinstance(s, str) else int(s) for s in self.shape)
+        hints = tuple(examples[s] if isinstance(s, str) else int(s) for s in self.shape)
         return InputSpec(name, dtype, sizes, hints)
 
 
@@ -115,9 +117,12 @@ def _specs(signature: Signature, call: Call, static: bool) -> list[InputSpec]:
     for leaf, path in zip(call.leaves, paths, strict=True):
         if not isinstance(leaf, ShapeDtypeStruct):
             check_leaf(leaf, path)
+    structs = [leaf for leaf in call.leaves if isinstance(leaf, ShapeDtypeStruct)]
+    named = dict.fromkeys(s for struct in structs for s in struct.shape if isinstance(s, str))
+    examples = dict(zip(named, EXAMPLE_SIZES, strict=False))
     ranks = [leaf.ndim if isinstance(leaf, ShapeDtypeStruct) else rank_of(leaf) for leaf in call.leaves]
     return [
-        leaf.spec(name) if isinstance(leaf, ShapeDtypeStruct)
+        leaf.spec(name, examples) if isinstance(leaf, ShapeDtypeStruct)
         else input_spec(name, leaf, static_sizes(leaf) if static else sizes)
         for name, leaf, sizes in zip(names, call.leaves, symbolic_sizes(names, ranks), strict=True)
     ]  # fmt: skip

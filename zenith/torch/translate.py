@@ -6,6 +6,7 @@ nodes, messages and kernels show the line of the user's model.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from zenith.torch import aten
 from zenith.trace import Recorder, Tracer, current_recorder
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\w+)')
-_LIBRARY = ("/torch/", "<eval_with_key>")
+_LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>")
 
 
 def check_supported(program: Any, name: str) -> None:
@@ -99,7 +100,7 @@ def _at_line(stack_trace: str, action: Callable[[], Any]) -> Any:
 
     Zenith finds the user's line by walking the stack, and a module is not running when its export is translated.
     """
-    frames = [f for f in _FRAME.finditer(stack_trace) if not any(part in f["file"] for part in _LIBRARY)]
+    frames = [f for f in _FRAME.finditer(stack_trace) if not f["file"].startswith(_LIBRARY)]
     if not frames:
         return action()
     file, line, function = frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]

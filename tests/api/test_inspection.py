@@ -1,0 +1,57 @@
+"""What compiled functions tell about themselves."""
+
+import numpy as np
+import pytest
+
+import zenith
+from zenith.errors import ZenithError
+
+X = np.ones((2, 3), np.float32)
+
+
+def scaled(x, y):
+    return np.exp(x * y) + 1
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    function = zenith.jit(scaled)
+    function(X, X)
+    function(X, X)
+    return function
+
+
+def test_before_the_first_call():
+    function = zenith.jit(scaled)
+    with pytest.raises(ZenithError, match=r"scaled has not been compiled yet(.|\n)*call it once"):
+        function.show("graph")
+    with pytest.raises(ZenithError, match="call it once"):
+        _ = function.graph
+    assert "0 compilations" in str(function.explain())
+
+
+@pytest.mark.parametrize("stage", ["graph", "optimized", "plan", "kernels"])
+def test_show_prints_and_returns(compiled, stage, capsys):
+    text = compiled.show(stage)
+    assert text and capsys.readouterr().out == text + "\n"
+
+
+def test_the_graph_is_shown_with_the_users_lines(compiled):
+    assert "test_inspection.py:" in compiled.show("graph") and "np.exp(x * y) + 1" in compiled.show("graph")
+
+
+def test_a_stage_that_does_not_exist(compiled):
+    with pytest.raises(ZenithError, match=r"no stage 'assembly'(.|\n)*'kernels'"):
+        compiled.show("assembly")
+
+
+def test_explain_says_what_was_compiled(compiled):
+    text = str(compiled.explain())
+    for part in ("scaled: 1 compilations, 1 calls without one", "first call", "def bind(leaves):", "passes", "kernels"):
+        assert part in text
+    assert "<pre" in compiled.explain()._repr_html_()
+
+
+def test_the_graph_itself(compiled):
+    assert zenith.parse(str(compiled.graph), compiled.graph.constants) == compiled.graph
+    assert repr(compiled) == "<zenith.jit of scaled>"

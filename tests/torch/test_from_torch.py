@@ -1,0 +1,242 @@
+"""``from_torch``: modules of every supported kind beside PyTorch itself, sizes, weights that change, refusals."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import zenith
+from zenith.errors import TraceError, UnsupportedError, ZenithError
+
+
+class Mlp(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Structured(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("kept", torch.full((4,), 2.0), persistent=False)
+        self.plain = torch.arange(4.0)
+
+    def forward(self, x, tree, *, scale=1.0, flag=True):
+        h = self.linear(x) * self.kept + self.plain + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        if flag:
+            h = h * scale
+        return {"h": h + tree["m"][0], "rest": (x.shape[0], None, 3, h.mean())}
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] == 1 else x + 1 if x.shape[0] % 2 else x - 1
+
+
+def compare(fast, module, *args, **kwargs):
+    """Call both and compare values, types and structure."""
+    with torch.no_grad():
+        expected, found = module(*args, **kwargs), fast(*args, **kwargs)
+    torch.testing.assert_close(found, expected)
+    return found
+
+
+@pytest.fixture
+def mlp():
+    torch.manual_seed(0)
+    return Mlp().eval()
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_every_batch_size_and_one_more_export_for_each_of_0_and_1(mlp, backend):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend=backend)
+    for n in (5, 1, 0, 7, 64, 1, 0, 2, 33):
+        compare(fast, mlp, torch.randn(n, 16))
+    info = fast.cache_info()
+    assert (info.misses, info.hits) == (3, 6)
+    assert all("x0 >= 2 is assumed (the range of torch.export)" in miss.reason for miss in info.reasons[1:])
+
+
+@pytest.mark.parametrize("example", [0, 1, 3])
+def test_the_examples_size_does_not_matter(mlp, example):
+    fast = zenith.from_torch(mlp, (torch.zeros(example, 16),), backend="reference")
+    for n in (6, 2, 9):
+        compare(fast, mlp, torch.randn(n, 16))
+    assert fast.cache_info().misses == 1
+
+
+def test_several_free_axes():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Softmax(dim=1))
+    fast = zenith.from_torch(module, (torch.zeros(1, 1, 4),), backend="reference")
+    for shape in ((2, 3, 4), (5, 2, 4), (1, 3, 4), (2, 1, 4), (1, 1, 4), (1, 7, 4)):
+        compare(fast, module, torch.randn(shape))
+    assert fast.cache_info().misses == 4
+
+
+def test_branches_on_sizes_are_guards():
+    module = Branching()
+    fast = zenith.from_torch(module, (torch.zeros(4, 2),), backend="reference")
+    for n in (4, 3, 1, 2, 5, 8):
+        compare(fast, module, torch.randn(n, 2))
+    assert fast.cache_info().misses == 3
+
+
+def test_structure_keywords_constants_and_buffers():
+    module = Structured()
+    x, tree = torch.randn(3, 4), {"m": [torch.randn(3, 4)]}
+    fast = zenith.from_torch(module, (x, tree), {"scale": 2.0}, backend="reference")
+    found = compare(fast, module, x, tree, scale=2.0)
+    assert type(found["rest"][0]) is int and found["rest"][1:3] == (None, 3)
+    compare(fast, module, x[:2], {"m": [x[:2]]}, scale=2.0)
+    assert fast.cache_info().misses == 1
+    compare(fast, module, x, tree, scale=3.0, flag=False)
+    assert fast.cache_info().misses == 2
+    names = [fast.graph.node(v.node).params["name"] for v in fast.graph.inputs]
+    assert names == ["x", "tree_m_0"]
+
+
+def test_results_share_memory_with_nothing():
+    class Same(nn.Module):
+        def forward(self, x):
+            return x, x.T
+
+    x = torch.randn(3, 4)
+    same, turned = compare(zenith.from_torch(Same(), (x,), backend="reference"), Same(), x)
+    assert len({t.untyped_storage().data_ptr() for t in (x, same, turned)}) == 3
+
+
+def test_strided_inputs(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
+    compare(fast, mlp, torch.randn(16, 6).T)
+    compare(fast, mlp, torch.randn(6, 32)[:, ::2])
+    compare(fast, mlp, torch.randn(1, 16).expand(5, 16))
+
+
+# --- weights -------------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_shared_not_copied(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
+    compare(fast, mlp, torch.randn(4, 16))
+    addresses = {array.ctypes.data for array in fast.graph.constants.values()}
+    assert {mlp.up.weight.data_ptr(), mlp.down.bias.data_ptr()} <= addresses
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_weights_that_change_are_captured_again(mlp, backend):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend=backend)
+    x = torch.randn(4, 16)
+    compare(fast, mlp, x)
+    changes = [
+        lambda: mlp.up.weight.add_(1),
+        lambda: mlp.load_state_dict(Mlp().state_dict()),
+        lambda: setattr(mlp.down.bias, "data", torch.ones(16)),
+        lambda: setattr(mlp.up, "weight", nn.Parameter(torch.randn(48, 16))),
+        lambda: setattr(mlp, "norm", nn.LayerNorm(16, eps=0.1)),
+    ]
+    for change in changes:
+        with torch.no_grad():
+            change()
+        compare(fast, mlp, x)
+        compare(fast, mlp, x)
+        assert fast.cache_info().reasons[-1].reason == "the weights changed"
+    assert fast.cache_info().misses == 1 + len(changes)
+
+
+def test_writes_that_torch_does_not_count_need_refresh(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
+    x = torch.randn(4, 16)
+    compare(fast, mlp, x)
+    mlp.up.weight.data.add_(1.0)
+    fast.refresh()
+    compare(fast, mlp, x)
+    assert fast.cache_info().misses == 2
+
+
+def test_gradients_are_never_lost_in_silence(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
+    x = torch.randn(4, 16)
+    with pytest.raises(UnsupportedError, match=r"weight norm.weight requires a gradient(.|\n)*torch.no_grad\(\)"):
+        fast(x)
+    mlp.requires_grad_(False)
+    torch.testing.assert_close(fast(x), mlp(x))
+    with pytest.raises(UnsupportedError, match="x requires a gradient"):
+        fast(x.clone().requires_grad_())
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(x), mlp(x))
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_operators_are_listed_with_counts():
+    class Unknown(nn.Module):
+        def forward(self, x):
+            return torch.cumsum(torch.cumsum(x, 0), 0) + torch.special.gammaln(x)
+
+    with pytest.raises(UnsupportedError, match=r"aten.cumsum.default \(2 times\), aten.lgamma.default \(1 times\)"):
+        zenith.from_torch(Unknown(), (torch.zeros(3),))
+
+
+def test_modules_that_change_themselves():
+    with pytest.raises(UnsupportedError, match=r"writes to running_mean(.|\n)*eval"):
+        zenith.from_torch(nn.BatchNorm1d(3), (torch.zeros(4, 3),))
+
+
+def test_modules_that_torch_cannot_export():
+    class OnValues(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(ZenithError, match=r"torch.export cannot export OnValues for shapes \(4, 3\)"):
+        zenith.from_torch(OnValues(), (torch.zeros(4, 3),))
+
+
+def test_shapes_that_the_module_refuses(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
+    with torch.no_grad(), pytest.raises(ZenithError, match=r"for shapes \(4, 5\)"):
+        fast(torch.zeros(4, 5))
+    compare(fast, mlp, torch.randn(3, 16))
+    assert fast.cache_info().misses == 1
+
+
+def test_arguments_that_are_no_tensors(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
+    with torch.no_grad(), pytest.raises(TraceError, match=r"x is a ndarray(.|\n)*torch.as_tensor\(x\)"):
+        fast(torch.zeros(4, 16).numpy())
+
+
+# --- the rest ------------------------------------------------------------------------------------------------------
+
+
+def test_it_tells_about_itself(mlp, capsys):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
+    compare(fast, mlp, torch.randn(4, 16))
+    assert "test_from_torch.py:" in fast.show("graph") and "F.gelu(self.up(self.norm(x)))" in capsys.readouterr().out
+    assert "Mlp: 1 compilations" in str(fast.explain())
+    assert repr(fast) == "<zenith.from_torch of Mlp>"
+
+
+def test_eight_threads_compile_once(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
+    barrier, failures = threading.Barrier(8), []
+
+    def work(n):
+        barrier.wait()
+        try:
+            compare(fast, mlp, torch.randn(n + 2, 16))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == [] and fast.cache_info().misses == 1

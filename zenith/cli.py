@@ -1,0 +1,171 @@
+"""The command line: ``python -m zenith doctor`` says what Zenith finds on this machine, each line by really trying.
+
+>>> check("python", python_version).passed
+True
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import zenith
+from zenith.config import config
+
+app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
+
+
+class Absent(Exception):
+    """Something optional is not there; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check: ``passed`` is None where something optional is absent."""
+
+    name: str
+    passed: bool | None
+    text: str
+
+
+def check(name: str, probe: Callable[[], str]) -> Finding:
+    """Run a probe; whatever it raises becomes the finding's text."""
+    try:
+        return Finding(name, True, probe())
+    except Absent as reason:
+        return Finding(name, None, str(reason))
+    except Exception as error:
+        return Finding(name, False, f"{type(error).__name__}: {error}")
+
+
+def python_version() -> str:
+    """The interpreter."""
+    return f"{platform.python_version()} ({sys.executable})"
+
+
+def _version(module: str, distribution: str = "") -> Callable[[], str]:
+    def probe() -> str:
+        importlib.import_module(module)
+        return importlib.metadata.version(distribution or module)
+
+    return probe
+
+
+def torch_version() -> str:
+    """PyTorch, and a tensor that Zenith reads without a copy."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        raise Absent("not installed: pip install 'zenith-compiler[torch]'") from None
+    from zenith.arrays import torch_adapter
+
+    adapter = torch_adapter()
+    tensor = adapter.from_numpy(np.arange(3.0))
+    if adapter.address(tensor) != adapter.numpy(tensor).ctypes.data:
+        raise RuntimeError(f"torch {version} does not share memory with NumPy")
+    return f"{version}, shares memory with NumPy"
+
+
+def processor() -> str:
+    """The processor, and the instruction set that kernels are compiled for."""
+    from zenith.backends.cpu import vectors
+
+    chosen = vectors.select()
+    found = [row.name for row in vectors.TABLE.values() if row.runs_on(vectors.host_features())]
+    why = f"{vectors.VARIABLE} says so" if os.environ.get(vectors.VARIABLE) else "the widest here"
+    return f"{platform.machine()}; kernels use {chosen.name} ({why}); available: {', '.join(found)}"
+
+
+def threads() -> str:
+    """The thread team, compiled and asked."""
+    from zenith.backends.cpu.threads import team
+
+    return f"{team().size} of {os.cpu_count()} cores (ZENITH_NUM_THREADS changes it)"
+
+
+def cache_folder() -> str:
+    """The folder of compiled kernels, by writing a file to it."""
+    folder = config.cache_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"zenith")
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return f"{folder}, writable, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB (ZENITH_CACHE_DIR changes it)"
+
+
+def gpu() -> str:
+    """NVIDIA GPUs, by asking the driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise Absent("no NVIDIA driver (libcuda.so.1 cannot be loaded): kernels run on the CPU") from None
+    count = ctypes.c_int()
+    for status in (driver.cuInit(0), driver.cuDeviceGetCount(ctypes.byref(count))):
+        if status != 0:
+            raise Absent(f"the NVIDIA driver reports error {status}: kernels run on the CPU")
+    name = ctypes.create_string_buffer(100)
+    driver.cuDeviceGetName(name, 100, 0)
+    raise Absent(f"{count.value} found ({name.value.decode()}), not used yet: kernels run on the CPU")
+
+
+def compile_something() -> str:
+    """Compile a function and compare it with NumPy."""
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return np.tanh(x) + 1
+
+    x = np.linspace(-3, 3, 101, dtype=np.float32)
+    start = time.perf_counter()
+    result = zenith.jit(function)(x)
+    seconds = time.perf_counter() - start
+    if not np.allclose(result, function(x), rtol=1e-6, atol=1e-6):
+        raise RuntimeError(f"a compiled function is wrong by {np.abs(result - function(x)).max()}")
+    return f"a function compiled in {seconds:.2f} s and agrees with NumPy"
+
+
+CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("python", python_version),
+    ("zenith", lambda: zenith.__version__),
+    ("numpy", _version("numpy")),
+    ("numba", _version("numba")),
+    ("llvmlite", _version("llvmlite")),
+    ("torch", torch_version),
+    ("processor", processor),
+    ("threads", threads),
+    ("cache folder", cache_folder),
+    ("GPU", gpu),
+    ("compiler", compile_something),
+)
+
+
+@app.callback()
+def main() -> None:
+    """Zenith, a compiler for NumPy functions and PyTorch modules."""
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine, line by line. Exits with 0 when all that Zenith needs is there, else with 1."""
+    findings = [check(name, probe) for name, probe in CHECKS]
+    table = Table(title="zenith doctor", title_justify="left")
+    for column in ("", "check", "finding"):
+        table.add_column(column, overflow="fold")
+    marks = {True: Text("ok", "green"), None: Text("-", "yellow"), False: Text("failed", "red")}
+    for finding in findings:
+        table.add_row(marks[finding.passed], finding.name, Text(finding.text))
+    Console().print(table)
+    if any(finding.passed is False for finding in findings):
+        raise typer.Exit(1)

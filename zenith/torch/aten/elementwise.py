@@ -1,0 +1,99 @@
+"""Arithmetic, functions, comparisons, logic and choices, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.torch.aten.rules import RULES, Context, rule, to
+from zenith.trace.dispatch import implementation
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": znp.negative, "abs": znp.absolute, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
+    "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
+    "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
+    "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
+    "erf": implementation("_erf"), "sigmoid": implementation("_expit"), "relu": lambda x: znp.maximum(x, 0),
+    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": znp.rint, "sign": znp.sign,
+    "bitwise_not": znp.invert, "clone": lambda x: x, "alias": lambda x: x, "_to_copy": lambda x: x,
+}  # fmt: skip
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
+    "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "remainder": znp.remainder, "fmod": znp.fmod,
+    "atan2": znp.arctan2,
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
+    "ge": znp.greater_equal,
+}  # fmt: skip
+_LOGIC: dict[str, Callable[..., Any]] = {
+    "logical_and": znp.logical_and, "logical_or": znp.logical_or, "logical_xor": znp.logical_xor,
+    "logical_not": znp.logical_not,
+}  # fmt: skip
+
+
+def _register_elementwise() -> None:
+    for name, unary in _UNARY.items():
+        RULES[name] = lambda c, x, *_, f=unary, **__: f(c.cast(x))
+    for name, binary in _BINARY.items():
+        RULES[name] = lambda c, x, y, f=binary: f(*c.cast(x, y))
+    for name, compare in _COMPARISONS.items():
+        RULES[name] = lambda c, x, y, f=compare: f(to(x, c.common), to(y, c.common))
+    for name, logic in _LOGIC.items():
+        RULES[name] = lambda c, *args, f=logic: f(*(to(a, np.dtype(bool)) for a in args))
+
+
+_register_elementwise()
+
+
+@rule("add")
+def _add(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
+    x, y = c.cast(x, y)
+    return x + (y if alpha == 1 else y * alpha)
+
+
+@rule("sub")
+def _sub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
+    x, y = c.cast(x, y)
+    return x - (y if alpha == 1 else y * alpha)
+
+
+@rule("div")
+def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    x, y = c.cast(x, y)
+    if rounding_mode == "floor":
+        return znp.floor_divide(x, y)
+    if rounding_mode == "trunc":
+        return znp.trunc(x / y) if c.dtype.kind == "f" else (x - znp.fmod(x, y)) // y
+    return x / y
+
+
+@rule("pow")
+def _pow(c: Context, x: Any, exponent: Any) -> Any:
+    x, exponent = c.cast(x, exponent)
+    return x**exponent
+
+
+@rule("clamp")
+def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> Any:
+    x, low, high = c.cast(x, min, max)
+    x = x if low is None else znp.maximum(x, low)
+    return x if high is None else znp.minimum(x, high)
+
+
+RULES["clamp_min"] = _clamp
+
+
+@rule("where")
+def _where(c: Context, condition: Any, x: Any, y: Any) -> Any:
+    return znp.where(condition, *c.cast(x, y))
+
+
+@rule("gelu")
+def _gelu(c: Context, x: Any, approximate: str = "none") -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + znp.tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
+    return 0.5 * x * (1.0 + implementation("_erf")(x * 0.7071067811865476))
