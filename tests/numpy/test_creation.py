@@ -7,7 +7,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, traced, values
-from zenith.errors import DTypeError, ShapeError, TraceError
+from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from zenith.ir.interpret import interpret
 from zenith.trace import dispatch
 
@@ -137,6 +137,16 @@ def test_nested_lists_of_traced_values():
     assert_same(found, np.array([[x[0], 1], [2, 3]], np.float32))
 
 
+def test_lists_of_traced_values_are_operands():
+    x = values(F4, (2,))
+    assert_same(run_traced(lambda a: a + [a[1], 2.5], x)[0], x + np.array([x[1], 2.5], np.float32))  # noqa: RUF005
+
+
+def test_foreign_byte_order_is_read():
+    x = np.arange(3, dtype=">f4")
+    assert_same(znp.add(x, 1), np.arange(1, 4, dtype=np.float32))
+
+
 def test_types_of_traced_arrays():
     def function(a):
         assert np.result_type(a, 1.0) == np.float32
@@ -157,6 +167,16 @@ def test_what_cannot_be_made():
         znp.zeros((2, -1))
     with pytest.raises(DTypeError, match="full computes in int8"):
         znp.zeros(3, np.int8)
+    with pytest.raises(DTypeError, match="not an array: list"):
+        znp.add([1, [2]], 1)
+    with pytest.raises(TraceError, match="the step of arange cannot be zero"):
+        znp.arange(0, 3, 0)
+    with pytest.raises(TraceError, match="the step of arange must be a fixed number, not zero"):
+        run_traced(lambda a: znp.arange(0, a.shape[0], 0), np.zeros(3))
+    with pytest.raises(UnsupportedError, match="linspace: retstep and axis are not supported"):
+        znp.linspace(0, 1, 3, retstep=True)
+    with pytest.raises(UnsupportedError, match="round of integers to tens is not supported"):
+        znp.round(np.arange(3), -1)
     with pytest.raises(TraceError, match="a bound of arange must be known before the program runs"):
         run_traced(lambda a: znp.arange(a.sum()), np.zeros(3))
     with pytest.raises(TraceError, match="a size must be known before the program runs"):

@@ -202,6 +202,13 @@ def test_big_python_ints():
         znp.add(x, 2**32)
 
 
+def test_dtype_of_a_ufunc_and_wrong_counts():
+    x = values(np.dtype("f4"), (3,))
+    check(lambda xp, a: xp.add(a, 1, dtype=np.float64), x)
+    with pytest.raises(TypeError, match=r"add\(\) takes 2 operands, not 1"):
+        znp.add(x)
+
+
 def test_methods_of_ufuncs():
     x = values(np.dtype("f8"), (3, 4))
     check(lambda xp, a: np.add.reduce(a), x)

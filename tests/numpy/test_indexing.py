@@ -68,6 +68,13 @@ def test_take_modes_and_take_along_axis():
     check(lambda xp, a: xp.take_along_axis(a, xp.argmax(a, axis=1, keepdims=True), axis=1), x)
 
 
+def test_index_arrays_of_other_forms():
+    x = values(F4, (4, 3))
+    check(lambda xp, a: (a[[]], a[xp.asarray([1, 2])], xp.take_along_axis(a, xp.asarray([3, 11]), None)), x)
+    with pytest.raises(ShapeError, match=r"take_along_axis needs indices of 2 axes, not \(2,\)"):
+        run_traced(lambda a: np.take_along_axis(a, np.zeros((2,), int), 0), x, symbolic=False)
+
+
 def test_an_index_outside_is_an_error_when_the_program_runs():
     graph = traced(lambda a, j: a[j], np.zeros(3, np.float32), np.array([1])).graph
     with pytest.raises(OutOfBoundsError, match="an index is outside an axis of size 3"):

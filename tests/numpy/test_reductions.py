@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.numpy.comparison import DTYPES, check, run_traced, values
-from zenith.errors import DTypeError, ShapeError, UnsupportedError
+from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 
 REDUCTIONS = (
     "sum",
@@ -120,8 +120,18 @@ def test_options_that_are_not_supported():
         run_traced(lambda a: np.max(a, where=a > 0), np.zeros(3))
 
 
+def test_nan_functions_of_integers_and_returned():
+    check(lambda xp, a: (xp.nansum(a), xp.nanmean(a)), np.arange(3))
+    with pytest.raises(UnsupportedError, match="average: the options returned are not supported"):
+        run_traced(lambda a: np.average(a, returned=True), np.zeros(3))
+
+
 def test_axes_outside():
     with pytest.raises(ShapeError, match="sum: axis 2 is out of bounds for an array of 2 axes"):
         run_traced(lambda a: a.sum(2), np.zeros((2, 2)))
+    with pytest.raises(TraceError, match="sum: axis must be an int, not str"):
+        run_traced(lambda a: a.sum("x"), np.zeros((2, 2)))
+    with pytest.raises(TraceError, match="sum: axis must be known before the program runs"):
+        run_traced(lambda a: a.sum(a[0, 0].astype(int)), np.zeros((2, 2)))
     with pytest.raises(ShapeError, match="an axis is named twice"):
         run_traced(lambda a: a.sum((0, -2)), np.zeros((2, 2)))

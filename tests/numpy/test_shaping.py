@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced, traced, values
 from zenith.errors import ShapeError, UnsupportedError
 
@@ -51,7 +52,12 @@ FUNCTIONS = {
     "split": lambda xp, a: xp.split(a, [1, 2], axis=1),
     "split equal": lambda xp, a: xp.split(a, 3, axis=1) if a.shape[1] == 3 else [a],
     "array_split": lambda xp, a: [*xp.array_split(a, 2, axis=1), *xp.array_split(a, 5, axis=2)],
-    "pad": lambda xp, a: (xp.pad(a, 1), xp.pad(a, ((1, 0), (0, 2), (3, 3)), constant_values=7), xp.pad(a, (1, 2))),
+    "pad": lambda xp, a: (
+        xp.pad(a, 1),
+        xp.pad(a, ((1, 0), (0, 2), (3, 3)), constant_values=7),
+        xp.pad(a, (1, 2)),
+        xp.pad(a, {-1: (0, 1)}),
+    ),
     "atleast": lambda xp, a: (xp.atleast_3d(a[0, 0]), xp.atleast_2d(a[0, 0]), xp.atleast_1d(a), xp.atleast_3d(a[0])),
     "shape": lambda xp, a: (
         xp.shape(a)[1] * xp.asarray([1.0, 2.0]),
@@ -94,11 +100,13 @@ def test_equal_shapes_are_no_nodes():
         (lambda a: np.concatenate([a, a.T]), r"concatenate along axis 0: shapes \(2, 3\) and \(3, 2\) do not fit"),
         (lambda a: np.concatenate([a, a[0]]), "concatenate along axis 0"),
         (lambda a: np.squeeze(a, 0), "squeeze removes axes of size 1 only"),
+        (lambda a: np.broadcast_to(a, (3,)), r"cannot broadcast \(2, 3\) to \(3,\)"),
+        (lambda a: np.moveaxis(a, (0, 1), (0,)), "as many sources as destinations"),
+        (lambda a: znp.concatenate([]), "concatenate needs at least one array"),
         (lambda a: np.transpose(a, (0, 0)), "no permutation of 2 axes"),
         (lambda a: np.split(a, 2, axis=1), "split into 2 equal parts of an axis of size 3"),
         (lambda a: np.swapaxes(a, 0, 2), "swapaxes: axis 2 is out of bounds"),
         (lambda a: np.pad(a, -1), "pad: a width is negative"),
-        (lambda a: np.concatenate([]), "need at least one array"),
     ],
 )
 def test_shapes_that_do_not_fit(function, text):

@@ -84,6 +84,7 @@ def test_what_is_always_a_number_is_one():
         (lambda n, m: n < 10, "assume(n <= 9)", True),
         (lambda n, m: n <= 4.5, "assume(n >= 5)", False),
         (lambda n, m: n > 4.5, "assume(n >= 5)", True),
+        (lambda n, m: n == 5.0, "assume(n == 5)", True),
         (lambda n, m: n % 2 == 1, "assume((n%2) == 1)", True),
         (lambda n, m: bool(n), "assume(n != 0)", True),
         (lambda n, m: max(n, m) is n, "assume(n >= m)", True),
@@ -161,6 +162,7 @@ def test_equal_sizes_become_one():
     assert [str(g) for g in found.guards] == ["assume(n == m)"]
     assert str(found.graph).splitlines()[0] == "def f(x: f32[m], y: f32[m]) -> (f32[m], f32[m], f32[m]):"
     assert found.graph.guards == ()
+    assert str(found.graph).count("broadcast") == 1  # of the number 0 that the sizes' difference is
     with pytest.raises(ShapeError, match="a size is 4, but must be m = 3"):
         interpret(found.graph, np.zeros(3, np.float32), np.zeros(4, np.float32))
 
@@ -219,8 +221,15 @@ def test_sizes_and_other_objects():
         n = x.shape[0]
         assert (n == "n") is False
         assert n != None  # noqa: E711
-        with pytest.raises(TypeError):
-            n + "1"
+        assert n != 4.5
+        assert n < float("inf")
+        assert not n <= -float("inf")
+        assert not n == float("nan")  # noqa: SIM201
+        assert divmod(7, y.shape[0])[0] * 0 == 0
+        assert np.zeros_like(n).dtype == np.int64
+        for operation in (lambda: n + "1", lambda: n / "1"):
+            with pytest.raises(TypeError):
+                operation()
         return [znp.full(n, n), n]
 
     found = run(function)

@@ -1,18 +1,22 @@
 """What tracing records: graphs, lines, weak numbers, constants, effects, dead and foreign values."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import zenith.debug
 import zenith.numpy as znp
 from tests.numpy.comparison import assert_same, specs_for, traced, values
-from zenith.errors import TraceError
+from zenith.errors import DTypeError, TraceError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.interpret import interpret
+from zenith.ir.primitive import get
 from zenith.ir.text import parse
 from zenith.ir.types import bool_, float32, float64, int64
 from zenith.ir.verify import verify
 from zenith.trace import InputSpec, Tracer, current_recorder, trace
+from zenith.trace.bind import b, bind
 
 F4 = np.dtype("f4")
 N = symbol("n")
@@ -137,6 +141,10 @@ def test_values_do_not_leave_their_trace():
         trace(lambda x: trace(lambda y: [x + y], [X], "inner") and [x], [X], "outer")
     with pytest.raises(TraceError, match=r"the size n\*n of the trace of outer was used inside another"):
         trace(lambda x: trace(lambda y: [y * x.shape[0] ** 2], [X], "inner") and [x], [X], "outer")
+    with pytest.raises(TraceError, match="after the trace had ended"):
+        trace(lambda x: kept, [X], "g")
+    with pytest.raises(TraceError, match="after the trace had ended"):
+        bind(get("neg"), kept[0])
     sizes = []
     trace(lambda x: [sizes.append(x.shape[0]) or x], [X], "f")
     for question in (lambda n: n == 3, lambda n: int(n), lambda n: n + 1 > 2, lambda n: znp.zeros(n)):
@@ -195,3 +203,35 @@ def test_tracing_takes_linear_time():
         return trace(function, [X], "f").graph
 
     assert len(chain(200)) - 1 == 2 * (len(chain(100)) - 1)
+
+
+def test_a_tracer_is_its_own_copy_and_says_its_type():
+    def function(x):
+        assert copy.copy(x) is x
+        assert copy.deepcopy([x, x.shape[0]])[0] is x
+        assert copy.copy(x.shape[0]) == copy.deepcopy(x.shape[0])
+        assert f"{x}" == repr(x) == "Tracer<f32[n]>"
+        with pytest.raises(TypeError, match="len\\(\\) of unsized object"):
+            len(x.sum())
+        with pytest.raises(TypeError, match="iteration over a 0-d array"):
+            list(x.sum())
+        return [x]
+
+    assert trace(function, [X], "f").guards == ()
+
+
+def test_errors_of_primitives_name_the_users_line():
+    with pytest.raises(DTypeError, match="bit_and needs a bool or signed integer") as caught:
+        trace(lambda x: [b.bit_and(x, x)], [X], "f")
+    assert caught.value.where.file == __file__
+    with pytest.raises(AttributeError, match="no primitive 'nonsense'"):
+        b.nonsense(1)
+
+
+def test_equal_sizes_and_effects_together():
+    def function(x, y):
+        zenith.debug.print("{}", x + y)
+        return [x * y]
+
+    found = trace(function, [X, InputSpec("y", float32, (symbol("m"),), (3,))], "f")
+    assert [str(v.type) for v in verify(found.graph).outputs] == ["f32[m]", "token"]

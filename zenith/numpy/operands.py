@@ -169,29 +169,20 @@ def user_shape(shape: Iterable[Dim]) -> tuple[Any, ...]:
 
 def ask(left: Any, relation: str, right: Any) -> bool:
     """Whether a relation of sizes holds, assuming it when it depends on sizes that are not fixed."""
-    left, right = dim(left), dim(right)
-    return recorder_of(left, right).holds(left, relation, right)
+    return asked_recorder().holds(left, relation, right)
 
 
 def require(left: Any, relation: str, right: Any, reason: str, error: type[ZenithError] = ShapeError) -> None:
     """Demand a relation of sizes of every call; ``error`` when it fails in this one."""
-    left, right = dim(left), dim(right)
-    recorder_of(left, right).require(left, relation, right, reason, error)
+    asked_recorder().require(left, relation, right, reason, error)
 
 
 _NO_TRACE = Recorder("no trace", ())
 
 
-def recorder_of(*sizes: Dim) -> Recorder:
-    """The recorder to ask about sizes; fixed sizes need none."""
-    recorder = current_recorder()
-    if recorder is None and any(d.static is None for d in sizes):
-        raise TraceError(
-            "a traced size was used after the trace had ended",
-            where=user_line(),
-            fix="keep int(n) instead of the size, or return it from the function",
-        )
-    return recorder or _NO_TRACE
+def asked_recorder() -> Recorder:
+    """Who answers questions about sizes: the trace in progress; outside one every size is fixed."""
+    return current_recorder() or _NO_TRACE
 
 
 def normal_axis(name: str, axis: Any, rank: int) -> int:
@@ -240,13 +231,13 @@ def broadcast_dims(name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, .
             if len(shape) >= -axis and shape[axis] != size:
                 size = _common(name, size, shape[axis], shapes)
         result.append(size)
-    return tuple(result)
+    return tuple(map(asked_recorder().canonical, result))
 
 
 def _common(name: str, x: Dim, y: Dim, shapes: Sequence[tuple[Dim, ...]]) -> Dim:
     if y == 1 or x == 1:
         return x if y == 1 else y
-    recorder = recorder_of(x, y)
+    recorder = asked_recorder()
     p, q = recorder.hint(x), recorder.hint(y)
     if p == q or (p != 1 and q != 1):
         if p == q and recorder.holds(x, "==", y):
