@@ -220,11 +220,37 @@ class Kernel:
         return any(_has_check(s) for s in self.body)
 
 
-def _has_check(statement: Statement) -> bool:
-    if isinstance(statement, Check):
-        return True
+def _inner(statement: Statement) -> tuple[Statement, ...]:
+    """The statements inside a statement."""
     if isinstance(statement, (Loop, Fold)):
-        return any(_has_check(s) for s in statement.body)
+        return statement.body
     if isinstance(statement, Branch):
-        return any(_has_check(s) for case in statement.cases for s in case)
-    return False
+        return tuple(s for case in statement.cases for s in case)
+    return ()
+
+
+def _has_check(statement: Statement) -> bool:
+    return isinstance(statement, Check) or any(map(_has_check, _inner(statement)))
+
+
+def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
+    """The names of all buffers that statements read or write."""
+    found: set[str] = set()
+    for s in statements:
+        found |= buffers_of(_inner(s))
+        match s:
+            case Let(_, value) | Check(_, value):
+                found |= _buffers_in(value)
+            case Store(buffer, _, value):
+                found |= {buffer} | _buffers_in(value)
+            case Fold():
+                found |= {b for a in s.accumulators for b in _buffers_in(a.value)}
+            case ProductTile():
+                found |= {s.target.buffer, s.a.buffer, s.b.buffer}
+    return found
+
+
+def _buffers_in(expr: Expr) -> set[str]:
+    if isinstance(expr, Load):
+        return {expr.buffer}
+    return {b for a in expr.args for b in _buffers_in(a)} if isinstance(expr, Apply) else set()

@@ -51,7 +51,7 @@ class LanesExecutable:
         memory.update({name: array for (name, _), array in zip(self.plan.outputs, flat, strict=True)})
         arena = {s.name: np.full(s.length.evaluate(sizes), 0xA5, np.uint8) for s in self.plan.slots}
         for prepared in self.plan.prepared:
-            memory[prepared.name] = np.empty(prepared.size, prepared.dtype.numpy)
+            memory.update({name: np.empty(size, dtype.numpy) for name, dtype, size in prepared.results})
             self._step(prepared.launch, memory, arena, sizes)
         for step in self.plan.steps:
             self._step(step, memory, arena, sizes)

@@ -74,11 +74,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A launch on constants, run once when the program is linked; ``name`` of ``size`` elements keeps its result."""
+    """A launch on constants, run once when the program is linked; ``results`` (name, type, elements) keep its work."""
 
-    name: str
-    dtype: DType
-    size: int
+    results: tuple[tuple[str, DType, int], ...]
     launch: Launch
 
 
@@ -161,6 +159,7 @@ class _Planner:
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
         self.prepared: list[Prepared] = []
+        self.kept = 0
         self.places: dict[tuple[int, int], Place] = {}
         self.slots: list[Slot] = []
         self.free: list[Slot] = []
@@ -261,13 +260,17 @@ class _Planner:
             and all(b.size.static is not None for b in kernel.buffers)
         )
         for b in new:
-            bound[b.name] = Place("constant", f"once{len(self.prepared)}") if once else self._allocate(b.size, b.dtype)
+            bound[b.name] = self._new_constant() if once else self._allocate(b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines)
         if once:
-            (result,) = new
-            self.prepared.append(Prepared(bound[result.name].name, result.dtype, result.size.evaluate({}), launch))
+            results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in new)
+            self.prepared.append(Prepared(results, launch))
         else:
             self.steps.append(launch)
+
+    def _new_constant(self) -> Place:
+        self.kept += 1
+        return Place("constant", f"once{self.kept}")
 
     def _allocate(self, size: Dim, dtype: DType) -> Place:
         length = _bytes(size, dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Call, Launch, Place, Plan
 
 STATUS, TEAM, ARENA, SELF = 0, 1, 2, 3  # the fixed words of a frame; STATUS holds the address of the status words
@@ -29,7 +30,12 @@ class Frame:
     @classmethod
     def of(cls, plan: Plan) -> Frame:
         """The layout for a plan; the names are those that the driver's source uses."""
-        names = [*plan.inputs, *(n for n, _ in plan.outputs), *plan.constants, *(p.name for p in plan.prepared)]
+        names = [
+            *plan.inputs,
+            *(n for n, _ in plan.outputs),
+            *plan.constants,
+            *(name for p in plan.prepared for name, _, _ in p.results),
+        ]
         words = {f"a_{n}": FIXED + i for i, n in enumerate(names)}
         words.update({n: FIXED + len(words) + i for i, n in enumerate(plan.symbols)})
         position = FIXED + len(words)
@@ -68,17 +74,21 @@ def _launch_lines(plan: Plan, frame: Frame, step: Launch, number: int) -> list[s
     kernel, block = step.kernel, frame.blocks[number]
     words = [f"frame[{STATUS}] + {8 * number}", *(address(plan, frame, p) for p in step.places), *kernel.sizes]
     lines = [f"frame[{block + i}] = {word}" for i, word in enumerate(words)]
-    if str(kernel.cost).isdigit():
-        grain = str(max(1, CHUNK_COST // max(1, int(str(kernel.cost)))))
-    else:
-        grain = f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))"
-    if kernel.cost.static is not None:
-        grain = str(-(-int(grain) // CHUNK_STEP) * CHUNK_STEP)
+    grain = _grain(kernel)
     code = f"frame[{frame.words[f'k_{kernel.name}']}]"
     where = f"frame[{SELF}] + {8 * block}"
     comment = ", ".join(dict.fromkeys(str(line) for line in step.lines))
     lines.append(f"launch(frame[{TEAM}], {code}, {kernel.tasks}, {grain}, {where})  # {kernel.name} {comment}".rstrip())
     return lines
+
+
+def _grain(kernel: Kernel) -> str:
+    """How many tasks make a chunk: a constant, or an expression of the sizes that a task's cost depends on."""
+    cost = kernel.cost.static
+    if cost is None:
+        return f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))"
+    grain = max(1, CHUNK_COST // max(1, cost))
+    return str(grain if grain < CHUNK_STEP else -(-grain // CHUNK_STEP) * CHUNK_STEP)
 
 
 def address(plan: Plan, frame: Frame, place: Place) -> str:

@@ -99,15 +99,14 @@ class Executable:
         self._dtypes = [t.dtype for _, t in plan.outputs]
         self._pack = struct.Struct(f"={len(plan.inputs) + len(plan.outputs)}q").pack_into
         self._pack_sizes = struct.Struct(f"={len(plan.symbols)}q").pack_into
-        self._sizes_at = 8 * (FIXED + len(plan.inputs) + len(plan.outputs) + len(plan.constants) + len(plan.prepared))
+        self._sizes_at = 8 * min((self.frame.words[s] for s in plan.symbols), default=0)
         self._checked = [i for i, s in enumerate(launches) if s.kernel.can_fail]
         self._lines = [s.lines for s in launches]
 
     def _prepare(self) -> None:
         """Run the launches on constants, and keep their results as constants."""
         for step in self.plan.prepared:
-            result = np.empty(step.size, step.dtype.numpy)
-            self._constants[step.name] = result
+            self._constants.update({name: np.empty(size, dtype.numpy) for name, dtype, size in step.results})
             linked = link_kernel(step.launch.kernel)
             status = np.zeros(1, np.int64)
             places = [self._constants[p.name].ctypes.data for p in step.launch.places]

@@ -10,7 +10,7 @@ from zenith.backends.kernel import Apply, Kernel, Load, Loop, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
 from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
-from zenith.ir.dims import dim, product, symbol
+from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Fold
 
@@ -34,8 +34,7 @@ class _Columns:
 
     def lower(self) -> Kernel:
         (out,) = self.face.outputs
-        kept_at = row_major(self.result.shape, tuple(symbol(f"axis{a}") for a in self.kept))
-        groups = find_loops(self.face, self.space, lambda t, index: self._visit(t, index), [kept_at])
+        groups = find_loops(self.face, self.space, self._visit, self._result_address)
         self.kept_groups = [g for g in ([a for a in g if a in self.kept] for g in groups) if g]
         self.reduced_groups = [g for g in ([a for a in g if a in self.reduced] for g in groups) if g]
         self.e = e = self.face.builder()
@@ -52,6 +51,9 @@ class _Columns:
         count = product(self.space[a] for a in self.reduced)
         e.append(Loop(term, dim(0), count, False, e.close()))
         return self.face.kernel(product(kept_space), count * scalar_cost(self.body), e)
+
+    def _result_address(self, index: Index) -> list[Dim]:
+        return [row_major(self.result.shape, tuple(index[a] for a in self.kept))]
 
     def _visit(self, trial: ElementBuilder, index: Index) -> None:
         trial.element(self.operand, index)

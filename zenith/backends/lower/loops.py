@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Kernel
+from zenith.backends.lower.elements import row_major
 from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, store_outputs
 from zenith.ir.dims import product
 from zenith.ir.graph import Graph
@@ -12,7 +13,9 @@ def lower_loops(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the elements."""
     face = Interface.of(body)
     space = body.outputs[0].shape
-    groups = find_loops(face, space, lambda trial, index: store_outputs(trial, face, index))
+    groups = find_loops(
+        face, space, lambda trial, index: store_outputs(trial, face, index), lambda index: [row_major(space, index)]
+    )
     e = face.builder()
     element_loops(e, space, groups, lambda index: store_outputs(e, face, index))
     return [face.kernel(product(space), scalar_cost(body), e)]

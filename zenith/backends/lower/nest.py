@@ -42,10 +42,14 @@ class Interface:
         taken = RESERVED | {b.name for b in self.buffers} | set(self.symbols)
         return ElementBuilder(self.body, dict(self.inputs), taken)
 
+    def doc(self) -> str:
+        """The body's operations, as a kernel's one line of documentation."""
+        names = dict.fromkeys(n.primitive.name for _, n in self.body.nodes() if n.primitive.name != "input")
+        return "; ".join(names) or "copy"
+
     def kernel(self, tasks: Dim, cost: Dim | int, elements: ElementBuilder) -> Kernel:
         """The finished kernel, not named yet."""
-        doc = "; ".join(dict.fromkeys(n.primitive.name for _, n in self.body.nodes() if n.primitive.name != "input"))
-        return Kernel("kernel", doc or "copy", self.buffers, self.symbols, tasks, dim(cost), elements.close())
+        return Kernel("kernel", self.doc(), self.buffers, self.symbols, tasks, dim(cost), elements.close())
 
 
 def body_symbols(body: Graph) -> tuple[str, ...]:
@@ -73,15 +77,21 @@ def scalar_cost(body: Graph) -> int:
 
 
 def find_loops(
-    face: Interface, space: Sequence[Dim], visit: Callable[[ElementBuilder, Index], None], extra: Sequence[Dim] = ()
+    face: Interface,
+    space: Sequence[Dim],
+    visit: Callable[[ElementBuilder, Index], None],
+    addresses: Callable[[Index], Sequence[Dim]],
 ) -> list[list[int]]:
-    """The axes that can be one loop, found by a trial run of ``visit`` with one variable an axis."""
+    """The axes that can be one loop, found by a trial run of ``visit`` with one variable an axis.
+
+    ``addresses(index)`` are the positions that the kernel writes.
+    """
     trial = face.builder()
     names = [trial.fresh(f"axis{k}") for k in range(len(space))]
     index = tuple(symbol(n) for n in names)
     trial.open(*names)
     visit(trial, index)
-    return collapse(space, names, [*trial.uses, row_major(space, index), *extra])
+    return collapse(space, names, [*trial.uses, *addresses(index)])
 
 
 def bind(e: ElementBuilder, stem: str, at: Dim) -> Dim:
