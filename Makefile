@@ -42,7 +42,7 @@ bench: $(VENV)/demo.stamp
 	$(BIN)/python -m benchmarks table
 	$(BIN)/python -m benchmarks.readme
 
-docs: $(VENV)/demo.stamp
+docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_architecture.py
 
 format: $(VENV)/test.stamp

@@ -1,0 +1,76 @@
+"""The documents are true: ARCHITECTURE.md is what the stages print, the notebook runs, links and commands exist.
+
+README.md's examples and table have their test in tests/benchmarks/test_readme.py.
+"""
+
+import os
+import re
+import runpy
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return runpy.run_path(str(ROOT / "docs" / "make_architecture.py"))
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_architecture_is_what_the_stages_print(generator):
+    assert generator["architecture"]() == read("ARCHITECTURE.md"), "run `make docs`"
+
+
+def test_exhibits_are_neither_missing_nor_left_out(generator):
+    fill = generator["fill"]
+    assert fill("one\n{{ a }}\ntwo", {"a": "1\n"}).endswith("one\n1\ntwo")
+    with pytest.raises(KeyError, match="b"):
+        fill("{{ a }}\n{{ b }}", {"a": "1"})
+    with pytest.raises(ValueError, match="does not show a, c"):
+        fill("text {{ a }}", {"a": "1", "c": "2"})
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name):
+    missing = [target for target in LINK.findall(read(name)) if not (ROOT / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_that_are_named_exist(name):
+    """Paths such as `ir/dims.py` are given from the project's root or from zenith/."""
+    paths = re.findall(r"`((?:\w+/)+\w+\.(?:py|md|in\.md))`", read(name))
+    assert [p for p in paths if not ((ROOT / p).exists() or (ROOT / "zenith" / p).exists())] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_make_targets_that_are_named_exist(name):
+    targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebook_is_stored_without_outputs_and_runs(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell for cell in cells if cell.outputs or cell.execution_count] == []
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}})
+    client.execute(env=environment)
+    shown = {kind for cell in cells for output in cell.outputs for kind in output.get("data", ())}
+    assert {"image/svg+xml", "image/png", "text/html"} <= shown
