@@ -1,6 +1,7 @@
 """Making and choosing arrays against NumPy, with traced sizes, and element types."""
 
 import inspect
+from collections import UserList
 
 import numpy as np
 import pytest
@@ -140,6 +141,11 @@ def test_nested_lists_of_traced_values():
 def test_lists_of_traced_values_are_operands():
     x = values(F4, (2,))
     assert_same(run_traced(lambda a: a + [a[1], 2.5], x)[0], x + np.array([x[1], 2.5], np.float32))  # noqa: RUF005
+
+
+def test_other_sequences_of_traced_values_say_what_to_use():
+    with pytest.raises(TraceError, match="converting it to a NumPy array needs the values"):
+        run_traced(lambda a: znp.add(UserList([a, a]), 1), values(F4, (2,)))
 
 
 def test_foreign_byte_order_is_read():

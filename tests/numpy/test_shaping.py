@@ -49,7 +49,7 @@ FUNCTIONS = {
         xp.roll(a, (1, 2), (0, 1)),
         xp.roll(a, 3),
     ),
-    "split": lambda xp, a: xp.split(a, [1, 2], axis=1),
+    "split": lambda xp, a: [*xp.split(a, [1, 2], axis=1), *xp.split(a, [-1], axis=0)],
     "split equal": lambda xp, a: xp.split(a, 3, axis=1) if a.shape[1] == 3 else [a],
     "array_split": lambda xp, a: [*xp.array_split(a, 2, axis=1), *xp.array_split(a, 5, axis=2)],
     "pad": lambda xp, a: (

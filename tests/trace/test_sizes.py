@@ -109,7 +109,8 @@ def test_what_is_known_is_not_asked_again():
 
 def test_numbers_specialise():
     def function(x, y):
-        total = sum(range(x.shape[0])) + math.sqrt(y.shape[0]) + int(y.shape[0])
+        n = x.shape[0]
+        total = sum(range(n)) + int(n) - n + math.sqrt(y.shape[0]) + int(y.shape[0])
         return [x * total, np.zeros((x.shape[0], 2))]
 
     found = run(function)

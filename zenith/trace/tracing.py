@@ -12,7 +12,7 @@ from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Guard, Value
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.recorder import InputSpec, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
@@ -105,9 +105,10 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
     moved: dict[tuple[int, int], Value] = {}
     for number, node in graph.nodes():
         if node.primitive.name == "input":
-            results: tuple[Value, ...] = (
-                new.add_input(_substitute_type(node.types[0], sizes), node.params["name"], node.line),
-            )
+            type = node.types[0]
+            assert isinstance(type, ArrayType)
+            type = type.with_shape(d.substitute(sizes) for d in type.shape)
+            results: tuple[Value, ...] = (new.add_input(type, node.params["name"], node.line),)
         else:
             args = [moved[a.node, a.output] for a in graph.args(number)]
             params = params_.substitute(node.primitive.params, node.params, sizes)
@@ -115,12 +116,6 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
         moved.update({(number, i): r for i, r in enumerate(results)})
     new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
     return new
-
-
-def _substitute_type(type: Type, sizes: Mapping[str, Dim]) -> Type:
-    if not isinstance(type, ArrayType):
-        return type
-    return type.with_shape(d.substitute(sizes) for d in type.shape)
 
 
 def _remaining(guards: Sequence[Guard], sizes: Mapping[str, Dim]) -> tuple[Guard, ...]:
