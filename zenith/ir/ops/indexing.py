@@ -111,10 +111,10 @@ register(Primitive(
 
 def _places(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any, ...]:
     """The shape of what index arrays address in ``x``."""
-    index_dtype(indices, name)
-    require_same_shape(name, indices)
     if not 1 <= len(indices) <= x.rank:
         raise ShapeError(f"{name} needs 1 to {x.rank} index arrays, not {len(indices)}", types=(x, *indices))
+    index_dtype(indices, name)
+    require_same_shape(name, indices)
     return (*indices[0].shape, *x.shape[len(indices) :])
 
 

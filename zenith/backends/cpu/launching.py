@@ -1,0 +1,265 @@
+"""The native half of the thread team: its block of words, and the code that launches, claims, sleeps and wakes.
+
+A *launch* runs ``kernel(begin, end, args)`` over ``[0, total)`` in chunks of ``grain`` items. Chunk ``i`` is always
+``[i * grain, (i + 1) * grain)``, whoever runs it, so results depend neither on the number of threads nor on timing.
+The caller takes chunks like everybody else and returns when all are done. Every worker may come late or never: the
+caller then does the work alone, so nobody's progress depends on a worker being scheduled.
+
+*Claims.* All state is a block of 64-bit words. The word CLAIM is ``generation << 32 | chunks left``. A thread reads
+it, reads the job's parameters, and claims one chunk by a compare-and-swap to ``word - 1``. Parameters are only
+rewritten while no chunk is left, and every job has a new generation; hence a swap that succeeds proves that the
+parameters read before it belong to the chunk, and a thread that lost its way for a second can neither run nor count
+down a newer job. The word PENDING counts chunks that are not finished; only finished claims lower it.
+
+*One job at a time.* The job slot is a try-lock. Whoever finds it taken (another Python thread, a kernel that launches)
+runs its chunks serially: all cores are busy anyway, and nobody waits.
+
+*Sleep.* An idle worker looks at CLAIM some 2000 times and then waits for a condition variable. Waking costs the caller
+about 20 us and the worker comes 50 us later at best, so a sleeping team is woken for work worth at least
+``WAKE_WORK`` nanoseconds: the work expected of this launch (the time of its first chunk, or of the kernel's first
+chunk in an earlier launch) plus the launches of the last millisecond that went without help. So a loop over small
+programs soon has the team awake, and a lone small program never pays for it. The caller does not wait for a worker to
+wake up. Linux tends to wake a worker on the caller's own core, where it starves for milliseconds; therefore the
+caller first moves the workers off that core.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+
+from zenith.backends.cpu.atomics import (
+    call_kernel,
+    compare_exchange,
+    current_cpu,
+    fetch_add,
+    intrinsic,
+    load_acquire,
+    lock_mutex,
+    nanoseconds,
+    pause,
+    sched_yield,
+    set_affinity,
+    signal_condition,
+    store_release,
+    unlock_mutex,
+    wait_condition,
+)
+
+# The block: byte offsets of its words. What different threads write stands 128 bytes (two cache lines, which
+# processors fetch together) apart. Line 0 changes only when the team is configured.
+LAUNCH = 0  # address of the compiled launch function: linked code needs the block's address and nothing else
+SIZE = 8  # threads, the caller included
+START = 16  # address of a callback that starts the workers
+STARTED = 24  # 1 when the workers run
+STOP = 32  # 1 when they shall return
+LOCK = 128  # the job slot; its owner alone uses the three words that follow
+GENERATION = 136
+UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
+LAST = 152  # when that was
+CLAIM = 256  # generation << 32 | chunks left, with the job's parameters behind it
+KERNEL = 264
+TOTAL = 272
+GRAIN = 280
+ARGS = 288
+CHUNKS = 296
+PENDING = 384  # chunks not yet finished
+SLEEPERS = 512  # workers that sleep and that nobody has called yet
+CALLED = 520  # wake-ups not yet taken; both words are written under the mutex
+MUTEX = 640  # a pthread_mutex_t
+CONDITION = 768  # a pthread_cond_t
+COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
+CORES = 2048  # the bits of the cores that the process may use
+CORES_BYTES = 128
+AVOIDED = 2176  # the core that workers keep off; -1 when there is none
+THREADS = 2304  # the workers' system-wide thread numbers, and a zero
+
+MAX_THREADS = 1024
+BLOCK_BYTES = THREADS + 8 * MAX_THREADS
+MAX_CHUNKS = 2**31 - 1
+LEFT = 2**32 - 1  # the half of CLAIM that counts chunks
+SPINS = 2000
+SPINS_BEFORE_YIELD = 200
+WAKE_WORK = 100_000  # ns
+RECENT = 1_000_000  # ns
+
+native = functools.partial(njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+@native()
+def _run_chunk(team: int) -> int:
+    """Claim and run one chunk of whatever job is there; return 1, or 0 when there was none."""
+    while True:
+        word = load_acquire(team, CLAIM)
+        left = word & LEFT
+        if left == 0:
+            return 0
+        kernel = load_acquire(team, KERNEL)
+        total = load_acquire(team, TOTAL)
+        grain = load_acquire(team, GRAIN)
+        args = load_acquire(team, ARGS)
+        begin = (load_acquire(team, CHUNKS) - left) * grain
+        if compare_exchange(team, CLAIM, word, word - 1):
+            end = begin + grain
+            call_kernel(kernel, begin, end if end < total else total, args)
+            fetch_add(team, PENDING, -1)
+            return 1
+
+
+@native()
+def _sleep(team: int) -> None:
+    """Wait to be called. Whoever is called passes the word on to two more while there are calls left."""
+    lock_mutex(team + MUTEX)
+    store_release(team, SLEEPERS, load_acquire(team, SLEEPERS) + 1)
+    while load_acquire(team, CALLED) == 0 and load_acquire(team, STOP) == 0:
+        wait_condition(team + CONDITION, team + MUTEX)
+    called = load_acquire(team, CALLED) - 1
+    store_release(team, CALLED, called)
+    unlock_mutex(team + MUTEX)
+    if called > 0:
+        signal_condition(team + CONDITION)
+        signal_condition(team + CONDITION)
+
+
+@native()
+def _steer(team: int) -> None:
+    """Keep the workers off the core that this thread runs on. Nothing to do while that core stays the same."""
+    core = current_cpu()
+    if core == load_acquire(team, AVOIDED) or core >= 8 * CORES_BYTES:
+        return
+    store_release(team, AVOIDED, core)
+    word = team + CORES + (core >> 6) * 8
+    allowed = load_acquire(word, 0)
+    store_release(word, 0, allowed & ~(1 << (core & 63)))
+    thread = team + THREADS
+    while load_acquire(thread, 0):
+        set_affinity(load_acquire(thread, 0), CORES_BYTES, team + CORES)
+        thread += 8
+    store_release(word, 0, allowed)
+
+
+@native()
+def _wake(team: int, wanted: int) -> None:
+    """Call up to ``wanted`` sleeping workers, without waiting for them. The owner of the job slot does it."""
+    if load_acquire(team, STARTED) == 0:
+        call_kernel(load_acquire(team, START), 0, 0, team)
+        return
+    _steer(team)
+    lock_mutex(team + MUTEX)
+    sleepers = load_acquire(team, SLEEPERS)
+    called = wanted if wanted < sleepers else sleepers
+    store_release(team, SLEEPERS, sleepers - called)
+    store_release(team, CALLED, load_acquire(team, CALLED) + called)
+    unlock_mutex(team + MUTEX)
+    signal_condition(team + CONDITION)
+
+
+def work(team: int) -> None:
+    """A worker's life: run chunks, spin a little, sleep, until told to stop."""
+    spins = 0
+    while load_acquire(team, STOP) == 0:
+        if _run_chunk(team):
+            spins = 0
+        elif spins < SPINS:
+            pause()
+            spins += 1
+        else:
+            _sleep(team)
+            spins = 0
+
+
+@native()
+def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
+    """Run the job although workers sleep, and wake them if that pays."""
+    begun = nanoseconds()
+    unaided = load_acquire(team, UNAIDED) if begun - load_acquire(team, LAST) < RECENT else 0
+    cost = team + COSTS + (kernel >> 4 & 63) * 16
+    expected = load_acquire(cost, 8) * total // 1000 if load_acquire(cost, 0) == kernel else 0
+    wakes = unaided + expected >= WAKE_WORK
+    if wakes:
+        _wake(team, chunks - 1)
+    first = nanoseconds()
+    _run_chunk(team)
+    expected = (nanoseconds() - first) * chunks
+    store_release(cost, 0, kernel)
+    store_release(cost, 8, expected * 1000 // total)
+    if not wakes and unaided + expected >= WAKE_WORK and chunks > 2:
+        wakes = True
+        _wake(team, chunks - 2)
+    while _run_chunk(team):
+        pass
+    ended = nanoseconds()
+    store_release(team, LAST, ended)
+    store_release(team, UNAIDED, 0 if wakes else unaided + ended - begun)
+
+
+@native()
+def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> None:
+    """Publish the job, take part in it, and wait for its last chunk. The job slot is ours."""
+    store_release(team, PENDING, chunks)
+    store_release(team, KERNEL, kernel)
+    store_release(team, TOTAL, total)
+    store_release(team, GRAIN, grain)
+    store_release(team, ARGS, args)
+    store_release(team, CHUNKS, chunks)
+    generation = load_acquire(team, GENERATION) + 1
+    store_release(team, GENERATION, generation)
+    store_release(team, CLAIM, generation << 32 | chunks)
+    if load_acquire(team, SLEEPERS):
+        _run_unaided(team, kernel, total, chunks)
+    while _run_chunk(team):
+        pass
+    spins = 0
+    while load_acquire(team, PENDING):
+        spins += 1
+        if spins < SPINS_BEFORE_YIELD:
+            pause()
+        else:  # whoever holds the last chunk may be waiting for this very core
+            sched_yield()
+
+
+def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> None:
+    """Run ``kernel`` over ``[0, total)``: with the team when it is free, else alone, chunk by chunk either way."""
+    if total <= 0:
+        return
+    smallest = (total - 1) // MAX_CHUNKS + 1
+    grain = grain if grain > smallest else smallest
+    chunks = (total - 1) // grain + 1
+    if chunks == 1:
+        call_kernel(kernel, 0, total, args)
+    elif load_acquire(team, SIZE) > 1 and compare_exchange(team, LOCK, 0, 1):
+        _run_job(team, kernel, total, grain, chunks, args)
+        store_release(team, LOCK, 0)
+    else:
+        begin = 0
+        while begin < total:
+            end = begin + grain if total - begin > grain else total
+            call_kernel(kernel, begin, end, args)
+            begin = end
+
+
+def try_lock(team: int) -> int:
+    """Take the job slot if it is free; return whether it was."""
+    return compare_exchange(team, LOCK, 0, 1)
+
+
+@intrinsic
+def launch(typingctx, team_address, kernel_address, total, grain, args_address):
+    """Launch from compiled code: ``launch(team_address, kernel_address, total, grain, args_address)``, all int64.
+
+    Runs ``void kernel(int64 begin, int64 end, int64* args)`` over ``[0, total)`` in chunks of ``grain`` items (the
+    last may be shorter; ``total <= 0`` is nothing to do) and returns when all are done. It calls through the team's
+    block, so the caller's object code holds no address.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        word = ir.IntType(64)
+        function_type = ir.FunctionType(ir.VoidType(), [word] * 5)
+        function_pointer = builder.inttoptr(args[0], function_type.as_pointer().as_pointer())
+        builder.call(builder.load(function_pointer, typ=function_type.as_pointer()), args)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5), codegen
