@@ -1,0 +1,101 @@
+"""The programs whose CUDA kernels are looked at: one a kind of kernel, fused and lowered as a compilation would."""
+
+from tests.passes.compare import program
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.lower.groups import lower_group
+from zenith.passes.pipeline import run
+
+PROGRAMS = {
+    # gelu by erf, tanh, exp and sigmoid, with a bias along the last axis
+    "chain": (
+        "x: f32[n, m], bias: f32[m]",
+        """
+        b = broadcast(bias, shape=(n, m), axes=(1,))
+        v1 = add(x, b)
+        half = literal(value=0.5, dtype=f32)
+        h = broadcast(half, shape=(n, m), axes=())
+        root = literal(value=0.7071067811865476, dtype=f32)
+        r = broadcast(root, shape=(n, m), axes=())
+        v2 = mul(v1, r)
+        v3 = erf(v2)
+        v4 = mul(v1, h)
+        v5 = mul(v4, v3)
+        v6 = add(v4, v5)
+        v7 = tanh(v6)
+        v8 = exp(v7)
+        v9 = sigmoid(v8)
+        return (v9,)
+        """,
+    ),
+    # the same index everywhere: one loop; one float32 function of each kind that NVVM treats in its own way
+    "scalars": (
+        "x: f32[n], y: f32[n]",
+        """
+        v1 = maximum(x, y)
+        v2 = minimum(x, y)
+        v3 = floor_divide(v1, y)
+        v4 = remainder(v2, x)
+        v5 = add(v3, v4)
+        v6 = sin(v5)
+        v7 = abs(v6)
+        v8 = log(v7)
+        v9 = trunc(v8)
+        v10 = round(v9)
+        v11 = power(v7, v10)
+        v12 = lt(v11, x)
+        v13 = where(v12, v11, y)
+        return (v13, v12)
+        """,
+    ),
+    # places that lie before the start of an axis
+    "padded": (
+        "x: f32[n, m], flags: bool[n, m]",
+        """
+        zero = literal(value=0.0, dtype=f32)
+        v1 = where(flags, x, x)
+        v2 = pad(v1, zero, low=(1, 2), high=(0, 3), interior=(0, 0))
+        v3 = transpose(v2, axes=(1, 0))
+        return (v3,)
+        """,
+    ),
+    "softmax": (
+        "x: f32[n, m]",
+        """
+        v1 = reduce_max(x, axes=(1,))
+        v2 = broadcast(v1, shape=(n, m), axes=(0,))
+        v3 = sub(x, v2)
+        v4 = exp(v3)
+        v5 = reduce_sum(v4, axes=(1,))
+        v6 = broadcast(v5, shape=(n, m), axes=(0,))
+        v7 = div(v4, v6)
+        return (v7, v5)
+        """,
+    ),
+    "taken": (
+        "x: f32[n, m], index: i64[k]",
+        """
+        v1 = take(x, index, axis=0)
+        v2 = exp(v1)
+        return (v2,)
+        """,
+    ),
+    "columns": (
+        "x: i32[n, m]",
+        """
+        v1 = reduce_sum(x, axes=(0,))
+        return (v1,)
+        """,
+    ),
+}
+
+
+def graph(name):
+    """The graph of a program."""
+    return program(*PROGRAMS[name])
+
+
+def kernels(name):
+    """The kernels of a program, in order of execution."""
+    optimized, _ = run(graph(name))
+    bodies = [node.params for _, node in optimized.nodes() if node.primitive.name == "fused"]
+    return [k for params in bodies for k in lower_group(params["body"], params["anchor"], cpu_target()).kernels]
