@@ -2,6 +2,7 @@
 
 Nodes are integers; a frozen :class:`Node` record (primitive, parameters, result types, source line) is the node's
 attribute, and an edge carries ``(output, argument)``: which result of its source feeds which argument of its target.
+The arguments in order are kept beside the record as well, since every pass asks for them; the verifier compares both.
 So ``x * x`` has two edges, and nodes may have several outputs. A graph is built front to back: an argument exists
 before it is used, hence the numbers are a topological order. Passes never change a graph, they build a new one.
 """
@@ -123,10 +124,14 @@ class Graph:
         args = tuple(args)
         normal = params_.normalize(primitive.params, params or {})
         types = primitive.typing([a.type for a in args], normal)
-        number = self._new_node(Node(primitive, normal, types, line))
+        return self.add_record(Node(primitive, normal, types, line), args)
+
+    def add_record(self, record: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Append a record as it is, on arguments of the types it was typed for: a copy from another graph."""
+        number = self._new_node(record, args)
         for position, arg in enumerate(args):
             self.networkx.add_edge(arg.node, number, output=arg.output, argument=position)
-        return tuple(Value(number, i, t) for i, t in enumerate(types))
+        return tuple(Value(number, i, t) for i, t in enumerate(record.types))
 
     def add_constant(self, array: np.ndarray[Any, Any], line: SourceLine | None = None) -> Value:
         """Append an array that is part of the program; equal contents are stored once (a snapshot is taken)."""
@@ -154,8 +159,8 @@ class Graph:
 
     def args(self, number: int) -> tuple[Value, ...]:
         """The arguments of a node, in order."""
-        edges = sorted(self.networkx.in_edges(number, data=True), key=lambda e: e[2]["argument"])
-        return tuple(Value(u, d["output"], self.node(u).types[d["output"]]) for u, _, d in edges)
+        found: tuple[Value, ...] = self.networkx.nodes[number]["args"]
+        return found
 
     def users(self, number: int) -> tuple[tuple[int, int, int], ...]:
         """Who reads a node: ``(output, user, argument)`` in order."""
@@ -171,9 +176,9 @@ class Graph:
                     found.update(dict.fromkeys(sorted(size.symbols())))
         return tuple(found)
 
-    def _new_node(self, record: Node) -> int:
+    def _new_node(self, record: Node, args: tuple[Value, ...] = ()) -> int:
         number: int = self.networkx.number_of_nodes()
-        self.networkx.add_node(number, record=record)
+        self.networkx.add_node(number, record=record, args=args)
         return number
 
     def __len__(self) -> int:

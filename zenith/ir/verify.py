@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenith.errors import VerifyError, ZenithError
-from zenith.ir.graph import Graph, Node
+from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.ir.types import TokenType
 
@@ -66,11 +66,20 @@ def _check_types(graph: Graph, number: int, node: Node) -> None:
     if node.primitive is get("constant") and node.params["id"] not in graph.constants:
         raise _fail(graph, number, node, f"constant {node.params['id']} is not stored with the graph")
     try:
-        types = node.primitive.typing([a.type for a in graph.args(number)], node.params)
+        args = _edge_args(graph, number)
+        types = node.primitive.typing([a.type for a in args], node.params)
     except ZenithError as error:
         raise _fail(graph, number, node, error.what) from error
     if types != node.types:
         raise _fail(graph, number, node, f"recorded types are not {', '.join(map(str, types))}")
+    if [a[:2] for a in args] != [a[:2] for a in graph.args(number)]:
+        raise _fail(graph, number, node, "its recorded arguments are not those of its edges")
+
+
+def _edge_args(graph: Graph, number: int) -> tuple[Value, ...]:
+    """The arguments as the edges tell them."""
+    edges = sorted(graph.networkx.in_edges(number, data=True), key=lambda e: e[2]["argument"])
+    return tuple(Value(u, d["output"], graph.node(u).types[d["output"]]) for u, _, d in edges)
 
 
 def _check_token(graph: Graph, number: int, node: Node) -> None:

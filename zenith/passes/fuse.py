@@ -280,7 +280,7 @@ class _Emitter:
         if node.primitive is get("input"):
             return
         args = [self.values[a.node, a.output] for a in self.g.args[number]]
-        results = self.target.add(node.primitive, args, node.params, node.line)
+        results = self.target.add_record(node, tuple(args))
         self.values.update({(number, i): r for i, r in enumerate(results)})
 
     def _emit_group(self, group: Group, needed: set[tuple[int, int]]) -> None:
@@ -315,7 +315,7 @@ class _Body:
     def _copy(self, number: int) -> None:
         node = self.g.graph.node(number)
         args = [self._value(a) for a in self.g.args[number]]
-        for i, result in enumerate(self.graph.add(node.primitive, args, node.params, node.line)):
+        for i, result in enumerate(self.graph.add_record(node, tuple(args))):
             self.values[number, i] = result
 
     def _value(self, value: Value) -> Value:

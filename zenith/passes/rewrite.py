@@ -53,6 +53,12 @@ class Rewriter(Builder):
         """The node as it is, on new arguments."""
         return self.graph.add(node.primitive, args, node.params, node.line)
 
+    def carry(self, node: Node, args: tuple[Value, ...], before: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The node on new arguments, typed again only if their types are not those of the arguments ``before``."""
+        if all(a.type is b.type or a.type == b.type for a, b in zip(args, before, strict=True)):
+            return self.graph.add_record(node, args)
+        return self.copy(node, args)
+
     def definition(self, value: Value) -> Node:
         """The node that computes a value of the new graph."""
         return self.graph.node(value.node)
@@ -91,10 +97,11 @@ def rebuild(
         if node.primitive.name == "input":
             moved[number, 0] = new.add_input(node.types[0], node.params["name"], node.line)
         elif keep is None or number in keep:
-            args = tuple(moved[a.node, a.output] for a in graph.args(number))
+            before = graph.args(number)
+            args = tuple(moved[a.node, a.output] for a in before)
             node = _with_bodies(node, inner or same_sweep)
             results = visit(builder, node, args)
-            results = builder.copy(node, args) if results is None else results
+            results = builder.carry(node, args, before) if results is None else results
             _carry_constant(graph, new, node)
             moved.update({(number, i): value for i, value in enumerate(results)})
     new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
