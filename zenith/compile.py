@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
-from zenith.errors import ZenithError
+from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.text import print_graph
+from zenith.ir.types import COMPUTE_DTYPES, ArrayType
 from zenith.passes.pipeline import PassReport, run
 
 BACKENDS = ("cpu", "lanes", "reference")
@@ -57,6 +58,7 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     if backend == "reference":
         return Reference(graph)
     optimized, passes = run(graph)
+    _refuse_uncomputed_types(optimized)
     started = time.perf_counter()
     executable = _link(optimized, backend)
     kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
@@ -68,6 +70,17 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     )
     executable.stages["optimized"] = print_graph(optimized, with_lines=True)
     return executable
+
+
+def _refuse_uncomputed_types(graph: Graph) -> None:
+    """Float16 and bfloat16 exist as types; kernels do not compute with them yet."""
+    for _, node in graph.nodes():
+        for type in node.types:
+            if isinstance(type, ArrayType) and type.dtype not in COMPUTE_DTYPES:
+                raise UnsupportedError(
+                    f"no kernel computes with {type.dtype} yet", where=node.line, types=(type,),
+                    fix='cast to float32 first, or use backend="reference"',
+                )  # fmt: skip
 
 
 def _link(optimized: Graph, backend: str) -> Any:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 
 from zenith.backends.kernel import Bind, Buffer, Kernel, Loop, Store
 from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.backends.scalars import NAMESPACE
+from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
@@ -15,7 +18,8 @@ from zenith.ir.lowering import Scalar
 from zenith.ir.types import ArrayType
 
 BEGIN, END = symbol("begin"), symbol("end")
-RESERVED = {"begin", "end", "args", "status", "kernel"}
+RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
+RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Interface:
         """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ..."""
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
         outputs = tuple(f"out{i}" for i in range(len(body.outputs)))
+        _refuse_reserved(body_symbols(body))
         buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
         return cls(body, tuple(buffers), names, outputs, body_symbols(body))
@@ -50,6 +55,14 @@ class Interface:
     def kernel(self, tasks: Dim, cost: Dim | int, elements: ElementBuilder) -> Kernel:
         """The finished kernel, not named yet."""
         return Kernel("kernel", self.doc(), self.buffers, self.symbols, tasks, dim(cost), elements.close())
+
+
+def _refuse_reserved(symbols: Sequence[str]) -> None:
+    for name in symbols:
+        if name in RESERVED or name in NAMESPACE or iskeyword(name):
+            raise ZenithError(
+                f"a size is called {name!r}, which is a word of generated kernels", fix="give the size another name"
+            )
 
 
 def body_symbols(body: Graph) -> tuple[str, ...]:
