@@ -57,8 +57,8 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     if backend == "reference":
         return Reference(graph)
+    _refuse_uncomputed_types(graph)
     optimized, passes = run(graph)
-    _refuse_uncomputed_types(optimized)
     started = time.perf_counter()
     executable = _link(optimized, backend)
     kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
