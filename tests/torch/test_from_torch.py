@@ -39,6 +39,18 @@ class Branching(nn.Module):
         return x * 2 if x.shape[0] == 1 else x + 1 if x.shape[0] % 2 else x - 1
 
 
+class Attention(nn.Module):
+    def __init__(self, width=16, heads=4):
+        super().__init__()
+        self.project, self.out, self.heads = nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = self.project(x).view(b, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = (q @ k.transpose(-1, -2) / (d // self.heads) ** 0.5).softmax(-1)
+        return self.out((scores @ v).transpose(1, 2).reshape(b, t, d))
+
+
 def compare(fast, module, *args, **kwargs):
     """Call both and compare values, types and structure."""
     with torch.no_grad():
@@ -77,6 +89,20 @@ def test_several_free_axes():
     for shape in ((2, 3, 4), (5, 2, 4), (1, 3, 4), (2, 1, 4), (1, 1, 4), (1, 7, 4)):
         compare(fast, module, torch.randn(shape))
     assert fast.cache_info().misses == 4
+
+
+def test_choices_of_strides_inside_torch_are_no_guards():
+    module = Attention()
+    fast = zenith.from_torch(module, (torch.zeros(2, 3, 16),), backend="reference")
+    for shape in ((2, 3), (5, 7), (3, 3), (4, 4), (16, 2), (2, 16), (8, 4)):
+        compare(fast, module, torch.randn(*shape, 16))
+    assert fast.cache_info().misses == 1
+
+
+def test_sizes_that_the_module_fixes_are_constants(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
+    compare(fast, mlp, torch.randn(4, 16))
+    assert str(fast.graph.inputs[0].type) == "f32[x0, 16]"
 
 
 def test_branches_on_sizes_are_guards():

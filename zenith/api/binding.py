@@ -22,6 +22,7 @@ from typing import Any
 from zenith.errors import ShapeError, SourceLine
 from zenith.ir.graph import Guard
 from zenith.trace import InputSpec
+from zenith.tree import unique
 
 Bind = Callable[[Sequence[Any]], "dict[str, int] | None"]
 
@@ -98,16 +99,19 @@ def make_binding(specs: Sequence[InputSpec], guards: Sequence[Condition], symbol
 
 def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:
     """Names for the sizes of each input, and conditions for sizes that are fixed or occur twice."""
-    shapes, conditions, seen = [], [], set[str]()
+    shapes, conditions = [], []
+    taken = {symbol for spec in specs for size in spec.sizes for symbol in size.symbols()}
+    seen = set[str]()
     for position, spec in enumerate(specs):
         names = []
         for axis, size in enumerate(spec.sizes):
             name = str(size)
-            if name in seen or size.static is not None:
-                text, name = name, f"_{position}_{axis}"
-                required = size.static is None
-                reason = f"axis {axis} of {spec.name} is declared as {text}"
-                conditions.append(Condition(f"{name} == {text}", required, reason))
+            if size.static is not None or name in seen:
+                (name,) = unique([f"{spec.name}{axis}"], taken)
+                word = "fixed to" if size.static is not None else "declared as"
+                reason = f"axis {axis} of {spec.name} is {word} {size}"
+                conditions.append(Condition(f"{name} == {size}", size.static is None, reason))
+                taken.add(name)
             seen.add(name)
             names.append(name)
         if names:

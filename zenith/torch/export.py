@@ -17,10 +17,12 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.printers import PythonPrinter
 
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
 
+_LAYOUT = ("contiguous", "stride", "_reshape_view_helper_core_alg", "non_overlapping", "channels_last")
 _EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17)  # by axis, so that batch axes of several arguments stay equal
 
 
@@ -63,13 +65,21 @@ def export(
         program = _export_any_size(module, args, kwargs)
     _refuse_mutation(program)
     examples = [n.meta["val"] for n in _tensor_inputs(program)]
-    sizes = tuple(tuple(s if isinstance(s, int) else None for s in e.shape) for e in examples)
+    sizes = tuple(tuple(_fixed(size) for size in e.shape) for e in examples)
     labels = [
         [label if size is None else str(size) for label, size in zip(own, fixed, strict=True)]
         for own, fixed in zip(names, sizes, strict=True)
     ]
     conditions = _conditions(program, module, args, kwargs, examples, labels)
     return Exported(program, sizes, tuple(c for c in conditions if re.search("[A-Za-z]", c.source)))
+
+
+def _fixed(size: Any) -> int | None:
+    """The number that a size is in every call of an export, or None."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.shape_env.replace(size.node.expr)
+    return int(expression) if expression.is_number else None
 
 
 def _export_any_size(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -170,18 +180,48 @@ def _conditions(
     symbols: dict[str, str] = {}
     axes = [(n, s) for own, e in zip(labels, examples, strict=True) for n, s in zip(own, e.shape, strict=True)]
     for name, size in axes:
-        if not isinstance(size, int) and str(size).isidentifier():
+        if _fixed(size) is None and str(size).isidentifier():
             symbols.setdefault(str(size), name)
     for name, size in axes:
-        if not isinstance(size, int) and symbols.get(str(size)) != name:  # a repeated symbol, or a formula of others
+        if _fixed(size) is None and symbols.get(str(size)) != name:  # a repeated symbol, or a formula of others
             yield Condition(f"{name} == {_renamed(str(size), symbols)}", False, "found equal by torch.export")
     for symbol, bounds in program.range_constraints.items():
         if str(symbol) in symbols:
             yield from _range(symbols[str(symbol)], bounds)
-    for guard in program._guards_code:
-        source = _guard_source(guard, module, args, kwargs, labels)
-        if source is not None:
-            yield Condition(source, False, "the module branches on it, or torch.export does")
+    branches = _branches(program, symbols)
+    for source in _all_guards(program, module, args, kwargs, labels) if branches is None else branches:
+        yield Condition(source, False, "the module branches on it, or torch.export does")
+
+
+def _branches(program: Any, symbols: Mapping[str, str]) -> list[str] | None:
+    """The guards of the export that matter to results, in the names of sizes; None when one names something else.
+
+    PyTorch also branches on sizes to choose strides, which Zenith does not have: those guards would only cost exports.
+    """
+    example = next((n.meta["val"] for n in _tensor_inputs(program)), None)
+    environment = getattr(getattr(example, "fake_mode", None), "shape_env", None)
+    if environment is None:
+        return None
+    found: dict[str, None] = {}
+    for guard in environment.guards:
+        if any(word in str(guard.sloc) for word in _LAYOUT):
+            continue
+        expression = environment.replace(guard.expr)
+        if expression == True:  # noqa: E712  sympy's own truth: the export fixed the sizes in it
+            continue
+        text = PythonPrinter().doprint(expression)
+        if not set(re.findall(r"\b[a-z]+\d+\b", text)) <= symbols.keys():
+            return None
+        found[_renamed(text, symbols)] = None
+    return list(found)
+
+
+def _all_guards(
+    program: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], labels: Any
+) -> list[str]:
+    """Every guard about sizes that torch.export wrote down, in the names of sizes."""
+    sources = (_guard_source(guard, module, args, kwargs, labels) for guard in program._guards_code)
+    return [source for source in sources if source is not None]
 
 
 def _range(name: str, bounds: Any) -> Iterator[Condition]:
@@ -192,7 +232,7 @@ def _range(name: str, bounds: Any) -> Iterator[Condition]:
 
 
 def _renamed(text: str, symbols: Mapping[str, str]) -> str:
-    return re.sub(r"[A-Za-z_]\w*", lambda m: symbols.get(m[0], m[0].lower()), text)
+    return re.sub(r"[A-Za-z_]\w*", lambda m: symbols.get(m[0], {"Max": "max", "Min": "min"}.get(m[0], m[0])), text)
 
 
 def _guard_source(
