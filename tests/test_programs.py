@@ -1,13 +1,21 @@
-"""The generator of random programs: sound, varied, sane, and its error bounds hold what they should."""
+"""Random programs: the generator and its error bounds hold what they should, and every pass and backend agrees.
+
+Programs run by all ways there are: the interpreter without each pass, kernels as NumPy on lanes, compiled kernels; with
+symbolic sizes and static ones. One that fails is shrunk and printed as a script; ZENITH_FUZZ_PROGRAMS says how many.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.backends.running import call, compiled
+from tests.minimize import as_script, minimize
 from tests.programs import discarded, generated_primitives, random_program, reference_bounds, violations
 from tests.rewrite import widen
 from zenith.ir.graph import Graph
@@ -16,6 +24,7 @@ from zenith.ir.lowering import Data
 from zenith.ir.text import parse
 from zenith.ir.types import ArrayType, float32
 from zenith.ir.verify import verify
+from zenith.passes.pipeline import PIPELINE, run
 
 PROGRAMS = 300
 EACH = 50 / 1000  # every primitive is in at least this share of programs
@@ -129,3 +138,98 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
     (bound,) = reference_bounds(graph, [x])
     assert np.all(bound.tolerance > 1e-16) and np.all(bound.tolerance < 1e-13)
     assert violations([(np.sin(x) * x).astype(np.float32).astype(np.float64)], [bound])
+
+
+# --- every way of running a program -------------------------------------------------------------------------------
+
+FUZZ = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "200"))
+BLOCK = 5  # programs a test: small, so that workers finish together
+CENSUS = 500  # programs in one count of what was discarded and of which primitives there were
+
+Way = Callable[[Graph, list[Any]], list[Any]]
+
+
+def _backend(name: str) -> Way:
+    return lambda graph, args: call(compiled(graph, name), graph, args)
+
+
+def _without(name: str) -> Way:
+    return lambda graph, args: interpret(verify(run(graph, disabled={name} - {"none"})[0]), *args)
+
+
+def _text(graph: Graph, args: list[Any]) -> list[Any]:
+    again = parse(str(graph), graph.constants)
+    assert again == graph, "the text form does not parse back to the same program"
+    return interpret(again, *args)
+
+
+PASSES = tuple(dict.fromkeys(p.__name__ for p in PIPELINE))
+WAYS: dict[str, Way] = {
+    "text": _text,
+    **{f"without {name}": _without(name) for name in ("none", *PASSES)},
+    "lanes": _backend("lanes"),
+    "cpu": _backend("cpu"),
+}
+STATIC_WAYS = ("lanes", "cpu")
+_SCRIPT = """from tests.programs import reference_bounds, violations
+from tests.test_programs import WAYS
+
+print(*violations(WAYS[{way!r}](graph, args), reference_bounds(graph, args)), sep="\\n")"""
+
+
+def _complaint(way: str, graph: Graph, args: Sequence[Any]) -> str:
+    """What is wrong with a program's results by one way; nothing when all is well."""
+    try:
+        results = WAYS[way](graph, list(args))
+    except Exception as error:  # whatever it is, it is the finding
+        return f"{type(error).__name__}: {error}"
+    return "\n".join(violations(results, reference_bounds(graph, args)))
+
+
+def _report(way: str, graph: Graph, args: Sequence[Any]) -> str:
+    """The complaint about the smallest program that still fails, and a script that shows it."""
+    graph, args = minimize(graph, args, lambda g, a: bool(_complaint(way, g, a)))
+    return f"{way}: {_complaint(way, graph, args)}\n\n{as_script(graph, args, _SCRIPT.format(way=way))}"
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("first", range(0, FUZZ, BLOCK))
+def test_every_way_of_running_a_program_agrees(first: int) -> None:
+    for seed in range(first, min(first + BLOCK, FUZZ)):
+        for symbolic in (True, False):
+            graph, args = random_program(seed, symbolic=symbolic)
+            bounds = reference_bounds(graph, args)
+            for way in WAYS if symbolic else STATIC_WAYS:
+                try:
+                    wrong = violations(WAYS[way](graph, args), bounds)
+                except Exception as error:
+                    raise AssertionError(f"program {seed}: {_report(way, graph, args)}") from error
+                assert not wrong, f"program {seed}: {_report(way, graph, args)}"
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("first", range(0, FUZZ, CENSUS))
+def test_few_programs_are_discarded_and_no_primitive_is_rare(first: int) -> None:
+    seeds = range(first, min(first + CENSUS, FUZZ))
+    seen, lost = Counter[str](), 0
+    for seed in seeds:
+        graph, args = random_program(seed)
+        seen.update({n.primitive.name for _, n in graph.nodes()})
+        lost += discarded(reference_bounds(graph, args)) > 0.5
+    assert lost <= 0.05 * len(seeds)
+    if len(seeds) >= 100:
+        assert not {p.name for p in generated_primitives() if seen[p.name] < min(50, EACH * len(seeds))}
+
+
+def test_a_failing_program_is_shrunk_to_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(graph: Graph, args: list[Any]) -> list[Any]:
+        tanh = any(n.primitive.name == "tanh" for _, n in graph.nodes())
+        return [r + 1 if tanh and r.dtype.kind == "f" else r for r in interpret(graph, *args)]
+
+    monkeypatch.setitem(WAYS, "cpu", broken)
+    seed = next(s for s in range(50) if _complaint("cpu", *random_program(s)))
+    report = _report("cpu", *random_program(seed))
+    assert report.startswith("cpu: output 0: ") and report.count(" = tanh(") == 1 and report.count("\n    v") == 1
+    scope: dict[str, Any] = {}
+    exec(report.split("\n\n", 1)[1], scope)
+    assert len(scope["graph"]) <= 2

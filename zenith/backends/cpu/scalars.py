@@ -151,7 +151,8 @@ def _emit_sign(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     (x,) = args
     zero, one, minus = (ir.Constant(x.type, v) for v in (0, 1, -1))
     if signature.args[0] in FLOATS:
-        result = builder.select(builder.fcmp_ordered(">", x, zero), one, x)
+        nan_or_zero = builder.select(builder.fcmp_unordered("uno", x, x), x, zero)  # 0 also for -0, as NumPy says
+        result = builder.select(builder.fcmp_ordered(">", x, zero), one, nan_or_zero)
         return builder.select(builder.fcmp_ordered("<", x, zero), minus, result)
     if not signature.args[0].signed:
         return builder.select(builder.icmp_unsigned("!=", x, zero), one, zero)

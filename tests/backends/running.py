@@ -1,0 +1,77 @@
+"""Running graphs on every backend, and how far results may be from the interpreter's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.bounds import reference_bounds, violations
+from tests.ir.cases import same
+from zenith.arrays import NUMPY
+from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.emit import Printer
+from zenith.backends.kernel import Kernel
+from zenith.backends.lanes import LanesExecutable
+from zenith.backends.plan import Plan, plan
+from zenith.backends.scalars import NAMESPACE
+from zenith.compile import compile_graph
+from zenith.ir.dims import symbol
+from zenith.ir.graph import Graph
+from zenith.ir.interpret import bind_sizes, interpret
+from zenith.ir.primitive import Primitive, Sample
+from zenith.ir.types import ArrayType, dtype_of
+from zenith.passes.pipeline import run as run_passes
+
+
+class ScalarExecutable(LanesExecutable):
+    """A plan run as the plain Python that the scalar printer writes: the source that Numba compiles, undecorated."""
+
+    def _define(self, kernel: Kernel, functions: Mapping[str, Any]) -> None:
+        if kernel.name not in self._functions:
+            source, scope = Printer().kernel(kernel), {**NAMESPACE, **functions}
+            exec(compile(source, f"<{kernel.name}>", "exec"), scope)
+            self.sources[kernel.name], self._functions[kernel.name] = source, scope[kernel.name]
+
+
+def plan_of(graph: Graph, isa: str | None = None) -> Plan:
+    """The plan of a graph after all passes."""
+    return plan(run_passes(graph)[0], cpu_target(isa))
+
+
+def compiled(graph: Graph, backend: str) -> Any:
+    """The executable of a backend; ``scalar`` is the scalar printer's source as plain Python."""
+    return ScalarExecutable(plan_of(graph), TILE_FUNCTIONS) if backend == "scalar" else compile_graph(graph, backend)
+
+
+def call(executable: Any, graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """Run an executable of ``graph`` on NumPy arrays."""
+    return executable.run(args, [NUMPY] * len(args), bind_sizes(graph, args, {}), NUMPY)
+
+
+def add_sample(graph: Graph, primitive: Primitive, sample: Sample, symbolic: bool, sizes: dict[int, str]) -> list[Any]:
+    """Append a primitive on a sample to a graph, its results to the outputs; return the arguments.
+
+    Symbols are numbered as their sizes appear (0 has one, 1 has none), so that samples of other sizes share kernels.
+    """
+    arrays, inputs = [np.asarray(v) for v in sample.values], []
+    for array in arrays:
+        shape = [symbol(sizes.setdefault(n, f"d{len(sizes)}")) if symbolic and n != 1 else n for n in array.shape]
+        dtype = dtype_of(array.dtype)
+        assert dtype is not None
+        inputs.append(graph.add_input(ArrayType(dtype, shape), f"x{len(graph.inputs)}"))
+    graph.set_outputs([*graph.outputs, *graph.add(primitive, inputs, sample.params)])
+    return arrays
+
+
+def check(results: Sequence[Any], graph: Graph, args: Sequence[Any], exact: bool = False) -> None:
+    """Compare with the interpreter: within the bounds that the declared errors give, or bit by bit."""
+    for result, value in zip(results, graph.outputs, strict=True):
+        assert result.dtype == value.dtype.numpy
+    with np.errstate(all="ignore"):
+        if exact:
+            assert all(same(a, b) for a, b in zip(results, interpret(graph, *args), strict=True))
+        else:
+            assert violations(results, reference_bounds(graph, args)) == []
