@@ -93,7 +93,8 @@ def _zenith_jit(program: Program, first: tuple[Any, ...]) -> Program:
 def _zenith_from_torch(program: Program, first: tuple[Any, ...]) -> Program:
     import zenith
 
-    compiled: Program = zenith.from_torch(program, first)
+    module: Any = program
+    compiled: Program = zenith.from_torch(module, first)
     return compiled
 
 
