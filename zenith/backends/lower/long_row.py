@@ -8,11 +8,23 @@ elements is written by a last kernel. Results are bitwise repeatable, and short 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from zenith.backends.kernel import Accumulator, Buffer, Fold, Kernel, Load, Loop, Name, Statement, Store, buffers_of
+from zenith.backends.kernel import (
+    Accumulator,
+    Buffer,
+    Fold,
+    Kernel,
+    Load,
+    Name,
+    Statement,
+    Store,
+    TaskLoop,
+    buffers_of,
+)
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
-from zenith.backends.lower.nest import BEGIN, END, bind, decode_into, element_loops, scalar_cost
+from zenith.backends.lower.nest import bind, decode_into, element_loops, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 
@@ -69,8 +81,8 @@ class _LongRow:
         e.append(Fold(j, first, last, e.close(), accumulators))
         for number, a in zip(numbers, accumulators, strict=True):
             e.append(Store(self.part[number].name, symbol(t), Name(a.name, a.dtype)))
-        e.append(Loop(t, BEGIN, END, False, e.close()))
-        return self._kernel(e, self.parts, dim(PART * scalar_cost(self.body)))
+        e.append(TaskLoop(t, self.parts, None, (), e.close(), False))
+        return self._kernel(e, self.parts, dim(PART * scalar_cost(self.body)), [self.part[n].name for n in numbers])
 
     def _index(self, e: ElementBuilder, position: Dim) -> Index:
         variables = decode_into(e, position, sizes(self.g.space, self.g.inner_groups), "q")
@@ -90,7 +102,7 @@ class _LongRow:
             for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
                 if not self.g.is_element(value) or not self.g.space:
                     e.append(Store(name, dim(0), e.element(value, ())))
-        return self._kernel(e, dim(1), self.parts + scalar_cost(self.body))
+        return self._kernel(e, dim(1), self.parts + scalar_cost(self.body), [self.total[n].name for n in numbers])
 
     def _write_elements(self) -> Kernel:
         e = self._builder(self.g.last_phase + 1)
@@ -102,11 +114,12 @@ class _LongRow:
                 e.append(Store(name, row_major(self.g.space, index), value))
 
         element_loops(e, self.g.space, self.g.inner_groups, visit)
-        return self._kernel(e, self.length, dim(scalar_cost(self.body)))
+        return self._kernel(e, self.length, dim(scalar_cost(self.body)), [])
 
-    def _kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim) -> Kernel:
+    def _kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, written: Sequence[str]) -> Kernel:
+        """A kernel on the buffers that it uses; temporaries that an earlier one wrote are its inputs."""
         statements: tuple[Statement, ...] = e.close()
         used = buffers_of(statements)
-        buffers = tuple(b for b in (*self.face.buffers, *self.temporary) if b.name in used)
-        doc = self.face.doc()
-        return Kernel("kernel", doc, buffers, self.face.symbols, tasks, cost, statements)
+        temporary = [b if b.name in written else replace(b, role="in") for b in self.temporary]
+        buffers = tuple(b for b in (*self.face.buffers, *temporary) if b.name in used)
+        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, statements)

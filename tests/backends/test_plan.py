@@ -1,0 +1,163 @@
+"""The plan: memory is never in use twice, results stand alone, equal kernels are shared, constants are packed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backends.running import call, check, compiled, plan_of
+from tests.programs import random_program
+from zenith.backends.cpu.link import linked_count
+from zenith.backends.plan import ALIGN, Launch, Plan, Slot
+from zenith.ir.graph import Graph
+from zenith.ir.interpret import bind_sizes
+from zenith.ir.text import parse
+
+PROGRAMS = range(120)
+
+
+def _range(slot: Slot, sizes: Mapping[str, int]) -> range:
+    start = slot.offset.evaluate(sizes)
+    return range(start, start + slot.length.evaluate(sizes))
+
+
+def _overlap(a: range, b: range) -> bool:
+    return a.start < b.stop and b.start < a.stop
+
+
+def _clobbered(plan: Plan, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Reads of arena memory that something else was written to since, found by running the steps on paper."""
+    where = {slot.name: _range(slot, sizes) for slot in plan.slots}
+    valid: set[str] = set()
+    for step in plan.steps:
+        reads, writes = _touched(step)
+        yield from (f"{step} reads {name}" for name in reads if where[name] and name not in valid)
+        for name in writes:
+            valid = {other for other in valid if other == name or not _overlap(where[other], where[name])} | {name}
+        together = [where[n] for n in dict.fromkeys([*reads, *writes]) if where[n]]
+        ordered = sorted(together, key=lambda r: r.start)
+        yield from (f"{step} has overlapping buffers" for a, b in pairwise(ordered) if _overlap(a, b))
+
+
+def _touched(step: Any) -> tuple[list[str], list[str]]:
+    """The slots that a step reads, and those that it writes."""
+    if not isinstance(step, Launch):
+        return [p.name for p in step.places if p.kind == "slot"], []
+    slots = [(p.name, b.role) for p, b in zip(step.places, step.kernel.buffers, strict=True) if p.kind == "slot"]
+    return [n for n, role in slots if role == "in"], [n for n, role in slots if role != "in"]
+
+
+@pytest.mark.parametrize("first", range(0, len(PROGRAMS), 40))
+def test_memory_is_not_reused_while_it_is_needed(first: int) -> None:
+    shared = 0
+    for seed in PROGRAMS[first : first + 40]:
+        graph, args = random_program(seed)
+        plan = plan_of(graph)
+        given = bind_sizes(graph, args, {})
+        for sizes in (given, dict.fromkeys(given, 0), dict.fromkeys(given, 1), dict.fromkeys(given, 1000)):
+            assert list(_clobbered(plan, sizes)) == [], f"program {seed} with {sizes}"
+            _check_extents(plan, sizes)
+        writes = [n for step in plan.steps for n in _touched(step)[1]]
+        shared += len(writes) > len(set(writes))
+    assert shared > 5, "slots are used again by later values"
+
+
+def _check_extents(plan: Plan, sizes: Mapping[str, int]) -> None:
+    """Slots are aligned, inside the arena, and as long as the buffers that stand in them."""
+    arena, where = plan.arena.evaluate(sizes), {slot.name: _range(slot, sizes) for slot in plan.slots}
+    assert all(r.start % ALIGN == 0 and r.stop <= arena for r in where.values())
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            for place, buffer in zip(step.places, step.kernel.buffers, strict=True):
+                if place.kind == "slot":
+                    assert buffer.size.evaluate(sizes) * buffer.dtype.itemsize <= len(where[place.name])
+
+
+def test_kernels_write_results_and_slots_only_and_read_what_they_do_not_write() -> None:
+    for seed in PROGRAMS:
+        plan = plan_of(random_program(seed)[0])
+        for step in plan.steps:
+            assert isinstance(step, Launch)
+            reads = {p for p, b in zip(step.places, step.kernel.buffers, strict=True) if b.role == "in"}
+            writes = [p for p, b in zip(step.places, step.kernel.buffers, strict=True) if b.role != "in"]
+            assert len(writes) == len(set(writes)) and not reads & set(writes)
+            assert {p.kind for p in writes} <= {"slot", "output"}
+
+
+_RETURNS = """
+def f(x: f32[n, 3]) -> (f32[n, 3], f32[n, 3], f32[3*n], f32[n, 3], f32[n, 3], f32[3*n], f32[2], f32[2]):
+    v1 = constant(id={id!r}, dtype=f32, shape=(2,))
+    v2 = reshape(x, shape=(3*n,))
+    v3 = exp(x)
+    v4 = reshape(v3, shape=(3*n,))
+    return (x, x, v2, v3, v3, v4, v1, v1)
+"""
+
+
+def _returns() -> Graph:
+    holder = Graph("holder")
+    holder.add_constant(np.float32([1, 2]))
+    ((name, array),) = holder.constants.items()
+    return parse(_RETURNS.strip().format(id=name), {name: array})
+
+
+@pytest.mark.parametrize("backend", ["cpu", "lanes", "reference"])
+def test_results_share_no_memory(backend: str) -> None:
+    graph, x = _returns(), np.ones((4, 3), np.float32)
+    executable = compiled(graph, backend)
+    results = call(executable, graph, [x])
+    for i, result in enumerate(results):
+        assert not any(np.shares_memory(result, other) for other in [x, *graph.constants.values(), *results[:i]])
+        result[...] = -7
+    assert x.sum() == 12
+    check(call(executable, graph, [x]), graph, [x], exact=backend == "reference")
+
+
+def _layers(count: int) -> tuple[Graph, list[Any]]:
+    """Equal layers with weights of their own."""
+    rng = np.random.default_rng(0)
+    holder, lines, value = Graph("holder"), [], "x"
+    for i in range(count):
+        holder.add_constant(rng.standard_normal((5, 5)).astype(np.float32))
+        key = list(holder.constants)[-1]
+        lines += [f"w{i} = constant(id={key!r}, dtype=f32, shape=(5, 5))", f"p{i} = matmul({value}, w{i})",
+                  f"t{i} = tanh(p{i})"]  # fmt: skip
+        value = f"t{i}"
+    names = {old: f"v{k}" for k, old in enumerate((line.split(" = ")[0] for line in lines), 1)}
+    text = "\n    ".join(["def f(x: f32[n, 5]) -> (f32[n, 5]):", *lines, f"return ({value},)"])
+    for old in sorted(names, key=len, reverse=True):
+        text = text.replace(f"{old} =", f"{names[old]} =").replace(f"{old})", f"{names[old]})")
+        text = text.replace(f"{old},", f"{names[old]},")
+    return parse(text, holder.constants), [rng.standard_normal((3, 5)).astype(np.float32)]
+
+
+def test_equal_layers_share_their_kernels_and_pack_each_constant_once() -> None:
+    graph, args = _layers(6)
+    plan = plan_of(graph)
+    launches = [s for s in plan.steps if isinstance(s, Launch)]
+    assert len(plan.prepared) == 6 and len({p.launch.kernel.name for p in plan.prepared}) == 1
+    assert len(launches) == 6 and len({s.kernel.name for s in launches}) == 1
+    before = linked_count()
+    executable = compiled(graph, "cpu")
+    assert linked_count() <= before + 3, "packing, the layer, the driver"
+    check(call(executable, graph, args), graph, args)
+
+
+def test_no_call_links_anything_whatever_its_sizes() -> None:
+    graph, args = _layers(2)
+    executable = compiled(graph, "cpu")
+    before = linked_count()
+    for rows in (3, 0, 1, 17, 400, 2):
+        x = np.resize(args[0], (rows, 5))
+        check(call(executable, graph, [x]), graph, [x])
+    assert linked_count() == before
+
+
+def test_the_plan_prints_every_step_and_slot() -> None:
+    text = str(plan_of(_layers(2)[0]))
+    assert text.startswith("plan f: sizes n\n") and text.endswith("return result0: f32[n, 5]")
+    assert text.count("once launch") == 2 and text.count(" launch ") == 2 + 2 and "slot t0: " in text
