@@ -18,7 +18,7 @@ from zenith.backends.cpu.link import Linked, link_driver, link_kernel
 from zenith.backends.cpu.threads import team
 from zenith.backends.emit import Printer
 from zenith.backends.plan import ALIGN, Call, Launch, Plan
-from zenith.errors import OutOfBoundsError
+from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, DType
 
@@ -113,6 +113,8 @@ class Executable:
             block = np.array([status.ctypes.data, *places, *(0 for _ in step.launch.kernel.sizes)], np.int64)
             tasks = step.launch.kernel.tasks.evaluate({})
             team().launch(linked.address, tasks, 1, block.ctypes.data)
+            if status[0]:
+                raise _out_of_bounds(step.launch.lines)
         used = {p.name for s in self.plan.steps for p in s.places}
         self._constants = {n: a for n, a in self._constants.items() if n in used}
 
@@ -153,16 +155,15 @@ class Executable:
             lease = self._leases.pop()
         except IndexError:
             lease = _Lease(self)
-        try:
-            lease.reserve(self._arena_bytes(*values)[0])
-            self._pack(lease.words, 8 * FIXED, *addresses)
-            self._pack_sizes(lease.words, self._sizes_at, *values)
-            for run in self.drivers:
-                run(lease.address)
-            if self._checked:
-                self._check(lease)
-        finally:
-            self._leases.append(lease)
+        lease.reserve(self._arena_bytes(*values)[0])
+        self._pack(lease.words, 8 * FIXED, *addresses)
+        self._pack_sizes(lease.words, self._sizes_at, *values)
+        for run in self.drivers:
+            run(lease.address)
+        failed = self._failed(lease) if self._checked else []
+        self._leases.append(lease)  # not after an exception: what status words say then is not known
+        if failed:
+            raise _out_of_bounds(self._lines[failed[0]])
         return out
 
     def _address(self, array: Any, adapter: Adapter, keep: list[Any]) -> int:
@@ -175,21 +176,23 @@ class Executable:
         address: int = dense.ctypes.data
         return address
 
-    def _check(self, lease: _Lease) -> None:
+    def _failed(self, lease: _Lease) -> list[int]:
+        """The launches that met an index outside its axis; their status words are cleared."""
         failed = [i for i in self._checked if lease.words[lease.status[i]]]
         for i in failed:
             lease.words[lease.status[i]] = 0
-        if failed:
-            line = next(iter(self._lines[failed[0]]), None)
-            raise OutOfBoundsError(
-                "an index is outside its axis", where=line, fix="check the indices against the array's shape"
-            )
+        return failed
 
     def kernel_text(self, with_lines: bool = True) -> str:
         """The sources of all kernels and drivers."""
         printer = Printer(with_lines)
         kernels = {s.kernel.name: s.kernel for s in self.plan.steps if isinstance(s, Launch)}
         return "\n".join([*(printer.kernel(k) for k in kernels.values()), *self.driver_sources])
+
+
+def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
+    fix = "check the indices against the array's shape"
+    return OutOfBoundsError("an index is outside its axis", where=next(iter(lines), None), fix=fix)
 
 
 class _HostCall:
