@@ -33,8 +33,10 @@ from zenith.backends.kernel import (
     Position,
     ProductTile,
     Scratch,
+    Simple,
     Statement,
     Store,
+    TaskLoop,
 )
 from zenith.ir.dims import Dim
 
@@ -99,30 +101,52 @@ class Printer:
     def statement(self, statement: Statement) -> list[str]:
         """The lines of a statement."""
         match statement:
-            case Let(name, value, line):
-                return [self._with_line(f"{name} = {self.expression(value)}", line)]
-            case Bind(name, at):
-                return [f"{name} = {self.size(at)}"]
-            case Store(buffer, at, value):
-                return [f"{buffer}[{self.size(at)}] = {self.expression(value)}"]
-            case Check(name, value, size, line):
-                text = f"{name} = checked({self.expression(value)}, {self.size(size)}, args)"
-                return [self._with_line(text, line)]
+            case TaskLoop():
+                return self.tasks(statement)
             case Loop():
                 return self.loop(statement)
             case Fold():
                 return self.fold(statement)
-            case Scratch(name, dtype, length):
-                return [f"{name} = {dtype}_scratch({length})"]
-            case ProductTile():
-                return [self.tile(statement)]
             case Branch():
                 return self.branch(statement)
+            case _:
+                return [self.line(statement)]
+
+    def line(self, statement: Simple) -> str:
+        """A statement with no others inside."""
+        match statement:
+            case Let(name, value, line):
+                return self._with_line(f"{name} = {self.expression(value)}", line)
+            case Bind(name, at):
+                return f"{name} = {self.size(at)}"
+            case Store(buffer, at, value):
+                return f"{buffer}[{self.size(at)}] = {self.expression(value)}"
+            case Check(name, value, size, line):
+                text = f"{name} = checked({self.expression(value)}, {self.size(size)}, args)"
+                return self._with_line(text, line)
+            case Scratch(name, dtype, length):
+                return f"{name} = {dtype}_scratch({length})"
+            case ProductTile():
+                return self.tile(statement)
+
+    def tasks(self, loop: TaskLoop) -> list[str]:
+        """The tasks ``[begin, end)``: of each row that the interval meets, the part inside it."""
+        if loop.row is None:
+            return self.iterate(loop.lane, "begin", "end", loop.lanes, loop.body)
+        extent = self.size(loop.extent)
+        extent = extent if re.fullmatch(r"\w+", extent) else f"({extent})"
+        start, stop = f"max(begin - {loop.row}*{extent}, 0)", f"min(end - {loop.row}*{extent}, {extent})"
+        lines = [line for s in loop.before for line in self.statement(s)]
+        lines += self.iterate(loop.lane, start, stop, loop.lanes, loop.body)
+        return [f"for {loop.row} in range(begin//{extent}, -(-end//{extent})):", *("    " + line for line in lines)]
 
     def loop(self, loop: Loop) -> list[str]:
         """A loop, lanes or not."""
-        header = f"for {loop.index} in range({self.size(loop.start)}, {self.size(loop.stop)}):"
-        return [header, *self.block(loop.body)]
+        return self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
+
+    def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
+        """Statements for each index of an interval, which is given as text."""
+        return [f"for {index} in range({start}, {stop}):", *self.block(body)]
 
     def fold(self, fold: Fold) -> list[str]:
         """A loop that joins its iterations."""
@@ -168,11 +192,10 @@ class Printer:
 class LanesPrinter(Printer):
     """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay."""
 
-    def loop(self, loop: Loop) -> list[str]:
-        if not loop.lanes:
-            return super().loop(loop)
-        header = f"{loop.index} = lanes({self.size(loop.start)}, {self.size(loop.stop)})"
-        return [header, *(line for s in loop.body for line in self.statement(s))]
+    def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
+        if not lanes:
+            return super().iterate(index, start, stop, lanes, body)
+        return [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
 
     def fold(self, fold: Fold) -> list[str]:
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]

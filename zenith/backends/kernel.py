@@ -1,10 +1,11 @@
 """The kernel IR: one kernel as loops over typed scalars, small enough to read on one screen.
 
-A kernel computes ``tasks`` independent tasks; its body sees the names ``begin`` and ``end`` and does the tasks of
-``[begin, end)``. Indices and sizes are :class:`~zenith.ir.dims.Dim` over loop variables, places and size symbols;
-data are typed expressions in single assignment. *Lanes* loops have independent iterations: printers make vectors of
-them. A :class:`Fold` joins its iterations by an associative operation; its tree of combinations is declared to depend
-on the trip count and the instruction set only.
+A kernel computes ``tasks`` independent tasks, of which a call does some; :class:`TaskLoop` stands for these, and how
+they are dealt out is the printer's business: an interval a thread on a CPU, one at a time on a GPU. A body without it
+is a single task. Indices and sizes are :class:`~zenith.ir.dims.Dim` over loop variables, places and size symbols; data
+are typed expressions in single assignment. *Lanes* loops have independent iterations: printers make vectors of them. A
+:class:`Fold` joins its iterations by an associative operation; its tree of combinations is declared to depend on the
+trip count and the instruction set only.
 
 ========================  ==========================================================================
 ``Number, Name, Load``    an element, a name that was bound, a buffer's element at a position
@@ -12,6 +13,7 @@ on the trip count and the instruction set only.
 ``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
+``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
 ``Scratch``               a small buffer of the task's own
 ``ProductTile``           the register tile of a matrix product
@@ -130,6 +132,23 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskLoop:
+    """The tasks of this call, ``task = row * extent + lane``.
+
+    ``before`` depends on the row only, ``body`` on the task. With ``row`` None all tasks are one row, and the index
+    ``lane`` is the task. With ``lanes`` the tasks of a row are vector lanes; without, ``body`` has loops of its own. A
+    kernel may go through its tasks several times.
+    """
+
+    lane: str
+    extent: Dim
+    row: str | None
+    before: tuple[Statement, ...]
+    body: tuple[Statement, ...]
+    lanes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulator:
     """One result of a fold: ``name = combine(name, value)`` from ``initial``."""
 
@@ -195,7 +214,8 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Statement = Let | Store | Check | Bind | Loop | Fold | Scratch | ProductTile | Branch
+Simple = Let | Store | Check | Bind | Scratch | ProductTile  # statements with no others inside
+Statement = Simple | TaskLoop | Loop | Fold | Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +240,10 @@ class Kernel:
         return any(_has_check(s) for s in self.body)
 
 
-def _inner(statement: Statement) -> tuple[Statement, ...]:
+def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
+    if isinstance(statement, TaskLoop):
+        return statement.before + statement.body
     if isinstance(statement, (Loop, Fold)):
         return statement.body
     if isinstance(statement, Branch):
@@ -230,14 +252,14 @@ def _inner(statement: Statement) -> tuple[Statement, ...]:
 
 
 def _has_check(statement: Statement) -> bool:
-    return isinstance(statement, Check) or any(map(_has_check, _inner(statement)))
+    return isinstance(statement, Check) or any(map(_has_check, inner(statement)))
 
 
 def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
     """The names of all buffers that statements read or write."""
     found: set[str] = set()
     for s in statements:
-        found |= buffers_of(_inner(s))
+        found |= buffers_of(inner(s))
         match s:
             case Let(_, value) | Check(_, value):
                 found |= _buffers_in(value)

@@ -1,9 +1,9 @@
 """Printing a kernel for a GPU: one thread, or one warp, a task.
 
-The kernel IR describes the tasks ``[begin, end)``; a thread takes one of them at a time, so its ``begin`` is ``task``
-and its ``end`` is ``task + 1``, and the loops over tasks become definitions of their variables. A kernel with folds
-gives each task (a row) to a warp: its lanes stride along the row, so that neighbours read neighbouring elements, and
-a fold's 32 partial results are joined by shuffles. All threads walk the tasks in steps of the whole grid.
+A thread takes one task at a time, so a :class:`~zenith.backends.kernel.TaskLoop` becomes definitions of its indices. A
+kernel with folds gives each task (a row) to a warp: its lanes stride along the row, so that neighbours read
+neighbouring elements, and a fold's 32 partial results are joined by shuffles. All threads walk the tasks in steps of
+the whole grid.
 
 Indices are unsigned integers of 32 bits, or of 64 for buffers of 2**31 elements and more. Numba computes sums,
 differences and products in 64 bits; they are exact modulo the width, so one conversion around a whole polynomial is
@@ -32,16 +32,18 @@ from zenith.backends.kernel import (
     Position,
     ProductTile,
     Scratch,
+    Simple,
     Statement,
     Store,
+    TaskLoop,
+    inner,
 )
 from zenith.errors import UnsupportedError
-from zenith.ir.dims import Dim, Opaque, prove_at_least, symbol
+from zenith.ir.dims import Dim, Opaque, prove_at_least
 from zenith.ir.types import bool_, int64
 
-BEGIN, END, TASK = symbol("begin"), symbol("end"), "task"
+TASK = "task"
 WARP = 32
-TASK_NAMES = {"begin", "end"}
 THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
 THREADS = "cuda.gridDim.x * cuda.blockDim.x"
 
@@ -53,11 +55,10 @@ class CudaPrinter(Printer):
         super().__init__(with_lines)
         self.index = index
         self.warps = False
-        self.row_starts: dict[str, str] = {}
 
     def kernel(self, kernel: Kernel) -> str:
         """The whole source of a kernel: one function of ``(tasks, status, *buffers, *sizes)``."""
-        self.warps, self.row_starts = has_fold(kernel.body), {}
+        self.warps = has_fold(kernel.body)
         names = ["tasks", "status", *(b.name for b in kernel.buffers), *kernel.sizes]
         lines = [f"def {kernel.name}({', '.join(names)}):", f'    """{kernel.doc}."""']
         lines += ["    " + line for line in self.prologue(kernel)]
@@ -110,35 +111,38 @@ class CudaPrinter(Printer):
     # --- statements ---
 
     def statement(self, statement: Statement) -> list[str]:
+        if isinstance(statement, (ProductTile, Scratch, Branch)):
+            raise UnsupportedError(
+                f"{type(statement).__name__} has no CUDA form: matrix products run on the CPU only",
+                fix="compile this function for the cpu backend",
+            )
+        return super().statement(statement)
+
+    def line(self, statement: Simple) -> str:
         match statement:
             case Bind(name, at):
-                return [] if at.symbols() & TASK_NAMES else [f"{name} = {self._operand(at)}"]
+                return f"{name} = {self._operand(at)}"
             case Store(buffer, at, value):
                 text = self.expression(value)
                 text = f"u8({text})" if value.dtype == bool_ else text
-                return [f"{buffer}[{self.size(at)}] = {text}"]
+                return f"{buffer}[{self.size(at)}] = {text}"
             case Check(name, value, size, line):
                 text = f"checked({self.expression(value)}, {_signed(size)}, status)"
-                return [self._with_line(f"{name} = {self.index}({text})", line)]
-            case ProductTile() | Scratch() | Branch():
-                raise UnsupportedError(
-                    f"{type(statement).__name__} has no CUDA form: matrix products run on the CPU only",
-                    fix="compile this function for the cpu backend",
-                )
-        return super().statement(statement)
+                return self._with_line(f"{name} = {self.index}({text})", line)
+        return super().line(statement)
+
+    def tasks(self, loop: TaskLoop) -> list[str]:
+        """The indices of this thread's task, and what is done for it."""
+        if loop.row is None:
+            return [f"{loop.lane} = {TASK}", *self.task_body(loop.body)]
+        extent = self._operand(loop.extent)
+        row = f"{loop.row} = {self.index}({TASK} // {extent})"
+        lane = f"{loop.lane} = {self.index}({TASK} - {loop.row} * {extent})"
+        return [row, lane, *self.task_body(loop.before + loop.body)]
 
     def loop(self, loop: Loop) -> list[str]:
-        """A loop over tasks defines its variable; lanes of a row are shared by a warp; others are walked."""
-        if loop.start == BEGIN and loop.stop == END:
-            return [f"{loop.index} = {TASK}", *self.task_body(loop.body)]
-        if BEGIN.symbols() <= loop.start.symbols():
-            inner = self._operand(row_length(loop))
-            self.row_starts |= {s.name: f"{loop.index} * {inner}" for s in loop.body if isinstance(s, Bind)}
-            return [f"{loop.index} = {self.index}({TASK} // {inner})", *self.task_body(loop.body)]
-        if (start := self.row_starts.get(str(loop.start))) is not None:
-            return [f"{loop.index} = {self.index}({TASK} - {start})", *self.task_body(loop.body)]
-        spread = self.warps and loop.lanes
-        return self.walk(loop.index, loop.start, loop.stop, self.block(loop.body), spread)
+        """Lanes of a row are shared by a warp; other iterations are walked."""
+        return self.walk(loop.index, loop.start, loop.stop, self.block(loop.body), self.warps and loop.lanes)
 
     def task_body(self, body: Sequence[Statement]) -> list[str]:
         """The statements of a task, at the same depth; what a warp stores once is stored by its first lane."""
@@ -175,14 +179,7 @@ class CudaPrinter(Printer):
 
 def has_fold(body: Sequence[Statement]) -> bool:
     """Whether a task joins iterations, so that it is work for a warp."""
-    return any(isinstance(s, Fold) or (isinstance(s, Loop) and has_fold(s.body)) for s in body)
-
-
-def row_length(loop: Loop) -> Dim:
-    """By how many tasks the variable of a loop over rows of tasks, ``begin // length``, grows by one."""
-    ((atom,), _), *rest = loop.start.terms
-    assert isinstance(atom, Opaque) and atom.kind == "//" and atom.left == BEGIN and not rest
-    return atom.right
+    return any(isinstance(s, Fold) or has_fold(inner(s)) for s in body)
 
 
 def _signed(at: Dim) -> str:

@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
-from zenith.backends.kernel import Bind, Buffer, Kernel, Loop, Store
+from zenith.backends.kernel import Bind, Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
 from zenith.backends.scalars import NAMESPACE
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Scalar
 from zenith.ir.types import ArrayType
 
-BEGIN, END = symbol("begin"), symbol("end")
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
 
@@ -134,24 +133,21 @@ def decode_into(e: ElementBuilder, position: Dim, extents: Sequence[Dim], stem: 
 def element_loops(
     e: ElementBuilder, space: Sequence[Dim], groups: Sequence[Sequence[int]], visit: Callable[[Index], None]
 ) -> None:
-    """Run ``visit`` for the elements ``[begin, end)`` of a space, lanes along the innermost collapsed axis."""
+    """Run ``visit`` for the elements of a space, a task each, lanes along the innermost collapsed axis."""
     extents = sizes(space, groups)
     i = e.fresh("i")
     if len(groups) <= 1:
         e.open(i)
         visit(spread(groups, len(space), [symbol(i)] * len(groups)))
-        e.append(Loop(i, BEGIN, END, True, e.close()))
+        e.append(TaskLoop(i, product(space), None, (), e.close(), True))
         return
-    inner = extents[-1]
     row = e.fresh("row")
     e.open(row)
-    first = bind(e, "first", maximum(BEGIN - symbol(row) * inner, 0))
-    last = bind(e, "last", minimum(END - symbol(row) * inner, inner))
     outer = decode_into(e, symbol(row), extents[:-1])
     e.open(i)
     visit(spread(groups, len(space), [*outer, symbol(i)]))
-    e.append(Loop(i, first, last, True, e.close()))
-    e.append(Loop(row, BEGIN // inner, (END + inner - 1) // inner, False, e.close()))
+    body, before = e.close(), e.close()
+    e.append(TaskLoop(i, extents[-1], row, before, body, True))
 
 
 def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:

@@ -13,10 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Branch, Buffer, Kernel, Load, Loop, Number, Operand, ProductTile, Scratch, Store
+from zenith.backends.kernel import (
+    Branch,
+    Buffer,
+    Kernel,
+    Load,
+    Loop,
+    Number,
+    Operand,
+    ProductTile,
+    Scratch,
+    Store,
+    TaskLoop,
+)
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
-from zenith.backends.lower.nest import BEGIN, END, Interface, bind, decode_into, scalar_cost, store_outputs
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_outputs
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements, Tile
@@ -100,9 +112,9 @@ class _Product:
         e.append(Loop(j, dim(0), valid, True, (copy,)))
         e.append(Loop(pad, valid, dim(width), True, (zero,)))
         e.append(Loop(k, dim(0), self.k, False, e.close()))
-        e.append(Loop(t, BEGIN, END, False, e.close()))
-        buffers = (self._buffer(access.buffer), self._packed_buffer("temporary"))
         tasks, cost = product(self.batch) * self.panels, self.panel_size * 2
+        e.append(TaskLoop(t, tasks, None, (), e.close(), False))
+        buffers = (self._buffer(access.buffer), self._packed_buffer("temporary"))
         return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, cost, e.close())
 
     def _split(self, e: ElementBuilder, task: Dim, inner: Dim, stem: str) -> tuple[Dim, Index]:
@@ -129,12 +141,12 @@ class _Product:
         top = bind(e, "top", block * self.tile.row_block)
         height = bind(e, "height", minimum(self.m - top, self.tile.row_block))
         self._tiles(top, height, batch)
-        e.append(Loop(t, BEGIN, END, False, e.close()))
+        tasks = product(self.batch) * self.panels * blocks
+        e.append(TaskLoop(t, tasks, None, (), e.close(), False))
         right = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer
         others = [b for b in self.face.buffers if b.name != right or self._read_elsewhere(right)]
         rows = minimum(self.m, self.tile.row_block)
         cost = rows * self.tile.panel * (self.k // 4 + scalar_cost(self.body))
-        tasks = product(self.batch) * self.panels * blocks
         return Kernel(
             "kernel", self._doc(), (*others, self._packed_buffer("in")), self.face.symbols, tasks, cost, e.close()
         )

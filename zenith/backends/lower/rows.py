@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, row_major
 from zenith.backends.lower.long_row import lower_long_row
-from zenith.backends.lower.nest import BEGIN, END, bind, decode_into, scalar_cost
+from zenith.backends.lower.nest import bind, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
@@ -44,9 +44,9 @@ class _Rows:
             self._fold_phase(phase)
         self._store_rows()
         self._store_elements()
-        self.e.append(Loop(row, BEGIN, END, False, self.e.close()))
-        length = product(space[outer:])
-        return self.face.kernel(product(space[:outer]), length * scalar_cost(self.body) + 20, self.e)
+        count, length = product(space[:outer]), product(space[outer:])
+        self.e.append(TaskLoop(row, count, None, (), self.e.close(), False))
+        return self.face.kernel(count, length * scalar_cost(self.body) + 20, self.e)
 
     def _walk(self) -> tuple[str, Dim, Index]:
         """Open the loop along the row: its variable, its length and the full index inside."""
