@@ -64,7 +64,10 @@ class Recorder:
         return self.graph.add(primitive, args, params, line)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        """A concrete array as a node: numbers become literals, arrays are snapshotted once, at their first use."""
+        """A concrete array as a node: numbers become literals, arrays are snapshotted once, at their first use.
+
+        What an array repeats along an axis of stride 0 is stored once and broadcast.
+        """
         dtype = dtype_of(array.dtype)
         assert dtype is not None, f"no element type for {array.dtype}"
         if array.ndim == 0:
@@ -72,8 +75,17 @@ class Recorder:
             return self.graph.add(get("literal"), (), {"value": value, "dtype": dtype}, user_line())[0]
         known = self._constants.get(id(array))
         if known is None:
-            known = self._constants[id(array)] = (array, self.graph.add_constant(array, user_line()))
+            known = self._constants[id(array)] = (array, self._stored(array))
         return known[1]
+
+    def _stored(self, array: np.ndarray[Any, Any]) -> Value:
+        kept = [axis for axis, stride in enumerate(array.strides) if stride]
+        if len(kept) == array.ndim or not array.size:
+            return self.graph.add_constant(array, user_line())
+        once = array[tuple(slice(None) if axis in kept else 0 for axis in range(array.ndim))]
+        value = self.constant(np.asarray(once)) if once.ndim == 0 else self.graph.add_constant(once, user_line())
+        params = {"shape": array.shape, "axes": tuple(kept)}
+        return self.graph.add(get("broadcast"), (value,), params, user_line())[0]
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
