@@ -1,0 +1,51 @@
+"""The machine code of kernels: wide vectors, no run-time checks for overlap, no calls of elementary functions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.backends.running import compiled
+from zenith.backends.cpu.vectors import TABLE, host_features
+from zenith.ir.text import parse
+
+WIDE = "zmm" if TABLE["avx512"].runs_on(host_features()) else "ymm"
+pytestmark = pytest.mark.skipif(
+    not TABLE["avx2"].runs_on(host_features()), reason="names registers of x86 with AVX2 or AVX-512"
+)
+
+CHAIN = """\
+def f(x: f32[n], y: f32[n]) -> (f32[n], f32[n]):
+    v2 = mul(x, y)
+    v3 = tanh(v2)
+    v4 = exp(v3)
+    v5 = sigmoid(v4)
+    return (v5, v3)"""
+
+ROW = """\
+def f(x: f32[n, m]) -> (f32[n, m]):
+    v1 = reduce_max(x, axes=(1,))
+    v2 = broadcast(v1, shape=(n, m), axes=(0,))
+    v3 = sub(x, v2)
+    v4 = exp(v3)
+    v5 = reduce_sum(v4, axes=(1,))
+    v6 = broadcast(v5, shape=(n, m), axes=(0,))
+    v7 = div(v4, v6)
+    return (v7,)"""
+
+COLUMN = "def f(x: f32[n, m]) -> (f32[m]):\n    v1 = reduce_sum(x, axes=(0,))\n    return (v1,)"
+
+
+@pytest.mark.parametrize(
+    ("text", "instructions"),
+    [(CHAIN, ("vmulps", "vfmadd", "vdivps")), (ROW, ("vmaxps", "vfmadd", "vaddps", "vdivps")), (COLUMN, ("vaddps",))],
+    ids=["chain", "row", "column"],
+)
+def test_kernels_are_vectors_all_the_way(text: str, instructions: tuple[str, ...]) -> None:
+    (kernel,) = compiled(parse(text), "cpu").kernels.values()
+    assert "vector.memcheck" not in kernel.code.inspect_llvm()
+    assembly = kernel.code._library.get_asm_str()
+    for instruction in instructions:
+        assert re.search(rf"\b{instruction}\w*\s.*%{WIDE}", assembly), instruction
+    assert not re.search(r"\b(expf?|tanhf?|log1pf?|fmaf?)\b", assembly)
