@@ -181,7 +181,7 @@ def jit(
         ``zenith.numpy``. Arrays that it captures are snapshotted when it is traced.
     static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
         for each value, which must be hashable.
-    backend: ``"cpu"``, or ``"reference"`` to interpret the graph with NumPy.
+    backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
 

@@ -31,7 +31,10 @@ from zenith.ir.types import DType, int64
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory that a kernel reads or writes; ``size`` is its number of elements, ``role`` is ``in`` or ``out``."""
+    """Memory that a kernel reads or writes; ``size`` is its number of elements.
+
+    ``role`` is ``in``, ``out``, or ``temporary``: written for a later kernel of the same group.
+    """
 
     name: str
     dtype: DType

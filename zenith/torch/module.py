@@ -204,7 +204,7 @@ def from_torch(
     args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
-    backend: ``"cpu"``, or ``"reference"`` to interpret the graph.
+    backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
 
     Returns
     -------
