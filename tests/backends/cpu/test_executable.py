@@ -103,6 +103,27 @@ def f(a: f64, b: i32[0], c: f32[0, 3]) -> (f64, i32[0], i32, f32[0], f32[3], f32
     check(call(compiled(graph, backend), graph, args), graph, args)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "lanes", "scalar"])
+def test_no_index_is_read_or_checked_where_there_is_none(backend: str) -> None:
+    """Loops that never turn: what does not change in them stands in front of them, but may not fail there."""
+    graph = parse("""\
+def f(x: i64[6], i: i64[0, 2], u: u32[0, 2], e: f32[0]) -> (i64[6], i64, f32, f32[0]):
+    v4 = remainder(u, u)
+    v5 = scatter_add(x, i, v4)
+    v6 = take(x, v4, axis=0)
+    v7 = reduce_sum(v6, axes=(0, 1))
+    v8 = slice(i, start=(0, 0), stop=(0, 1), step=(1, 1))
+    v9 = reshape(v8, shape=(0,))
+    v10 = gather(e, v9)
+    v11 = reduce_sum(v10, axes=(0,))
+    v12 = scatter_add(e, v10, v9)
+    return (v5, v7, v11, v12)""")
+    args = [np.arange(6), np.zeros((0, 2), np.int64), np.zeros((0, 2), np.uint32), np.zeros(0, np.float32)]
+    executable = compiled(graph, backend)
+    for _ in range(3):
+        check(call(executable, graph, args), graph, args, exact=True)
+
+
 def _mixed_args(rows: int = 301, columns: int = 67) -> list[Any]:
     rng = np.random.default_rng(3)
     x, y = (rng.standard_normal((rows, columns)).astype(np.float32) for _ in range(2))

@@ -13,7 +13,7 @@ from typing import Any
 
 from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
 from zenith.ir.types import DType, bool_, int64
@@ -121,6 +121,8 @@ class ElementBuilder:
             at = row_major(value.shape, index)
             return self.let(Load(self.kept[value.node], at, value.dtype))
         if key in self.buffers:
+            if product(value.shape) == 0:  # asked for in loops that never turn; a read might be moved out of them
+                return Number(False, value.dtype)
             at = row_major(value.shape, index)
             self.uses.append(at)
             return self.let(Load(self.buffers[key], at, value.dtype))
@@ -195,9 +197,12 @@ class IndexBuilder:
         return self.elements.let(Apply("x", (self._position(index),), dtype))
 
     def checked(self, value: Expr, size: Dim) -> Dim:
-        """An integer element as an index below ``size``; out of range it is an error when the program runs."""
+        """An integer element as an index below ``size``; out of range it is an error when the program runs.
+
+        No index is below 0: such a check stays in its loop, which turns only when somebody wants an element.
+        """
         place = self.elements.let(Apply("x", (value,), int64))
-        depth = self.elements._depth(place)
+        depth = self.elements._depth(place) if size != 0 else len(self.elements.levels) - 1
         level = self.elements.levels[depth]
         key = ("check", place, size)
         if key not in level.bound:
