@@ -1,0 +1,265 @@
+"""Groups for fusion: which operations one kernel can compute together.
+
+A *group* has a kind and an iteration space, the shape over which its kernel runs:
+
+* ``loops``: elementwise operations of one shape;
+* ``rows``: the same, with reductions of the trailing axes and what is computed from their results;
+* ``columns``: a reduction of leading or inner axes with what precedes it;
+* ``product``: a matrix product with the elementwise operations behind it;
+* ``scatter``: a scatter with the index maps in front of it.
+
+Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
+own copy, and one is computed on its own only where its value itself is needed. Groups grow greedily in program order:
+an operation joins the latest group that computes one of its operands at the same place, and unites it with the other
+groups that do, unless a path through another group leads back (groups must stay acyclic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Data, Elements, Fold, HostCall, Scalar, Scatter, Tile, View
+from zenith.ir.primitive import get
+
+MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(slots=True)
+class Group:
+    """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce."""
+
+    kind: str
+    space: Shape
+    outer: int
+    members: list[int] = field(default_factory=list)
+
+    def level(self, shape: Shape) -> str | None:
+        """Whether a value of ``shape`` lives at every element of the space, once a row, or not in this space."""
+        if shape == self.space:
+            return "element"
+        if self.kind == "rows" and shape == self.space[: self.outer]:
+            return "row"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A computed value that a node reads, directly (``same``), repeated along a row (``spread``) or otherwise."""
+
+    value: Value
+    access: str
+
+
+class Grouping:
+    """Assigns every computed node to a group (a *unit*); nodes that no kernel computes are units of their own."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.args = {number: graph.args(number) for number, _ in graph.nodes()}
+        self.users: dict[int, set[int]] = {number: set() for number in self.args}
+        self.groups: dict[int, Group] = {}
+        self.units = 0
+        self.unit: dict[int, int] = {}
+        self.deps: dict[int, set[int]] = {}
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        for number, args in self.args.items():
+            for a in args:
+                self.users[a.node].add(number)
+        self.materialized = {v.node for v in graph.outputs}
+        for number, node in graph.nodes():
+            self.materialized |= self._needed_whole(number, node)
+        for number, _ in graph.nodes():
+            if not self.is_virtual(number):
+                self._place(number)
+
+    def is_virtual(self, number: int) -> bool:
+        """Whether a node is an index map, or a number made of literals and sizes, that is copied into its readers."""
+        return number not in self.materialized and self._is_map(number)
+
+    def _is_map(self, number: int) -> bool:
+        node = self.graph.node(number)
+        lowering = node.primitive.lowering
+        if isinstance(lowering, Scalar) and not self._shape(number):
+            return all(self.is_virtual(a.node) for a in self.args[number])
+        return (isinstance(lowering, Elements) and lowering.cheap) or node.primitive is get("literal")
+
+    def _needed_whole(self, number: int, node: Node) -> set[int]:
+        """The arguments that must stand in memory: all of a view and a host call, those a tile cannot stride over."""
+        operands = {a.node for a in self.args[number]}
+        if isinstance(node.primitive.lowering, (View, HostCall)):
+            return operands
+        if isinstance(node.primitive.lowering, Tile):
+            return {a for a in operands if not self._is_strided(a)}
+        return set()
+
+    def _is_strided(self, number: int) -> bool:
+        while self.is_virtual(number):
+            lowering = self.graph.node(number).primitive.lowering
+            if not (isinstance(lowering, Elements) and lowering.strided):
+                return False
+            number = self.args[number][0].node
+        return True
+
+    def reads(self, number: int) -> Iterator[Read]:
+        """What a node reads once index maps are looked through."""
+        for value in self.args[number]:
+            yield from self._leaves(value, "same")
+
+    def _leaves(self, value: Value, access: str) -> Iterator[Read]:
+        if not self.is_virtual(value.node):
+            yield Read(value, access)
+            return
+        node = self.graph.node(value.node)
+        spreads = access == "same" and node.primitive is get("broadcast")
+        for arg in self.args[value.node]:
+            plain = spreads and node.params["axes"] == tuple(range(len(arg.shape))) and not self.is_virtual(arg.node)
+            yield from self._leaves(arg, "spread" if plain else "other")
+
+    def _place(self, number: int) -> None:
+        lowering = self.graph.node(number).primitive.lowering
+        if isinstance(lowering, (View, HostCall, Data)) and not self._is_map(number):
+            self._new_unit(number, None)
+        elif isinstance(lowering, Fold):
+            self._place_fold(number)
+        elif isinstance(lowering, Tile):
+            self._new_unit(number, Group("product", self._shape(number), 0))
+        elif isinstance(lowering, Scatter):
+            self._new_unit(number, Group("scatter", self._shape(number), 0))
+        elif not (isinstance(lowering, Scalar) and self._join_any(number)):
+            self._new_unit(number, Group("loops", self._shape(number), 0))
+
+    def _shape(self, number: int) -> Shape:
+        return Value(number, 0, self.graph.node(number).types[0]).shape
+
+    def _new_unit(self, number: int, group: Group | None) -> None:
+        unit = self.units
+        self.units += 1
+        self.deps[unit] = set()
+        self.first[unit] = self.last[unit] = number
+        if group is not None:
+            self.groups[unit] = group
+        self._add(number, unit)
+
+    def _add(self, number: int, unit: int) -> None:
+        self.unit[number] = unit
+        self.last[unit] = max(self.last[unit], number)
+        self.first[unit] = min(self.first[unit], number)
+        if unit in self.groups:
+            self.groups[unit].members.append(number)
+        self.deps[unit] |= {self.unit[r.value.node] for r in self.reads(number)} - {unit}
+
+    def _join_any(self, number: int) -> bool:
+        """Join a group that computes an operand in place, and unite it with the others that do."""
+        reads = list(self.reads(number))
+        joined: int | None = None
+        for unit in self._candidates(reads):
+            if (
+                joined is None
+                and self._fits(number, reads, unit)
+                and not self._reaches(self._others(reads, unit), unit)
+            ):
+                self._add(number, unit)
+                joined = unit
+            elif joined is not None and unit in self.groups:
+                joined = self._unite(joined, unit, number, reads)
+        return joined is not None
+
+    def _candidates(self, reads: Iterable[Read]) -> list[int]:
+        units = {self.unit[r.value.node] for r in reads if r.access != "other"}
+        return sorted(units & self.groups.keys(), key=lambda u: -self.last[u])
+
+    def _others(self, reads: Iterable[Read], unit: int) -> set[int]:
+        return {self.unit[r.value.node] for r in reads} - {unit}
+
+    def _unite(self, unit: int, other: int, number: int, reads: Iterable[Read]) -> int:
+        """Make one group of two whose elements ``number`` joins, if one kernel can compute both; return its unit."""
+        group, guest = self.groups[unit], self.groups[other]
+        if group.kind == "loops":
+            unit, other, group, guest = other, unit, guest, group
+        together = len(group.members) + len(guest.members)
+        alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
+        joinable = group.kind in ("loops", "rows", "product") and alike and group.space == guest.space
+        if not joinable or together > MAX_MEMBERS or not self._fits_united(number, reads, {unit, other}, group):
+            return self.unit[number]
+        if self._reaches(self.deps[unit] - {other}, other) or self._reaches(self.deps[other] - {unit}, unit):
+            return self.unit[number]
+        for member in guest.members:
+            self.unit[member] = unit
+        group.members += guest.members
+        self.first[unit] = min(self.first[unit], self.first[other])
+        self.last[unit] = max(self.last[unit], self.last[other])
+        self.deps[unit] = (self.deps[unit] | self.deps.pop(other)) - {unit, other}
+        for deps in self.deps.values():
+            if other in deps:
+                deps.remove(other)
+                deps.add(unit)
+        del self.groups[other]
+        return unit
+
+    def _fits_united(self, number: int, reads: Iterable[Read], units: set[int], group: Group) -> bool:
+        level = group.level(self._shape(number))
+        inside = (r for r in reads if self.unit[r.value.node] in units)
+        return level is not None and all(self._reads_in_place(r, group, level) for r in inside)
+
+    def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
+        group = self.groups[unit]
+        level = group.level(self._shape(number))
+        if level is None or group.kind not in ("loops", "rows", "product") or len(group.members) >= MAX_MEMBERS:
+            return False
+        return all(self._reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
+
+    @staticmethod
+    def _reads_in_place(read: Read, group: Group, level: str) -> bool:
+        source = group.level(read.value.shape)
+        if read.access == "same":
+            return source == level
+        return read.access == "spread" and level == "element" and source == "row"
+
+    def _reaches(self, start: set[int], unit: int) -> bool:
+        """Whether one of the units in ``start`` depends on ``unit``."""
+        stack, seen = list(start), set(start)
+        while stack:
+            current = stack.pop()
+            if current == unit:
+                return True
+            fresh = {u for u in self.deps[current] if self.last[u] >= self.first[unit]} - seen
+            seen |= fresh
+            stack.extend(fresh)
+        return False
+
+    def _place_fold(self, number: int) -> None:
+        (operand,) = self.args[number]
+        axes = self.graph.node(number).params["axes"]
+        rank = len(operand.shape)
+        outer = rank - len(axes)
+        if axes != tuple(range(outer, rank)):
+            self._place_columns(number, operand)
+            return
+        unit = self.unit.get(operand.node)
+        group = self.groups.get(unit) if unit is not None else None
+        if unit is not None and group is not None and operand.shape == group.space and len(group.members) < MAX_MEMBERS:
+            if group.kind == "loops":
+                group.kind, group.outer = "rows", outer
+            if group.kind == "rows" and group.outer == outer:
+                self._add(number, unit)
+                return
+        self._new_unit(number, Group("rows", operand.shape, outer))
+
+    def _place_columns(self, number: int, operand: Value) -> None:
+        """A reduction of other axes takes over the group in front of it when nobody else needs its values."""
+        unit = self.unit.get(operand.node)
+        group = self.groups.get(unit) if unit is not None else None
+        if unit is not None and group is not None and group.kind == "loops" and operand.shape == group.space:
+            others = {u for m in group.members for u in self.users[m]} - set(group.members) - {number}
+            returned = {v.node for v in self.graph.outputs} & set(group.members)
+            if not others and not returned:
+                group.kind = "columns"
+                self._add(number, unit)
+                return
+        self._new_unit(number, Group("columns", operand.shape, 0))
