@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,13 @@ import pytest
 from tests.backends.running import call, check, compiled, plan_of
 from tests.programs import random_program
 from zenith.backends.cpu.link import linked_count
-from zenith.backends.plan import ALIGN, Launch, Plan, Slot
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.plan import ALIGN, Launch, Plan, Slot, _Planner, own_outputs
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
+from zenith.ir.lowering import View
 from zenith.ir.text import parse
+from zenith.passes.pipeline import run
 
 PROGRAMS = range(120)
 
@@ -53,7 +56,6 @@ def _touched(step: Any) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize("first", range(0, len(PROGRAMS), 40))
 def test_memory_is_not_reused_while_it_is_needed(first: int) -> None:
-    shared = 0
     for seed in PROGRAMS[first : first + 40]:
         graph, args = random_program(seed)
         plan = plan_of(graph)
@@ -61,9 +63,37 @@ def test_memory_is_not_reused_while_it_is_needed(first: int) -> None:
         for sizes in (given, dict.fromkeys(given, 0), dict.fromkeys(given, 1), dict.fromkeys(given, 1000)):
             assert list(_clobbered(plan, sizes)) == [], f"program {seed} with {sizes}"
             _check_extents(plan, sizes)
-        writes = [n for step in plan.steps for n in _touched(step)[1]]
-        shared += len(writes) > len(set(writes))
-    assert shared > 5, "slots are used again by later values"
+
+
+def _lives(graph: Graph) -> dict[tuple[int, int], range]:
+    """From the node that computes each value to the last that reads it, directly or through views."""
+    lives = {}
+    for number, node in graph.nodes():
+        for output in range(len(node.types)):
+            last, open_ = number, [(number, output)]
+            while open_:
+                source, place = open_.pop()
+                for read, user, _ in graph.users(source):
+                    if read == place and isinstance(graph.node(user).primitive.lowering, View):
+                        open_.append((user, 0))
+                    elif read == place:
+                        last = max(last, user)
+            lives[number, output] = range(number, last + 1)
+    return lives
+
+
+def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
+    shared = 0
+    for seed in PROGRAMS:
+        graph = own_outputs(run(random_program(seed)[0])[0])
+        planner = _Planner(graph, cpu_target())
+        planner.plan()
+        lives = _lives(graph)
+        slots = [(p.name, lives[value]) for value, p in planner.places.items() if p.kind == "slot"]
+        for (one, life), (other, while_) in combinations(slots, 2):
+            assert one != other or not _overlap(life, while_), f"program {seed}: {one} is in use twice"
+            shared += one == other
+    assert shared > 5, "slots serve values that live one after another"
 
 
 def _check_extents(plan: Plan, sizes: Mapping[str, int]) -> None:
