@@ -197,13 +197,13 @@ _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power, sign,
     floor, ceil, trunc, rint, magnitude, sqrt, divide, copysign, checked,
 )  # fmt: skip
-_ELEMENTARY = (
+ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf",
 )  # fmt: skip
 
 NAMESPACE: dict[str, Any] = {
-    **CONVERT, **BUFFER, **SCRATCH, **{f.__name__: f for f in _OWN}, **{n: getattr(vm, n) for n in _ELEMENTARY},
+    **CONVERT, **BUFFER, **SCRATCH, **{f.__name__: f for f in _OWN}, **{n: getattr(vm, n) for n in ELEMENTARY},
     "power": vm.pow, "inf": inf, "nan": nan,
 }  # fmt: skip
 LANES_NAMESPACE: dict[str, Any] = {**NAMESPACE, "lanes": lanes, "join": join, "max": np.maximum, "min": np.minimum}

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.backends.cpu.driver import ARENA, FIXED, SELF, STATUS, TEAM, Frame, address, driver_source, segments
+from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import Linked, link_driver, link_kernel
 from zenith.backends.cpu.threads import team
-from zenith.backends.emit import Printer
 from zenith.backends.plan import ALIGN, Call, Launch, Plan
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.dims import Dim
@@ -185,7 +185,7 @@ class Executable:
 
     def kernel_text(self, with_lines: bool = True) -> str:
         """The sources of all kernels and drivers."""
-        printer = Printer(with_lines)
+        printer = CpuPrinter(with_lines)
         kernels = {s.kernel.name: s.kernel for s in self.plan.steps if isinstance(s, Launch)}
         return "\n".join([*(printer.kernel(k) for k in kernels.values()), *self.driver_sources])
 

@@ -22,9 +22,9 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.errors import NumbaError
 
 import zenith.backends.cpu.buffers  # noqa: F401  (teaches Numba buffers and the names of kernel sources)
+from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.threads import launch
 from zenith.backends.cpu.tile import product_tile
-from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
 from zenith.errors import CompileError
@@ -35,7 +35,7 @@ TILE_FUNCTIONS = {"product_tile": product_tile}
 
 
 class KernelCompiler(CompilerBase):
-    """Numba's compiler without the passes that generated code never needs: a seventh of the time to compile.
+    """Numba's compiler without the passes that generated code never needs: an eighth of the time to compile.
 
     There are no closures, exceptions, array expressions or objects in it, and a name has one type.
     """
@@ -93,7 +93,8 @@ def linked_count() -> int:
 
 def link_kernel(kernel: Kernel) -> Linked:
     """The machine code of a kernel, ``void(int64 begin, int64 end, int64* args)``."""
-    return _LINKER.get(Printer(with_lines=False).kernel(kernel), kernel.name, _KERNEL, {**NAMESPACE, **TILE_FUNCTIONS})
+    source = CpuPrinter(with_lines=False).kernel(kernel)
+    return _LINKER.get(source, kernel.name, _KERNEL, {**NAMESPACE, **TILE_FUNCTIONS})
 
 
 def link_driver(source: str) -> Callable[[int], None]:

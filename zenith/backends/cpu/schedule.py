@@ -6,8 +6,7 @@ panel, so that neighbours share the panel, which waits in the second-level cache
 register tiles (``tile_rows``). No size of a matrix enters the choice, except that few columns narrow the panel. An
 element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks as it likes.
 
->>> from zenith.backends.cpu.tile import lookahead
-from zenith.backends.cpu.vectors import TABLE
+>>> from zenith.backends.cpu.vectors import TABLE
 >>> from zenith.ir.types import float32
 >>> schedule = choose(float32, TABLE["avx512"])
 >>> schedule.rows, schedule.panel, schedule.tasks(m=126, n=768)
