@@ -15,8 +15,8 @@ from zenith.backends.plan import Call, Launch, Place, Plan
 
 STATUS, TEAM, ARENA, SELF = 0, 1, 2, 3  # the fixed words of a frame; STATUS holds the address of the status words
 FIXED = 4
-CHUNK_COST = 200_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
-CHUNK_STEP = 64  # chunks of elements begin at a multiple of this, so that vectors do not straddle them
+CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
+CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
 
 
 @dataclass(frozen=True, slots=True)
