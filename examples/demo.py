@@ -91,8 +91,7 @@ def main() -> None:
 
     for stage in ("graph", "kernels"):
         console.rule(f"[bold]{stage}[/] of the NumPy function")
-        if (text := from_numpy.show(stage)) is not None:
-            console.print(str(text), markup=False, highlight=False, soft_wrap=True)
+        from_numpy.show(stage)
 
     runs: dict[str, tuple[Callable, np.ndarray | torch.Tensor]] = {
         "NumPy": (with_numpy, images),

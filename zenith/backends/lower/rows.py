@@ -21,7 +21,7 @@ from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
 
-EXPENSIVE = 10  # operations from which a value is kept rather than computed again
+EXPENSIVE = 8  # operations from which a value is kept rather than computed again
 
 
 def lower_rows(body: Graph) -> list[Kernel]:
@@ -87,13 +87,16 @@ class _Rows:
         chosen: dict[int, str] = {}
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
-            lowering = self.body.node(number).primitive.lowering
-            expensive = isinstance(lowering, Scalar) and lowering.cost >= EXPENSIVE
-            if expensive and number not in self.e.kept and number in self._needed(later, {*chosen}):
+            if self._cost(value) >= EXPENSIVE and number not in self.e.kept and number in self._needed(later, {*chosen}):
                 row = self._free_row(value, later, chosen)
                 if row is not None:
                     chosen[number] = row
         return chosen
+
+    def _cost(self, value: Value) -> int:
+        """About how many operations computing an element of a value again takes, reads included."""
+        lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
+        return sum(low.cost if isinstance(low, Scalar) else 1 for low in lowerings)
 
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, str]) -> str | None:
         """An output row of the value's type whose present content is not needed once the value is kept."""
