@@ -87,7 +87,8 @@ class _Rows:
         chosen: dict[int, str] = {}
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
-            if self._cost(value) >= EXPENSIVE and number not in self.e.kept and number in self._needed(later, {*chosen}):
+            wanted = number not in self.e.kept and number in self._needed(later, {*chosen})
+            if wanted and self._cost(value) >= EXPENSIVE:
                 row = self._free_row(value, later, chosen)
                 if row is not None:
                     chosen[number] = row
