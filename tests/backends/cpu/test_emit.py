@@ -59,6 +59,23 @@ def test_one_elementary_function_stays_in_one_loop() -> None:
     assert "strip" not in text and "scratch" not in text
 
 
+def test_every_element_type_can_be_handed_on() -> None:
+    graph = parse("""
+def f(x: f32[n], i: i64[n]) -> (f32[n], bool[n], i64[n]):
+    a = exp(x)
+    p = gt(a, x)
+    k = add(i, i)
+    b = tanh(a)
+    r = where(p, b, x)
+    c = sigmoid(r)
+    q = bit_not(p)
+    j = where(q, k, i)
+    return (c, q, j)
+""")
+    args = [np.linspace(-3, 3, 700, dtype=np.float32), np.arange(700)]
+    assert violations(call(compiled(graph, "cpu"), graph, args), reference_bounds(graph, args)) == []
+
+
 def test_an_element_that_is_overwritten_is_kept_not_read_again() -> None:
     at = symbol("i")
     body = [

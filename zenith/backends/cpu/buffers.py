@@ -59,14 +59,14 @@ class _SetItem(AbstractTemplate):
 
 
 def _element(builder: Any, buffer: Any, kind: Buffer, index: Any) -> tuple[Any, Any]:
-    element = ir.IntType(8) if kind.dtype == types.boolean else _value_type(kind)
+    element = _value_type(kind)
     return builder.gep(buffer, [index], inbounds=True, source_etype=element), element
 
 
 def _value_type(kind: Buffer) -> Any:
-    return {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}.get(kind.dtype) or ir.IntType(
-        kind.dtype.bitwidth
-    )
+    """An element in memory: a bool is a byte."""
+    special = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.boolean: ir.IntType(8)}
+    return special.get(kind.dtype) or ir.IntType(kind.dtype.bitwidth)
 
 
 def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
