@@ -22,7 +22,7 @@ trip count and the instruction set only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
@@ -279,3 +279,14 @@ def _buffers_in(expr: Expr) -> set[str]:
     if isinstance(expr, Load):
         return {expr.buffer}
     return {b for a in expr.args for b in _buffers_in(a)} if isinstance(expr, Apply) else set()
+
+
+def symbols_of(part: object) -> set[str]:
+    """Every name in the index expressions of statements: sizes, loop variables, places."""
+    if isinstance(part, Dim):
+        return part.symbols()
+    if isinstance(part, tuple):
+        return {name for item in part for name in symbols_of(item)}
+    if is_dataclass(part):
+        return {name for f in fields(part) for name in symbols_of(getattr(part, f.name))}
+    return set()

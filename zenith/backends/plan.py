@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from zenith.backends.kernel import Kernel
+from zenith.backends.kernel import Kernel, symbols_of
 from zenith.backends.lower.groups import lower_group
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, prove_equal
@@ -254,11 +254,8 @@ class _Planner:
         """Launch a kernel, now if it works on constants only; its temporaries get their place here."""
         new = [b for b in kernel.buffers if b.name not in bound]
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
-        once = (
-            bool(new)
-            and all(p.kind == "constant" for p in known)
-            and all(b.size.static is not None for b in kernel.buffers)
-        )
+        fixed = all(b.size.static is not None for b in kernel.buffers) and not symbols_of(kernel.body) & {*kernel.sizes}
+        once = bool(new) and fixed and all(p.kind == "constant" for p in known)
         for b in new:
             bound[b.name] = self._new_constant() if once else self._allocate(b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines)

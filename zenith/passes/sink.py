@@ -145,6 +145,8 @@ def _reduction_of_transpose(b: Rewriter, node: Node, source: Value, order: tuple
 def _reduction_of_reshape(b: Rewriter, node: Node, x: Value, source: Value) -> Value | None:
     """The same reduction before the reshape, which must leave the reduced axes alone or mix them only."""
     axes = node.params["axes"]
+    if any(size == 0 for size in x.shape):
+        return None  # a reshape of nothing does not say which axes it leaves alone
     places = align(x.shape, source.shape)
     mixed = [a for a in axes if a not in places.axes]
     if not _worth_sinking(b, source, x.shape) or (mixed and set(mixed) != set(places.old_rest)):
