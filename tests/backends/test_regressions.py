@@ -1,0 +1,43 @@
+"""Programs that random testing found wrong, in their smallest form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backends.running import call, compiled
+from tests.bounds import reference_bounds, violations
+from zenith.ir.text import parse
+
+PROGRAMS = {
+    "work on a size only, which is no constant": (
+        """
+def program(x: f64[k], y: i32) -> (i32):
+    v2 = size(value=k)
+    v3 = cast(v2, dtype=i32)
+    v4 = broadcast(v3, shape=(3,), axes=())
+    v5 = reduce_min(v4, axes=(0,))
+    v6 = remainder(v5, y)
+    return (v6,)
+""",
+        [np.zeros(3), np.array(2, np.int32)],
+    ),
+    "a sum of nothing behind a reshape": (
+        """
+def program(x: f64[0, 2]) -> (f64):
+    v1 = copysign(x, x)
+    v2 = reshape(v1, shape=(0,))
+    v3 = reduce_sum(v2, axes=(0,))
+    return (v3,)
+""",
+        [np.zeros((0, 2))],
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["lanes", "cpu"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_is_right_now(name: str, backend: str) -> None:
+    text, args = PROGRAMS[name]
+    graph = parse(text)
+    assert violations(call(compiled(graph, backend), graph, args), reference_bounds(graph, args)) == []
