@@ -3,14 +3,14 @@
 The product C[m, n] = A[m, k] B[k, n] has B packed into panels of ``panel`` columns, ``[ceil(n / panel)][k][panel]``,
 the last one padded with zeros. A task is one panel times one block of ``row_block`` rows; tasks are numbered panel by
 panel, so that neighbours share the panel, which waits in the second-level cache. A task walks down its rows in balanced
-register tiles (``tile_rows``). No size of a matrix enters the choice, except that few columns narrow the panel. An
+register tiles (``lower.product``). No size of a matrix enters the choice, except that few columns narrow the panel. An
 element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks as it likes.
 
 >>> from zenith.backends.cpu.vectors import TABLE
 >>> from zenith.ir.types import float32
 >>> schedule = choose(float32, TABLE["avx512"])
->>> schedule.rows, schedule.panel, schedule.tasks(m=126, n=768)
-(6, 64, 36)
+>>> schedule.rows, schedule.panel, schedule.row_block
+(6, 64, 48)
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from zenith.backends.cpu.vectors import InstructionSet, select
 from zenith.ir.types import DType
 
 TILES_PER_BLOCK = 8  # row tiles in a task: 36 tasks for 126 x 768, and 48 rows of A stay in the second-level cache
-CLAIM_CYCLES = 2000  # the least work worth claiming at once: about what starting the team costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +46,6 @@ class ProductSchedule:
     def row_block(self) -> int:
         """Rows of a task."""
         return self.rows * TILES_PER_BLOCK
-
-    def tile_rows(self, left: int) -> int:
-        """Rows of the next tile when ``left`` >= 1 rows are left: 7 rows are cut 4 + 3, not 6 + 1.
-
-        A tile of few rows reads as much of B as a full one, so even tiles are the cheapest.
-        """
-        tiles = -(-left // self.rows)
-        return -(-left // tiles)
-
-    def tasks(self, m: int, n: int) -> int:
-        """The number of tasks of a product of m rows and n columns."""
-        return -(-m // self.row_block) * -(-n // self.panel)
-
-    def grain(self, m: int, k: int) -> int:
-        """How many tasks a worker claims at once: two multiply-adds a cycle, but no more than one vector of B."""
-        cycles = max(1, k * self.vectors * max(1, min(m, self.row_block) // 2))
-        return -(-CLAIM_CYCLES // cycles)
 
 
 # Rows and vectors of the register tile by instruction set, then by kind of element. Measured on Sapphire Rapids, two
