@@ -48,11 +48,15 @@ class Config:
     Attributes
     ----------
     debug: verify the graph after every pass (slow).
-    cache_dir: where compiled kernels persist.
+    cache: keep compiled kernels on disk; 0 turns that off.
+    cache_dir: where they persist, a folder of this user alone.
+    cache_bytes: how large it may grow; what was used longest ago goes first.
     executables: how many executables one function keeps; the least recently used one goes first.
     """
 
     debug: bool = field(default=False, metadata={"read": _flag})
+    cache: bool = field(default=True, metadata={"read": _flag})
+    cache_bytes: int = field(default=1 << 30, metadata={"read": _positive})
     cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path})
     executables: int = field(default=64, metadata={"read": _positive})
 

@@ -132,5 +132,16 @@ class CompileError(ZenithError, RuntimeError):
     """Code generation failed inside Zenith: a defect of Zenith, not of the user's program."""
 
 
+class RecompilationError(ZenithError, RuntimeError):
+    """A call would have compiled where that is forbidden or limited."""
+
+
 class DeviceError(ZenithError, RuntimeError):
     """An array lives on a device that cannot be used here."""
+
+
+class CacheWarning(UserWarning):
+    """The cache on disk is not used, in part or at all; work goes on. Says why, and what to do."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(f"{what}\n  fix: {fix}")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numba import cfunc, types
 
+import zenith.backends.cpu.tile_code  # noqa: F401  (teaches Numba the tile)
 from zenith.backends.cpu import vectors
 from zenith.backends.cpu.schedule import ProductSchedule, choose
 from zenith.backends.cpu.tile import BLOCK, lookahead, product_tile
@@ -184,6 +185,7 @@ def test_sizes_must_be_literals() -> None:
 SPILLS = """
 import re, sys
 from numba import cfunc, types
+import zenith.backends.cpu.tile_code
 from zenith.backends.cpu.schedule import choose
 from zenith.backends.cpu.tile import product_tile
 from zenith.backends.cpu.vectors import TABLE

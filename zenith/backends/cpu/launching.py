@@ -25,11 +25,14 @@ caller first moves the workers off that core.
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import infer_global, make_concrete_template, signature
+from numba.extending import lower_builtin
 
 from zenith.backends.cpu.atomics import (
     call_kernel,
@@ -48,48 +51,68 @@ from zenith.backends.cpu.atomics import (
     unlock_mutex,
     wait_condition,
 )
+from zenith.backends.cpu.block import (
+    ARGS,
+    AVOIDED,
+    CALLED,
+    CHUNKS,
+    CLAIM,
+    CONDITION,
+    CORES,
+    CORES_BYTES,
+    COSTS,
+    GENERATION,
+    GRAIN,
+    KERNEL,
+    LAST,
+    LEFT,
+    LOCK,
+    MAX_CHUNKS,
+    MUTEX,
+    PENDING,
+    RECENT,
+    SIZE,
+    SLEEPERS,
+    SPINS,
+    SPINS_BEFORE_YIELD,
+    START,
+    STARTED,
+    STOP,
+    THREADS,
+    TOTAL,
+    UNAIDED,
+    WAKE_WORK,
+)
 
-# The block: byte offsets of its words. What different threads write stands 128 bytes (two cache lines, which
-# processors fetch together) apart. Line 0 changes only when the team is configured.
-LAUNCH = 0  # address of the compiled launch function: linked code needs the block's address and nothing else
-SIZE = 8  # threads, the caller included
-START = 16  # address of a callback that starts the workers
-STARTED = 24  # 1 when the workers run
-STOP = 32  # 1 when they shall return
-LOCK = 128  # the job slot; its owner alone uses the three words that follow
-GENERATION = 136
-UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
-LAST = 152  # when that was
-CLAIM = 256  # generation << 32 | chunks left, with the job's parameters behind it
-KERNEL = 264
-TOTAL = 272
-GRAIN = 280
-ARGS = 288
-CHUNKS = 296
-PENDING = 384  # chunks not yet finished
-SLEEPERS = 512  # workers that sleep and that nobody has called yet
-CALLED = 520  # wake-ups not yet taken; both words are written under the mutex
-MUTEX = 640  # a pthread_mutex_t
-CONDITION = 768  # a pthread_cond_t
-COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
-CORES = 2048  # the bits of the cores that the process may use
-CORES_BYTES = 128
-AVOIDED = 2176  # the core that workers keep off; -1 when there is none
-THREADS = 2304  # the workers' system-wide thread numbers, and a zero
-
-MAX_THREADS = 1024
-BLOCK_BYTES = THREADS + 8 * MAX_THREADS
-MAX_CHUNKS = 2**31 - 1
-LEFT = 2**32 - 1  # the half of CLAIM that counts chunks
-SPINS = 2000
-SPINS_BEFORE_YIELD = 200
-WAKE_WORK = 100_000  # ns
-RECENT = 1_000_000  # ns
-
-native = functools.partial(njit, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+NATIVE: dict[str, Callable[..., Any]] = {}  # every function of this file by the symbol that it gets
 
 
-@native()
+def native(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of 64-bit words, which other native functions may call: compiled code knows it by its symbol."""
+    arity, returns = function.__code__.co_argcount, function.__annotations__["return"] != "None"
+    result = types.int64 if returns else types.void
+    symbol = symbol_of(function)
+    NATIVE[symbol] = function
+
+    typing = signature(result, *[types.int64] * arity)
+    infer_global(function, types.Function(make_concrete_template(symbol, function, [typing])))
+
+    @lower_builtin(function, *[types.int64] * arity)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word if returns else ir.VoidType(), [word] * arity)
+        value = builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
+        return value if returns else context.get_dummy_value()
+
+    return function
+
+
+def symbol_of(function: Callable[..., Any]) -> str:
+    """The name of a native function in object code."""
+    return f"zenith_{function.__name__.strip('_')}"
+
+
+@native
 def _run_chunk(team: int) -> int:
     """Claim and run one chunk of whatever job is there; return 1, or 0 when there was none."""
     while True:
@@ -109,7 +132,7 @@ def _run_chunk(team: int) -> int:
             return 1
 
 
-@native()
+@native
 def _sleep(team: int) -> None:
     """Wait to be called. Whoever is called passes the word on to two more while there are calls left."""
     lock_mutex(team + MUTEX)
@@ -124,7 +147,7 @@ def _sleep(team: int) -> None:
         signal_condition(team + CONDITION)
 
 
-@native()
+@native
 def _steer(team: int) -> None:
     """Keep the workers off the core that this thread runs on. Nothing to do while that core stays the same."""
     core = current_cpu()
@@ -141,7 +164,7 @@ def _steer(team: int) -> None:
     store_release(word, 0, allowed)
 
 
-@native()
+@native
 def _wake(team: int, wanted: int) -> None:
     """Call up to ``wanted`` sleeping workers, without waiting for them. The owner of the job slot does it."""
     if load_acquire(team, STARTED) == 0:
@@ -157,6 +180,7 @@ def _wake(team: int, wanted: int) -> None:
     signal_condition(team + CONDITION)
 
 
+@native
 def work(team: int) -> None:
     """A worker's life: run chunks, spin a little, sleep, until told to stop."""
     spins = 0
@@ -171,7 +195,7 @@ def work(team: int) -> None:
             spins = 0
 
 
-@native()
+@native
 def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
     """Run the job although workers sleep, and wake them if that pays."""
     begun = nanoseconds()
@@ -196,7 +220,7 @@ def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
     store_release(team, UNAIDED, 0 if wakes else unaided + ended - begun)
 
 
-@native()
+@native
 def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> None:
     """Publish the job, take part in it, and wait for its last chunk. The job slot is ours."""
     store_release(team, PENDING, chunks)
@@ -221,6 +245,7 @@ def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: 
             sched_yield()
 
 
+@native
 def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> None:
     """Run ``kernel`` over ``[0, total)``: with the team when it is free, else alone, chunk by chunk either way."""
     if total <= 0:
@@ -241,6 +266,7 @@ def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> Non
             begin = end
 
 
+@native
 def try_lock(team: int) -> int:
     """Take the job slot if it is free; return whether it was."""
     return compare_exchange(team, LOCK, 0, 1)

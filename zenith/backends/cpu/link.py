@@ -1,128 +1,179 @@
-"""Linking: from sources to machine code, each distinct kernel once in a process.
+"""Linking: from kernels to machine code. Each distinct kernel is compiled once on this machine, loaded once a process.
 
-A kernel is found again by its source without names and comments, so equal layers share one. Threads that ask for the
-same kernel at once wait for one compilation.
+A kernel is known by its *text*: its source without names, comments and lines, so equal layers share one. Its object
+code is looked for in the process, then in the cache on disk; only what neither has is compiled, and only then Numba is
+imported. Threads that ask for the same kernel at once wait for one compilation.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.metadata
 import linecache
+import platform
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba import cfunc, types
-from numba.core import typed_passes, untyped_passes
-from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager
-from numba.core.errors import NumbaError
-
-import zenith.backends.cpu.buffers  # noqa: F401  (teaches Numba buffers and the names of kernel sources)
+from zenith.backends.cache import digest, sources_digest, store
+from zenith.backends.cpu import machine
 from zenith.backends.cpu.emit import CpuPrinter
-from zenith.backends.cpu.threads import launch
 from zenith.backends.cpu.tile import product_tile
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
 from zenith.errors import CompileError
 
-_KERNEL = types.void(types.int64, types.int64, types.CPointer(types.int64))
-_DRIVER = types.void(types.CPointer(types.int64))
 TILE_FUNCTIONS = {"product_tile": product_tile}
-
-
-class KernelCompiler(CompilerBase):
-    """Numba's compiler without the passes that generated code never needs: an eighth of the time to compile.
-
-    There are no closures, exceptions, array expressions or objects in it, and a name has one type.
-    """
-
-    def define_pipelines(self) -> list[PassManager]:
-        """One pipeline, from byte code to machine code."""
-        manager = PassManager("kernel")
-        for step in (
-            untyped_passes.TranslateByteCode,
-            untyped_passes.FixupArgs,
-            untyped_passes.IRProcessing,
-            typed_passes.NopythonTypeInference,
-            typed_passes.IRLegalization,
-            typed_passes.AnnotateTypes,
-            typed_passes.NativeLowering,
-            typed_passes.NoPythonBackend,
-        ):
-            manager.add_pass(step, step.__name__)
-        manager.finalize()
-        return [manager]
+_HERE = Path(__file__).resolve().parent
+_GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
+_COMMENT = re.compile(r"\s+#.*")
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Machine code: its address, the source it came from, and what compiling it took, in milliseconds."""
+    """Machine code in this process.
+
+    ``addresses`` of its functions, in order; the ``text`` it was made from; what getting it took, in milliseconds, and
+    whether it came from the cache on disk.
+    """
 
     name: str
-    address: int
-    source: str
+    addresses: tuple[int, ...]
+    text: str
     milliseconds: float
-    code: Any
+    cached: bool
+
+    @property
+    def address(self) -> int:
+        """The address of its first function."""
+        return self.addresses[0]
 
 
 class _Linker:
-    """The process's linked kernels and drivers, by content."""
+    """The process's machine code, by text."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.linked: dict[str, Linked] = {}
 
-    def get(self, source: str, name: str, signature: Any, namespace: Mapping[str, Any]) -> Linked:
+    def get(self, text: str, name: str, symbols: tuple[str, ...], compile: Callable[[], bytes]) -> Linked:
+        """The machine code of ``text``, from here, from the disk, or compiled."""
+        known = self.linked.get(text)
+        if known is not None:
+            return known
         with self.lock:
-            if source not in self.linked:
-                self.linked[source] = _compile(source, name, signature, namespace)
-            return self.linked[source]
+            if text not in self.linked:
+                started = time.perf_counter()
+                code, cached = _object(text, name, compile)
+                addresses = machine.load(code, symbols)
+                milliseconds = (time.perf_counter() - started) * 1e3
+                self.linked[text] = Linked(name, addresses, text, milliseconds, cached)
+            return self.linked[text]
 
 
 _LINKER = _Linker()
 
 
 def linked_count() -> int:
-    """How many kernels and drivers this process has linked."""
+    """How many objects this process has linked."""
     return len(_LINKER.linked)
 
 
 def link_kernel(kernel: Kernel) -> Linked:
     """The machine code of a kernel, ``void(int64 begin, int64 end, int64* args)``."""
-    source = CpuPrinter(with_lines=False).kernel(kernel)
-    return _LINKER.get(source, kernel.name, _KERNEL, {**NAMESPACE, **TILE_FUNCTIONS})
+    text = kernel_text(kernel)
+    symbol = f"kernel_{digest([text])}"
+    return _LINKER.get(text, kernel.name, (symbol,), lambda: compile_kernel(text, symbol))
 
 
 def link_driver(source: str) -> Callable[[int], None]:
     """A driver as a Python callable of the frame's address; it runs without the GIL."""
-    linked = _LINKER.get(source, "driver", _DRIVER, {"launch": launch})
-    function: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(linked.address)
+    symbol = f"driver_{digest([source])}"
+
+    def compiled() -> bytes:
+        from zenith.backends.cpu import compiler
+
+        function = define(source, "driver", compiler.DRIVER_FUNCTIONS)
+        return compiler.object_code(compiler.driver_module(function, symbol))
+
+    address = _LINKER.get(source, "driver", (symbol,), compiled).address
+    function: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
     return function
+
+
+def link_runtime(symbols: tuple[str, ...]) -> Linked:
+    """The machine code of Zenith's own native functions (:mod:`zenith.backends.cpu.launching`)."""
+
+    def compiled() -> bytes:
+        from zenith.backends.cpu import compiler
+
+        return compiler.object_code(compiler.runtime_module(set(symbols)))
+
+    return _LINKER.get(f"runtime {' '.join(symbols)}", "runtime", symbols, compiled)
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """What a kernel's machine code follows from."""
+    source = CpuPrinter(with_lines=False).kernel(replace(kernel, name="kernel", doc="")).splitlines()
+    return "\n".join(_COMMENT.sub("", line) for line in source if line.strip() != '"""."""') + "\n"
+
+
+def kernel_module(text: str, symbol: str) -> Any:
+    """The optimised LLVM module of a kernel's text."""
+    from zenith.backends.cpu import compiler
+
+    function = define(text, "kernel", {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS})
+    try:
+        return compiler.kernel_module(function, symbol)
+    except CompileError as error:
+        raise CompileError(
+            f"{error.what}\n{text}", fix="this is a defect of Zenith: report it with the text above"
+        ) from None
+
+
+def compile_kernel(text: str, symbol: str) -> bytes:
+    """The object code of a kernel's text."""
+    from zenith.backends.cpu import compiler
+
+    return compiler.object_code(kernel_module(text, symbol))
 
 
 def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
     """The Python function that a source defines; tracebacks and debuggers can show its text."""
-    digest = hashlib.sha256(source.encode()).hexdigest()[:8]
-    filename = f"<zenith {name} {digest}>"
+    short = hashlib.sha256(source.encode()).hexdigest()[:8]
+    filename = f"<zenith {name} {short}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     scope = dict(namespace)
     exec(compile(source, filename, "exec"), scope)
     return scope[name]
 
 
-def _compile(source: str, name: str, signature: Any, namespace: Mapping[str, Any]) -> Linked:
-    started = time.perf_counter()
-    function = define(source, name, namespace)
-    try:
-        options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
-        code = cfunc(signature, pipeline_class=KernelCompiler, **options)(function)
-    except NumbaError as error:
-        raise CompileError(
-            f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
-            fix="this is a defect of Zenith: report it with the text above",
-        ) from None
-    return Linked(name, int(code.address or 0), source, (time.perf_counter() - started) * 1e3, code)
+@cache
+def _environment() -> dict[str, str]:
+    """What object code depends on besides its text."""
+    return {
+        "generator": sources_digest(*_GENERATOR),
+        "python": platform.python_version(),
+        "numba": importlib.metadata.version("numba"),
+        **machine.processor(),
+    }
+
+
+def _object(text: str, name: str, compile: Callable[[], bytes]) -> tuple[bytes, bool]:
+    """The object code of a text, and whether it was in the cache."""
+    folder = store()
+    if folder is None:
+        return compile(), False
+    depends = {"text": text, **_environment()}
+    found = folder.read("object", depends)
+    if found is not None:
+        return found.payload, True
+    code = compile()
+    folder.write("object", depends, {"name": name, "source": text}, code)
+    return code, False

@@ -28,12 +28,8 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
-from numba import cfunc, types
-
-from zenith.backends.cpu.launching import (
+from zenith.backends.cpu.block import (
     AVOIDED,
     BLOCK_BYTES,
     CALLED,
@@ -55,23 +51,15 @@ from zenith.backends.cpu.launching import (
     STOP,
     THREADS,
     UNAIDED,
-    launch,
-    run_launch,
-    try_lock,
-    work,
 )
+from zenith.backends.cpu.native import native
 from zenith.errors import ZenithError
 
-__all__ = ["Team", "ThreadCountError", "default_num_threads", "launch", "set_num_threads", "team"]
+__all__ = ["Team", "ThreadCountError", "default_num_threads", "set_num_threads", "team"]
 
 
 class ThreadCountError(ZenithError, ValueError):
     """A number of threads is not an integer from 1 to ``MAX_THREADS``."""
-
-
-def _c_function(function: Callable[..., Any], returns: Any, arity: int) -> Any:
-    """``function`` of int64 words, compiled with the C calling convention."""
-    return cfunc(returns(*[types.int64] * arity), error_model="numpy")(function)
 
 
 def _checked(count: object, source: str) -> int:
@@ -130,13 +118,10 @@ class Team:
     def __init__(self, size: int) -> None:
         self.address = _new_block()
         self._workers: list[threading.Thread] = []
-        # The compiled functions live as long as these objects, and their `ctypes` faces release the GIL.
-        self._launch = _c_function(run_launch, types.void, 5)
-        self._call = self._launch.ctypes
-        self._work = _c_function(work, types.void, 1)
-        self._try_lock = _c_function(try_lock, types.int64, 1)
+        self._native = native()
+        self._call = self._native.run_launch
         self._callback = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start)
-        self._store(LAUNCH, self._launch.address)
+        self._store(LAUNCH, self._native.run_launch_address)
         self._store(START, ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
         ctypes.memmove(self.address + CORES, _allowed_cores().to_bytes(CORES_BYTES, "little"), CORES_BYTES)
         self._reset(size)
@@ -152,7 +137,7 @@ class Team:
         return bool(self._load(STARTED))
 
     def launch(self, kernel_address: int, total: int, grain: int, args_address: int) -> None:
-        """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see :func:`launch`."""
+        """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see :mod:`launching`."""
         self._call(self.address, kernel_address, total, grain, args_address)
 
     def _load(self, offset: int) -> int:
@@ -181,7 +166,7 @@ class Team:
         self._store(STARTED, 1)
         for index in range(1, self.size):
             worker = threading.Thread(
-                target=self._work.ctypes, args=(self.address,), name=f"zenith-{index}", daemon=True
+                target=self._native.work, args=(self.address,), name=f"zenith-{index}", daemon=True
             )
             try:
                 worker.start()
@@ -202,7 +187,7 @@ class Team:
 
     def _resize(self, size: int) -> None:
         """Wait for the running job, end the workers, and go on as a team of ``size``."""
-        while not self._try_lock.ctypes(self.address):
+        while not self._native.try_lock(self.address):
             time.sleep(1e-5)  # lets go of the GIL, which the job's owner may need to start workers
         self._end_workers()
         self._reset(size)

@@ -1,0 +1,40 @@
+"""The thread team's block of words: what stands where. Native code and Python agree by these numbers alone."""
+
+from __future__ import annotations
+
+# The block: byte offsets of its words. What different threads write stands 128 bytes (two cache lines, which
+# processors fetch together) apart. Line 0 changes only when the team is configured.
+LAUNCH = 0  # address of the compiled launch function: linked code needs the block's address and nothing else
+SIZE = 8  # threads, the caller included
+START = 16  # address of a callback that starts the workers
+STARTED = 24  # 1 when the workers run
+STOP = 32  # 1 when they shall return
+LOCK = 128  # the job slot; its owner alone uses the three words that follow
+GENERATION = 136
+UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
+LAST = 152  # when that was
+CLAIM = 256  # generation << 32 | chunks left, with the job's parameters behind it
+KERNEL = 264
+TOTAL = 272
+GRAIN = 280
+ARGS = 288
+CHUNKS = 296
+PENDING = 384  # chunks not yet finished
+SLEEPERS = 512  # workers that sleep and that nobody has called yet
+CALLED = 520  # wake-ups not yet taken; both words are written under the mutex
+MUTEX = 640  # a pthread_mutex_t
+CONDITION = 768  # a pthread_cond_t
+COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
+CORES = 2048  # the bits of the cores that the process may use
+CORES_BYTES = 128
+AVOIDED = 2176  # the core that workers keep off; -1 when there is none
+THREADS = 2304  # the workers' system-wide thread numbers, and a zero
+
+MAX_THREADS = 1024
+BLOCK_BYTES = THREADS + 8 * MAX_THREADS
+MAX_CHUNKS = 2**31 - 1
+LEFT = 2**32 - 1  # the half of CLAIM that counts chunks
+SPINS = 2000
+SPINS_BEFORE_YIELD = 200
+WAKE_WORK = 100_000  # ns
+RECENT = 1_000_000  # ns

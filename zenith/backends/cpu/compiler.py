@@ -1,0 +1,206 @@
+"""The one door to Numba: generated Python goes in, relocatable object code comes out.
+
+Numba reads the Python, infers types and writes LLVM's language; LLVM optimises it and writes an object, whose functions
+are called with the C convention. Nothing runs here and no address stands in an object, so another process can load it
+(:mod:`zenith.backends.cpu.machine`) without importing this file, which is what a process with a full cache does.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core import cgutils, typed_passes, types, untyped_passes
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, Flags, compile_extra
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager
+from numba.core.cpu_options import FastMathOptions
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.extending import lower_builtin, type_callable
+
+import zenith.backends.cpu.buffers
+import zenith.backends.cpu.tile_code  # noqa: F401  (both teach Numba the names of kernel sources)
+from zenith.backends.cpu.buffers import PREFER_WIDTH
+from zenith.backends.cpu.launching import NATIVE, launch
+from zenith.backends.cpu.machine import target_machine
+from zenith.errors import CompileError
+
+_WORD = types.int64
+_KERNEL = (_WORD, _WORD, types.CPointer(_WORD))
+_NUMBA_SYMBOLS = ("_ZN", "numba", "NRT_", "Py", ".numba")  # what an object must not need: Numba is not there
+
+
+class KernelCompiler(CompilerBase):
+    """Numba's compiler without the passes that generated code never needs.
+
+    There are no closures, exceptions, array expressions or objects in it, and a name has one type.
+    """
+
+    def define_pipelines(self) -> list[PassManager]:
+        """One pipeline, from byte code to LLVM's language."""
+        manager = PassManager("kernel")
+        for step in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            typed_passes.NopythonTypeInference,
+            typed_passes.IRLegalization,
+            typed_passes.AnnotateTypes,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            manager.add_pass(step, step.__name__)
+        manager.finalize()
+        return [manager]
+
+
+class _Text(JITCodeLibrary):
+    """What Numba writes, as text; neither optimised nor run."""
+
+    text = ""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        self.text += cgutils.normalize_ir_text(str(ir_module))
+
+
+def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
+    """The optimised LLVM module of one kernel, ``void symbol(int64 begin, int64 end, int64* args)``."""
+    with _compiling():
+        return _optimized([_module(function, _KERNEL, False, symbol)], {symbol})
+
+
+def driver_module(function: Callable[..., Any], symbol: str) -> Any:
+    """The optimised LLVM module of a driver, ``void symbol(int64* frame)``."""
+    with _compiling():
+        return _optimized([_module(function, (types.CPointer(_WORD),), False, symbol)], {symbol})
+
+
+def runtime_module(exported: set[str]) -> Any:
+    """The optimised LLVM module of all native functions of :mod:`launching`; ``exported`` symbols can be called."""
+    with _compiling():
+        modules = [
+            _module(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)
+            for symbol, f in NATIVE.items()
+        ]
+        return _optimized(modules, exported)
+
+
+def object_code(module: Any) -> bytes:
+    """The relocatable object of a module."""
+    code: bytes = target_machine().emit_object(module)
+    return code
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """One compilation at a time, without garbage collection: Numba makes a million objects and drops none early."""
+    with global_compiler_lock:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
+
+
+def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Any:
+    """A function as an LLVM module in which ``symbol`` follows the C convention."""
+    context = cpu_target.target_context
+    library = _Text(context.codegen(), symbol)
+    try:
+        compiled = compile_extra(
+            cpu_target.typing_context, context, function, tuple(arguments), _WORD if returns else types.void, _flags(),
+            {}, library=library, pipeline_class=KernelCompiler,
+        )  # fmt: skip
+    except NumbaError as error:
+        raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None
+    module = llvm.parse_assembly(library.text)
+    inner = compiled.fndesc.llvm_func_name
+    module.link_in(llvm.parse_assembly(_entry(symbol, inner, arguments, returns)))
+    for hidden in (module.get_function(inner), *module.global_variables):
+        hidden.linkage = "internal"
+    return module
+
+
+@cache
+def _flags() -> Any:
+    flags = Flags()
+    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+    flags.error_model = "numpy"
+    flags.fastmath = FastMathOptions({"contract"})
+    return flags
+
+
+def _entry(symbol: str, inner: str, arguments: Sequence[Any], returns: bool) -> str:
+    """LLVM text of the function that Zenith calls: Numba's own take places for a result and an exception first."""
+    kinds = ["ptr" if isinstance(a, types.CPointer) else "i64" for a in arguments]
+    given = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(kinds))
+    result = "%r = load i64, ptr %result\n  ret i64 %r" if returns else "ret void"
+    return f"""
+declare i32 @"{inner}"({", ".join(["ptr", "ptr", *kinds])})
+define {"i64" if returns else "void"} @{symbol}({given}) nounwind {PREFER_WIDTH} {{
+  %result = alloca i64
+  %exception = alloca ptr
+  %status = call i32 @"{inner}"(ptr %result, ptr %exception, {given})
+  {result}
+}}"""
+
+
+def _optimized(modules: Sequence[Any], exported: set[str]) -> Any:
+    """The modules as one, of which only the exported functions stay visible."""
+    whole, *others = modules
+    for module in others:
+        whole.link_in(module)
+    for function in whole.functions:
+        if not function.is_declaration and function.name not in exported:
+            function.linkage = "internal"
+    machine = target_machine()
+    whole.data_layout = str(machine.target_data)
+    whole.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(whole, builder)
+    needed = [f.name for f in whole.functions if f.is_declaration and f.name.startswith(_NUMBA_SYMBOLS)]
+    if needed:
+        raise CompileError(f"generated code needs {', '.join(needed)}, which only Numba has")
+    return whole
+
+
+def _teach_index_function(function: Callable[..., Any], relation: str) -> None:
+    """Numba's own minimum and maximum are functions that it would compile; for indices one instruction is enough."""
+
+    @type_callable(function)
+    def typing(context: Any) -> Any:
+        def typer(x: Any, y: Any) -> Any:
+            return _WORD if isinstance(x, types.Integer) and isinstance(y, types.Integer) else None
+
+        return typer
+
+    @lower_builtin(function, types.Any, types.Any)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        x, y = (context.cast(builder, a, kind, _WORD) for a, kind in zip(args, sig.args, strict=True))
+        return builder.select(builder.icmp_signed(relation, x, y), x, y)
+
+
+def least(x: int, y: int) -> int:
+    """``min`` in kernel sources."""
+    return x if x < y else y
+
+
+def greatest(x: int, y: int) -> int:
+    """``max`` in kernel sources."""
+    return x if x > y else y
+
+
+_teach_index_function(least, "<")
+_teach_index_function(greatest, ">")
+INDEX_FUNCTIONS = {"min": least, "max": greatest}
+DRIVER_FUNCTIONS = {"launch": launch, **INDEX_FUNCTIONS}

@@ -1,0 +1,60 @@
+"""Machine code without a compiler: the processor as LLVM names it, and the one engine that holds relocatable objects.
+
+Only llvmlite is imported here, so a process that finds its objects in the cache never loads Numba. An object says by a
+symbol where a function begins; the engine places it in memory for the life of the process and tells the address.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from zenith.backends.cpu.vectors import host_features
+
+
+def processor() -> dict[str, str]:
+    """What machine code depends on: architecture, processor, its features, and the version of the code generator."""
+    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(host_features().items()))
+    return {
+        "triple": llvm.get_process_triple(),
+        "cpu": llvm.get_host_cpu_name(),
+        "features": features,
+        "llvmlite": llvmlite.__version__,
+    }
+
+
+@cache
+def target_machine() -> Any:
+    """LLVM's code generator for this processor, set as Numba sets it for code that runs at once."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    here = processor()
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
+    return llvm.Target.from_triple(here["triple"]).create_target_machine(
+        cpu=here["cpu"], features=here["features"], opt=3, reloc="static" if x86 else "default",
+        codemodel="jitdefault", jit=True,
+    )  # fmt: skip
+
+
+@cache
+def _engine() -> Any:
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+
+
+def load(code: bytes, symbols: tuple[str, ...]) -> tuple[int, ...]:
+    """Place an object in memory and return the addresses of its symbols, which no other object may have.
+
+    Not for two threads at once; raises ValueError when a symbol is not in the object.
+    """
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    addresses = tuple(engine.get_function_address(symbol) for symbol in symbols)
+    if not all(addresses):
+        missing = [s for s, address in zip(symbols, addresses, strict=True) if not address]
+        raise ValueError(f"an object has no function {', '.join(missing)}")
+    return addresses

@@ -1,0 +1,180 @@
+"""The register tile in compiled code: LLVM vectors that stay in registers; :mod:`zenith.backends.cpu.tile` says what.
+
+A buffer is a pointer. The order of summation is the twin's documentation; nothing here may change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import lower_builtin, type_callable
+
+from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, lookahead, product_tile
+from zenith.backends.cpu.vectors import multiply_add_of_width
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+
+
+@type_callable(product_tile)
+def _type_product_tile(context: Any) -> Callable[..., Any]:
+    def typer(
+        ROWS: Any, VECTORS: Any, LANES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, a_row: Any, a_k: Any,
+        b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
+    ) -> Any:  # fmt: skip
+        sizes = (ROWS, VECTORS, LANES)
+        if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
+            return None
+        if not c.dtype == a.dtype == b.dtype:
+            return None
+        i = types.intp
+        return types.void(*sizes, c, i, i, a, i, i, i, b, i, i, i, i, i)
+
+    return typer
+
+
+@lower_builtin(product_tile, types.VarArg(types.Any))
+def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+    rows, vectors, lanes = (size.literal_value for size in signature.args[:3])
+    operations = Vectors(builder, signature.args[3].dtype, lanes)
+    _Tile(operations, rows, vectors, *args[3:]).emit()
+    return context.get_dummy_value()
+
+
+class Vectors:
+    """Emits operations on vectors of ``lanes`` elements of one type; positions are counted in elements."""
+
+    def __init__(self, builder: ir.IRBuilder, dtype: Any, lanes: int) -> None:
+        self.builder, self.lanes, self.itemsize = builder, lanes, dtype.bitwidth // 8
+        self.is_float = isinstance(dtype, types.Float)
+        kinds = {32: ir.FloatType(), 64: ir.DoubleType()}
+        self.element = kinds[dtype.bitwidth] if self.is_float else ir.IntType(dtype.bitwidth)
+        self.vector = ir.VectorType(self.element, lanes)
+        self.zero = ir.Constant(self.vector, None)
+
+    def at(self, pointer: Any, position: Any) -> Any:
+        return self.builder.gep(pointer, [position], source_etype=self.element)
+
+    def load(self, pointer: Any) -> Any:
+        return self.builder.load(pointer, align=self.itemsize, typ=self.vector)
+
+    def store(self, value: Any, pointer: Any) -> None:
+        self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
+
+    def splat(self, pointer: Any) -> Any:
+        """The element at ``pointer`` in every lane."""
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        scalar = self.builder.load(pointer, align=self.itemsize, typ=self.element)
+        first = self.builder.insert_element(undefined, scalar, _INT32(0))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, self.lanes), None))
+
+    def add(self, x: Any, y: Any) -> Any:
+        return self.builder.fadd(x, y) if self.is_float else self.builder.add(x, y)
+
+    def multiply_add(self, x: Any, y: Any, z: Any) -> Any:
+        """``x * y + z``, rounded once where the instruction set can."""
+        if not self.is_float:
+            return self.builder.add(self.builder.mul(x, y), z)
+        # llvmlite's declare_intrinsic cannot name vector types.
+        name = f"{multiply_add_of_width(self.lanes * self.itemsize)}.v{self.lanes}f{self.itemsize * 8}"
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [x, y, z])
+
+    def prefetch(self, pointer: Any, level: int) -> None:
+        """Fetch the cache line at ``pointer`` for reading, into the first or second level of the cache."""
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), _INT32, _INT32, _INT32])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        self.builder.call(function, [pointer, _INT32(0), _INT32(4 - level), _INT32(1)])
+
+
+class _Tile:
+    """Emits one call of ``product_tile``."""
+
+    def __init__(
+        self, v: Vectors, rows: int, vectors: int,
+        c: Any, c_at: Any, c_row: Any,
+        a: Any, a_at: Any, a_row: Any, a_k: Any,
+        b: Any, b_at: Any, b_k: Any,
+        k: Any, ahead: Any, onto: Any,
+    ) -> None:  # fmt: skip
+        self.v, self.builder, self.vectors = v, v.builder, vectors
+        self.k, self.a_k, self.b_k, self.onto = k, a_k, b_k, onto
+        self.columns = [_INT64(j * v.lanes) for j in range(vectors)]
+        self.a_rows = [v.at(v.at(a, a_at), self._times(a_row, r)) for r in range(rows)]
+        c_rows = [v.at(v.at(c, c_at), self._times(c_row, r)) for r in range(rows)]
+        self.c_vectors = [v.at(row, column) for row in c_rows for column in self.columns]
+        self.b, self.ahead = v.at(b, b_at), v.at(b, ahead)
+
+    def _times(self, stride: Any, count: int) -> Any:
+        return self.builder.mul(stride, _INT64(count))
+
+    def emit(self) -> None:
+        """Sum all terms in registers, then write them to C or add them to what it holds."""
+        builder, v = self.builder, self.v
+        sums: Sequence[Any] = [v.zero] * len(self.c_vectors)
+        middle, sums = loop(builder, _INT64(0), self.k, UNROLL, sums, self._turn)
+        _, sums = loop(builder, middle, self.k, 1, sums, self._term)
+        replaces = builder.icmp_signed("==", self.onto, _INT64(0))
+        for pointer, total in zip(self.c_vectors, sums, strict=True):
+            v.store(v.add(builder.select(replaces, v.zero, v.load(pointer)), total), pointer)
+
+    def _turn(self, kk: Any, sums: Sequence[Any]) -> Sequence[Any]:
+        """UNROLL terms, and one cache line of what comes next."""
+        self.v.prefetch(self.v.at(self.ahead, self._times(kk, lookahead(self.v.itemsize))), level=2)
+        for offset in range(UNROLL):
+            sums = self._term(self.builder.add(kk, _INT64(offset)), sums)
+        return sums
+
+    def _term(self, kk: Any, sums: Sequence[Any]) -> list[Any]:
+        """One column of A times one row of B."""
+        v, builder = self.v, self.builder
+        b_row = v.at(self.b, builder.mul(kk, self.b_k))
+        right = [v.load(v.at(b_row, column)) for column in self.columns]
+        near = v.at(b_row, self._times(self.b_k, NEAR))
+        for j in range(0, len(self.columns) * v.lanes, LINE // v.itemsize):
+            v.prefetch(v.at(near, _INT64(j)), level=1)
+        a_column = builder.mul(kk, self.a_k)
+        before, after = iter(sums), []
+        for row in self.a_rows:
+            left = v.splat(v.at(row, a_column))  # beside its only uses: it needs a register no longer than that
+            after += [v.multiply_add(left, y, next(before)) for y in right]
+        return after
+
+
+_Body = Callable[[Any, Sequence[Any]], Sequence[Any]]
+
+
+def loop(
+    builder: ir.IRBuilder, start: Any, stop: Any, step: int, carried: Sequence[Any], body: _Body
+) -> tuple[Any, list[Any]]:
+    """Emit a loop over i = start, start + step, ... while i + step <= stop, with values carried from turn to turn.
+
+    Returns the first i that did not run and the carried values.
+    """
+    before = builder.block
+    header, inside, after = (builder.append_basic_block(f"tile.{part}") for part in ("header", "inside", "after"))
+    builder.branch(header)
+    builder.position_at_end(header)
+    phis = [builder.phi(value.type) for value in (start, *carried)]
+    i, *values = phis
+    following = builder.add(i, _INT64(step))
+    builder.cbranch(builder.icmp_signed("<=", following, stop), inside, after)
+    builder.position_at_end(inside)
+    results = body(i, values)
+    for phi, first, result in zip(phis, (start, *carried), (following, *results), strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(result, builder.block)
+    _keep_rolled(builder.branch(header))
+    builder.position_at_end(after)
+    return i, values
+
+
+def _keep_rolled(latch: Any) -> None:
+    """Tell LLVM not to unroll the loop of this back edge: it would spend code and compile time on the last terms."""
+    module = latch.function.module
+    disable = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    loop = module.add_metadata([disable, _INT32(len(module.metadata))])  # the number keeps loops apart
+    loop.operands = (loop, disable)  # LLVM knows a loop's record by its reference to itself
+    latch.set_metadata("llvm.loop", loop)
