@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from zenith import errors, tree
 from zenith.api import (
     CacheInfo,
+    Compiled,
     Dim,
     Explanation,
     Jitted,
+    Lowered,
     ShapeDtypeStruct,
     disable_jit,
     eval_shape,
+    forbid_recompile,
     jit,
     make_graph,
 )
@@ -34,10 +37,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo",
+    "Compiled",
     "Dim",
     "Explanation",
     "Graph",
     "Jitted",
+    "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
     "config",
@@ -45,6 +50,7 @@ __all__ = [
     "disable_jit",
     "errors",
     "eval_shape",
+    "forbid_recompile",
     "from_torch",
     "jit",
     "make_graph",

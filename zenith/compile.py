@@ -51,24 +51,49 @@ class Reference:
         return out
 
 
+@dataclass(frozen=True, slots=True)
+class LoweredGraph:
+    """A graph after all passes, and its plan (None for the ``reference`` backend): all but machine code."""
+
+    graph: Graph
+    backend: str
+    passes: list[PassReport]
+    plan: Any
+
+
 def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     """Compile a graph; the result's ``run`` executes it, ``stages`` holds texts, ``report`` says what was done."""
+    return link_graph(lower_graph(graph, backend))
+
+
+def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
+    """Run the passes and plan the kernels; backends are imported when they are used."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     if backend == "reference":
-        return Reference(graph)
+        return LoweredGraph(graph, backend, [], None)
+    from zenith.backends.cpu.target import cpu_target
+    from zenith.backends.plan import plan
+
     _refuse_uncomputed_types(graph)
     optimized, passes = run(graph)
+    return LoweredGraph(optimized, backend, passes, plan(optimized, cpu_target()))
+
+
+def link_graph(lowered: LoweredGraph) -> Any:
+    """The executable of a lowered graph."""
+    if lowered.backend == "reference":
+        return Reference(lowered.graph)
     started = time.perf_counter()
-    executable = _link(optimized, backend)
-    kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
+    executable = _link(lowered)
+    kinds = [n.params["anchor"] for _, n in lowered.graph.nodes() if n.primitive.name == "fused"]
     executable.report = Report(
-        passes,
+        lowered.passes,
         {kind: kinds.count(kind) for kind in sorted(set(kinds))},
-        [(k.name, k.milliseconds) for k in executable.kernels.values()] if backend == "cpu" else [],
+        [(k.name, k.milliseconds) for k in executable.kernels.values()] if lowered.backend == "cpu" else [],
         (time.perf_counter() - started) * 1e3,
     )
-    executable.stages["optimized"] = print_graph(optimized, with_lines=True)
+    executable.stages["optimized"] = print_graph(lowered.graph, with_lines=True)
     return executable
 
 
@@ -83,23 +108,18 @@ def _refuse_uncomputed_types(graph: Graph) -> None:
                 )  # fmt: skip
 
 
-def _link(optimized: Graph, backend: str) -> Any:
-    """The executable of an optimized graph; backends are imported when they are used."""
-    from zenith.backends.cpu.link import TILE_FUNCTIONS
-    from zenith.backends.cpu.target import cpu_target
-    from zenith.backends.plan import plan
-
-    program = plan(optimized, cpu_target())
+def _link(lowered: LoweredGraph) -> Any:
     executable: Any
-    if backend == "cpu":
+    if lowered.backend == "cpu":
         from zenith.backends.cpu.executable import Executable
 
-        executable = Executable(program)
+        executable = Executable(lowered.plan)
         kernels = executable.kernel_text()
     else:
+        from zenith.backends.cpu.link import TILE_FUNCTIONS
         from zenith.backends.lanes import LanesExecutable
 
-        executable = LanesExecutable(program, TILE_FUNCTIONS)
+        executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS)
         kernels = "\n".join(executable.sources.values())
-    executable.stages.update(plan=str(program), kernels=kernels)
+    executable.stages.update(plan=str(lowered.plan), kernels=kernels)
     return executable

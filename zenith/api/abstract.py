@@ -7,7 +7,7 @@ ShapeDtypeStruct(shape=('n', 5), dtype=float32)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +102,40 @@ def _struct(type: Any) -> ShapeDtypeStruct:
     return made
 
 
+def example_sizes(leaves: Iterable[Any]) -> dict[str, int]:
+    """A number for every named size of the structs among ``leaves``."""
+    structs = [leaf for leaf in leaves if isinstance(leaf, ShapeDtypeStruct)]
+    named = dict.fromkeys(s for struct in structs for s in struct.shape if isinstance(s, str))
+    return dict(zip(named, EXAMPLE_SIZES, strict=False))
+
+
+StandIn = Callable[[tuple[int, ...], "np.dtype[Any]"], Any]
+
+
+def with_stand_ins(args: Any, kwargs: Any, make: StandIn) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with ``make(shape, dtype)`` in place of every struct: an array that takes no memory."""
+    leaves, treedef = tree.flatten((args, kwargs))
+    if not any(isinstance(leaf, ShapeDtypeStruct) for leaf in leaves):
+        return args, kwargs
+    examples = example_sizes(leaves)
+    made = [
+        make(tuple(examples[s] if isinstance(s, str) else int(s) for s in leaf.shape), leaf.dtype)
+        if isinstance(leaf, ShapeDtypeStruct) else leaf
+        for leaf in leaves
+    ]  # fmt: skip
+    replaced: tuple[tuple[Any, ...], dict[str, Any]] = tree.unflatten(treedef, made)
+    return replaced
+
+
+def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """One element that looks like a NumPy array of any size.
+
+    >>> numpy_stand_in((1 << 30, 1 << 20), np.dtype("float32")).shape
+    (1073741824, 1048576)
+    """
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
 def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:
     function = getattr(function, "function", function)
     signature = Signature(function)
@@ -117,9 +151,7 @@ def _specs(signature: Signature, call: Call, static: bool) -> list[InputSpec]:
     for leaf, path in zip(call.leaves, paths, strict=True):
         if not isinstance(leaf, ShapeDtypeStruct):
             check_leaf(leaf, path)
-    structs = [leaf for leaf in call.leaves if isinstance(leaf, ShapeDtypeStruct)]
-    named = dict.fromkeys(s for struct in structs for s in struct.shape if isinstance(s, str))
-    examples = dict(zip(named, EXAMPLE_SIZES, strict=False))
+    examples = example_sizes(call.leaves)
     ranks = [leaf.ndim if isinstance(leaf, ShapeDtypeStruct) else rank_of(leaf) for leaf in call.leaves]
     return [
         leaf.spec(name, examples) if isinstance(leaf, ShapeDtypeStruct)

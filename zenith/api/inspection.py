@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zenith.api.specialize import Miss, Specialization, Specializer
+from zenith.api.recompilation import Miss, alternative
+from zenith.api.specialize import Request, Specialization, Specializer
+from zenith.api.stages import Lowered
+from zenith.api.tables import Shown, table
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
@@ -73,6 +75,20 @@ class Inspectable:
         print(text)
         return text
 
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.
+
+        Arguments are as in a call; an array may be replaced by a :class:`~zenith.api.abstract.ShapeDtypeStruct`, so
+        that nothing is allocated. Its named sizes are free, and equal for equal names; so are its numbers unless the
+        program fixes them.
+        """
+        key, request = self._flatten(args, kwargs)
+        return Lowered(self.__name__, self._specializer, self._flatten, key, request)
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        """The key of a call and what is needed to compile for it."""
+        raise NotImplementedError
+
     def explain(self) -> Explanation:
         """What was compiled and why, as an object that rich prints as tables and ``str`` as text."""
         return Explanation(self.__name__, self._specializer)
@@ -89,29 +105,13 @@ def cache_info(specializer: Specializer) -> CacheInfo:
     return CacheInfo(specializer.hits, specializer.compilations, size, specializer.evicted, tuple(specializer.misses))
 
 
-class Explanation:
+class Explanation(Shown):
     """The compilations of one function. ``str`` gives text; in a notebook or through rich it shows as tables."""
 
     def __init__(self, name: str, specializer: Specializer) -> None:
         self.name = name
         self.info = cache_info(specializer)
         self.specializations = specializer.specializations()
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        text = io.StringIO()
-        Console(file=text, width=120, color_system=None).print(self)
-        return text.getvalue()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from rich.console import Console
-
-        console = Console(file=io.StringIO(), record=True, width=120)
-        console.print(self)
-        return console.export_html(inline_styles=True)
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
@@ -120,7 +120,8 @@ class Explanation:
         info = self.info
         counts = f"{self.name}: {info.misses} compilations, {info.hits} calls without one, {info.size} programs kept"
         parts: list[RenderableType] = [Text(counts, style="bold")]
-        parts.append(_table("compilations", ("call", "why"), [(", ".join(m.call), m.reason) for m in info.reasons]))
+        misses = [(", ".join(m.call), m.reason, m.fix) for m in info.reasons]
+        parts.append(table("compilations", ("call", "why", "to avoid it"), misses))
         for number, specialization in enumerate(self.specializations):
             parts += _describe(number, specialization)
         return Group(*parts)
@@ -136,8 +137,8 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     yield Text("binding, run before every call:")
     yield Text(program.binding.source)
     if program.traced.specialized:
-        rows = [(str(size), _place(line), _alternative(line)) for size, line in program.traced.specialized]
-        yield _table("sizes fixed to this program's", ("size", "where", "instead"), rows)
+        rows = [(str(size), _place(line), alternative(line)) for size, line in program.traced.specialized]
+        yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _report_tables(program.executable.report)
 
 
@@ -145,45 +146,13 @@ def _report_tables(report: Any) -> Iterable[RenderableType]:
     """The tables of a compilation's report; the reference backend's is empty."""
     if report.passes:
         rows = [(p.name, f"{p.milliseconds:.2f}", f"{p.before} -> {p.after}") for p in report.passes]
-        yield _table("passes", ("pass", "ms", "nodes"), rows)
+        yield table("passes", ("pass", "ms", "nodes"), rows)
     if report.groups:
-        yield _table("groups", ("anchor", "count"), list(report.groups.items()))
+        yield table("groups", ("anchor", "count"), list(report.groups.items()))
     if report.kernels:
         linked = [(name, f"{milliseconds:.1f}") for name, milliseconds in report.kernels]
-        yield _table("kernels", ("kernel", "ms to compile"), linked)
+        yield table("kernels", ("kernel", "ms to compile"), linked)
 
 
 def _place(line: Any) -> str:
     return f"{line}: {line.code}" if line is not None else ""
-
-
-_ALTERNATIVES = (
-    ("range(", "a vectorised form, or pass the count as a static argument"),
-    ("zeros(", "zenith.numpy.zeros, or numpy.zeros(..., like=x)"),
-    ("ones(", "zenith.numpy.ones, or numpy.ones(..., like=x)"),
-    ("full(", "zenith.numpy.full, or numpy.full(..., like=x)"),
-    ("empty(", "zenith.numpy.empty, or numpy.empty(..., like=x)"),
-    ("arange(", "zenith.numpy.arange, or numpy.arange(..., like=x)"),
-    ("math.", "the function of the same name in numpy: it keeps the size a symbol"),
-    ("int(", "the size itself: it computes like an int"),
-    ("float(", "the size itself: beside arrays it counts as a number"),
-)
-
-
-def _alternative(line: Any) -> str:
-    """What to write so that a size stays a symbol, judged by the line that fixed it."""
-    code = "" if line is None else line.code
-    fitting = (advice for word, advice in _ALTERNATIVES if word in code)
-    return next(fitting, "functions of zenith.numpy, which take symbolic sizes")
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.api import inspection
+from zenith.api.abstract import numpy_stand_in, with_stand_ins
 from zenith.api.leaves import KEYS, dtype_text, input_names, input_spec, rank_of, results_adapter, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, declare
@@ -47,13 +48,20 @@ def disable_jit() -> Iterator[None]:
 class Jitted(inspection.Inspectable):
     """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
 
-    def __init__(self, function: Callable[..., Any], signature: Signature, backend: str, dims: Declared) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        signature: Signature,
+        backend: str,
+        dims: Declared,
+        max_compilations: int | None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
         self.function = function
         self._signature, self._backend, self._dims = signature, backend, dims
         self._has_static = bool(signature.static_names or signature.static_numbers)
-        self._specializer = Specializer(backend)
+        self._specializer = Specializer(backend, self.__name__, max_compilations)
         self._find = self._specializer.find
         self._methods: dict[int, tuple[Any, Jitted]] = {}
 
@@ -90,11 +98,16 @@ class Jitted(inspection.Inspectable):
             return found
         if current_recorder() is not None:
             return self.function(*args, **kwargs)  # inlined into the trace in progress, whose values it may capture
+        return self._specializer.make(key, self._request(call))
+
+    def _request(self, call: Call) -> Request:
         paths = self._signature.check(call)
-        request = Request(
-            call.leaves, lambda: self._build(call, paths), lambda: _describe(self._signature, call, paths)
-        )
-        return self._specializer.make(key, request)
+        return Request(call.leaves, lambda: self._build(call, paths), lambda: _describe(self._signature, call, paths))
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        args, kwargs = with_stand_ins(args, kwargs, numpy_stand_in)
+        call = self._signature.split(args, kwargs)
+        return call.key(lambda: self._signature.paths(call)), self._request(call)
 
     def _build(self, call: Call, paths: list[str]) -> Program:
         names = input_names(paths)
@@ -129,7 +142,9 @@ class Jitted(inspection.Inspectable):
         def method(*args: Any, **kwargs: Any) -> Any:
             return self.function(owner(), *args, **kwargs)
 
-        bound = Jitted(method, self._signature.of_method(), self._backend, self._dims)
+        bound = Jitted(
+            method, self._signature.of_method(), self._backend, self._dims, self._specializer.max_compilations
+        )
         return self._methods.setdefault(number, (owner, bound))[1]
 
 
@@ -172,6 +187,7 @@ def jit(
     static_argnames: Names = (),
     backend: str = "cpu",
     dims: Declared | None = None,
+    max_compilations: int | None = None,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -184,6 +200,8 @@ def jit(
     backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
+    max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
+        with the reasons of all. None is no limit.
 
     Returns
     -------
@@ -203,10 +221,11 @@ def jit(
     """
     if function is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, dims=dims
-        )
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, dims=dims,
+            max_compilations=max_compilations,
+        )  # fmt: skip
     if backend not in BACKENDS:
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     if isinstance(function, Jitted):
         function = function.function
-    return Jitted(function, Signature(function, static_argnums, static_argnames), backend, dims or {})
+    return Jitted(function, Signature(function, static_argnums, static_argnames), backend, dims or {}, max_compilations)

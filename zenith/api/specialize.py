@@ -17,8 +17,9 @@ from typing import Any
 
 from zenith.api.binding import Binding, Condition, make_binding
 from zenith.api.leaves import adapter_of, as_array, is_number, results_adapter
+from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.arrays import NUMPY, Adapter
-from zenith.compile import compile_graph
+from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
 from zenith.trace import Traced
 
@@ -39,20 +40,31 @@ class Program:
     conditions: tuple[Condition, ...] = ()
 
 
+@dataclass(frozen=True)
+class Lowering:
+    """A program that is traced, optimised and planned, with the check of what it is valid for; no machine code yet."""
+
+    program: Program
+    lowered: LoweredGraph
+    binding: Binding
+    seconds: tuple[float, float]  # tracing, passes and plan
+
+
 @dataclass(eq=False)
 class Specialization:
     """One compiled program, with what it is valid for and how it came to be."""
 
-    traced: Traced
+    lowering: Lowering
     executable: Any
-    binding: Binding
-    finish: Finish
     adapters: tuple[Adapter, ...]
     results: Adapter
     numbers: tuple[int, ...]
-    reason: str
     seconds: tuple[float, float]  # tracing, compiling
     used: int = 0
+
+    def __post_init__(self) -> None:
+        self.traced, self.finish = self.lowering.program.traced, self.lowering.program.finish
+        self.binding = self.lowering.binding
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int]) -> Any:
         """Call the executable on the leaves of a call that binds."""
@@ -81,22 +93,15 @@ class Entry:
     specializations: tuple[Specialization, ...] = ()
 
 
-@dataclass(frozen=True)
-class Miss:
-    """A call that compiled: what it was given and why nothing fitted."""
-
-    call: tuple[str, ...]
-    reason: str
-
-    def __str__(self) -> str:
-        return f"({', '.join(self.call)}): {self.reason}"
-
-
 class Specializer:
-    """Finds or makes the program for a call; thread-safe. ``backend`` is ``"cpu"`` or ``"reference"``."""
+    """Finds or makes the program for a call; thread-safe.
 
-    def __init__(self, backend: str) -> None:
-        self.backend = backend
+    ``backend`` is one of :data:`zenith.compile.BACKENDS`, ``name`` stands in messages, and more than
+    ``max_compilations`` (None: any number) are refused.
+    """
+
+    def __init__(self, backend: str, name: str, max_compilations: int | None = None) -> None:
+        self.backend, self.name, self.max_compilations = backend, name, max_compilations
         self.hits = 0
         self.compilations = 0
         self.misses: deque[Miss] = deque(maxlen=REMEMBERED)
@@ -114,30 +119,55 @@ class Specializer:
         for specialization in entry.specializations:
             sizes = specialization.binding.function(leaves)
             if sizes is not None:
-                with self._lock:
-                    self.hits += 1
-                    specialization.used = self.hits + self.compilations
+                self.count_hit(specialization)
                 return specialization.run(leaves, sizes)
         return self
 
+    def count_hit(self, specialization: Specialization) -> None:
+        """A call runs a program that was there."""
+        with self._lock:
+            self.hits += 1
+            specialization.used = self.hits + self.compilations
+
+    def match(self, key: Hashable, leaves: Sequence[Any]) -> Specialization | None:
+        """The program that is compiled for a call, or None."""
+        entry = self._entries.get(key)
+        fitting = (s for s in entry.specializations if s.binding.function(leaves) is not None) if entry else iter(())
+        return next(fitting, None)
+
     def make(self, key: Hashable, request: Request) -> Any:
         """Compile for a call that :meth:`find` did not find, unless another thread has meanwhile, and run it."""
+        specialization = self.obtain(key, request)
+        sizes = specialization.binding.function(request.leaves)
+        assert sizes is not None, "a program must bind the call that it was traced for"
+        return specialization.run(request.leaves, sizes)
+
+    def obtain(self, key: Hashable, request: Request, lowering: Lowering | None = None) -> Specialization:
+        """The program for a call, compiled when there is none; ``lowering`` when it has been lowered already."""
         while True:
             with self._lock:
                 entry = self._entries.setdefault(key, Entry(request.describe()))
             with entry.lock:
                 if self._entries.get(key) is not entry:
                     continue  # it failed to compile in another thread, or was evicted, while this one waited
-                found = self.find(key, request.leaves)
-                if found is not self:
+                found = self.match(key, request.leaves)
+                if found is not None:
+                    self.count_hit(found)
                     return found
                 try:
-                    specialization = self._compile(key, entry, request)
+                    return self._compile(key, entry, request, lowering)
                 finally:
                     self._drop_if_empty(key, entry)
-            sizes = specialization.binding.function(request.leaves)
-            assert sizes is not None, "a program must bind the call that it was traced for"
-            return specialization.run(request.leaves, sizes)
+
+    def lower(self, request: Request) -> Lowering:
+        """Trace, optimise and plan the program for a call."""
+        start = time.perf_counter()
+        program = request.build()
+        traced = time.perf_counter()
+        lowered = lower_graph(program.traced.graph, self.backend)
+        guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
+        binding = make_binding(program.traced.inputs, guards, program.traced.graph.symbols())
+        return Lowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))
 
     def clear(self, why: str) -> None:
         """Forget all programs; counters stay, and ``why`` explains the misses that follow."""
@@ -150,44 +180,44 @@ class Specializer:
         with self._lock:
             return [s for entry in self._entries.values() for s in entry.specializations]
 
-    def _compile(self, key: Hashable, entry: Entry, request: Request) -> Specialization:
+    def _compile(
+        self, key: Hashable, entry: Entry, request: Request, lowering: Lowering | None = None
+    ) -> Specialization:
         reason = self._reason(key, entry, request.leaves)
+        miss = Miss(entry.description, reason.why, reason.fix)
+        check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
+        lowering = lowering or self.lower(request)
         start = time.perf_counter()
-        program = request.build()
-        traced = time.perf_counter()
-        executable = compile_graph(program.traced.graph, self.backend)
-        guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
+        executable = link_graph(lowering.lowered)
         specialization = Specialization(
-            program.traced,
+            lowering,
             executable,
-            make_binding(program.traced.inputs, guards, program.traced.graph.symbols()),
-            program.finish,
             tuple(NUMPY if is_number(leaf) else adapter_of(leaf) for leaf in request.leaves),
             results_adapter(request.leaves),
             tuple(i for i, leaf in enumerate(request.leaves) if is_number(leaf)),
-            reason,
-            (traced - start, time.perf_counter() - traced),
+            (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
         )
         with self._lock:
             self.compilations += 1
             specialization.used = self.hits + self.compilations
             entry.specializations += (specialization,)
-            self.misses.append(Miss(entry.description, reason))
+            self._dropped.pop(key, None)
+            self.misses.append(miss)
             self.latest = specialization
             self._evict()
         return specialization
 
-    def _reason(self, key: Hashable, entry: Entry, leaves: Sequence[Any]) -> str:
+    def _reason(self, key: Hashable, entry: Entry, leaves: Sequence[Any]) -> Reason:
         """Why no program fits a call."""
-        false = [s.binding.first_false(leaves) for s in entry.specializations]
-        if false:
-            return "; ".join(dict.fromkeys(f"{condition}, which is false here" for condition in false))
+        programs = entry.specializations
+        if programs:
+            specialized = [pair for s in programs for pair in s.traced.specialized]
+            return broken_assumptions([s.binding.first_false(leaves) for s in programs], specialized)
         if not self.misses:
-            return "first call"
+            return FIRST
         if key in self._dropped:
-            return self._dropped.pop(key)
-        before = self.misses[-1].call
-        return "new: " + (", ".join(word for word in entry.description if word not in before) or "another structure")
+            return dropped(self._dropped[key])
+        return new_call(entry.description, self.misses[-1].call)
 
     def _evict(self) -> None:
         """Drop the least recently used programs beyond the bound; the lock is held."""
@@ -197,7 +227,7 @@ class Specializer:
             oldest = min(entry.specializations, key=lambda s: s.used)
             entry.specializations = tuple(s for s in entry.specializations if s is not oldest)
             self.evicted += 1
-            self._dropped[key] = f"its program had been dropped: at most {config.executables} are kept"
+            self._dropped[key] = EVICTED
             if not entry.specializations:
                 del self._entries[key]
 

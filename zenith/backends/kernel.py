@@ -225,8 +225,9 @@ Statement = Simple | TaskLoop | Loop | Fold | Branch
 class Kernel:
     """A kernel: its interface, how many tasks it has, and its body.
 
-    ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it. The
-    argument block holds the address of a status word, the buffers' addresses and the sizes, in this order.
+    ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it.
+    ``operations`` is what all tasks together compute, None for everything in the group's body. The argument block holds
+    the address of a status word, the buffers' addresses and the sizes, in this order.
     """
 
     name: str
@@ -236,6 +237,7 @@ class Kernel:
     tasks: Dim
     cost: Dim
     body: tuple[Statement, ...]
+    operations: Dim | None = None
 
     @property
     def can_fail(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from zenith.backends.kernel import Kernel, symbols_of
 from zenith.backends.lower.groups import lower_group
+from zenith.backends.work import NO_WORK, Work, work_of
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Graph, Node, Value
@@ -36,11 +37,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from."""
+    """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from, ``work`` its cost."""
 
     kernel: Kernel
     places: tuple[Place, ...]
     lines: tuple[SourceLine, ...]
+    work: Work = NO_WORK
 
     def __str__(self) -> str:
         moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))
@@ -240,7 +242,7 @@ class _Planner:
             bound[f"out{i}"] = self.places[number, i]
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         for kernel in lowered.kernels:
-            self._add_kernel(kernel, bound, lines)
+            self._add_kernel(kernel, bound, lines, work_of(kernel, body))
         for name in (b.name for b in lowered.temporaries):
             self._give_back(bound[name])
 
@@ -250,7 +252,7 @@ class _Planner:
             assert isinstance(type, ArrayType)
             self.places.setdefault((number, i), self._allocate(type.size, type.dtype))
 
-    def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...]) -> None:
+    def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...], work: Work) -> None:
         """Launch a kernel, now if it works on constants only; its temporaries get their place here."""
         new = [b for b in kernel.buffers if b.name not in bound]
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
@@ -258,7 +260,7 @@ class _Planner:
         once = bool(new) and fixed and all(p.kind == "constant" for p in known)
         for b in new:
             bound[b.name] = self._new_constant() if once else self._allocate(b.size, b.dtype)
-        launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines)
+        launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:
             results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in new)
             self.prepared.append(Prepared(results, launch))

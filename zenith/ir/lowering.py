@@ -9,7 +9,7 @@
 * :class:`HostCall`: a call back into Python between kernels.
 * :class:`Composite`: a few other primitives, written out before fusion.
 * :class:`Region`: a closed subgraph.
-* :class:`Data`: the value is in the program already (inputs and constants).
+* :class:`Data`: the value is in the program already (inputs, constants and weights).
 
 Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in order) and scalar functions that
 every printer provides; the result is cast to the result's element type.
@@ -17,9 +17,11 @@ every printer provides; the result is cast to the result's element type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from zenith.ir.dims import Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile kernel of the backend."""
+    """A tile kernel of the backend; ``operations(types)`` is how many it takes for arguments of these types."""
 
     kernel: str
+    operations: Callable[[Sequence[Any]], Dim]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The value stands in the program: an input, a literal or a constant."""
+    """The value stands in the program: an input, a literal, a constant or a weight."""
 
 
 Lowering = Scalar | Elements | Fold | View | Tile | Scatter | HostCall | Composite | Region | Data

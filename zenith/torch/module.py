@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith import tree
+from zenith.api.abstract import with_stand_ins
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text, input_names, input_spec, symbolic_sizes
 from zenith.api.signature import Signature
@@ -17,6 +18,7 @@ from zenith.api.specialize import Finish, Program, Request, Specializer
 from zenith.arrays import torch_adapter
 from zenith.errors import TraceError
 from zenith.ir.dims import dim
+from zenith.ir.types import dtype_of
 from zenith.torch.export import Exported, export
 from zenith.torch.translate import check_supported, translate
 from zenith.torch.weights import Weights
@@ -28,12 +30,14 @@ _TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 class CompiledModule(Inspectable):
     """What :func:`from_torch` returns: call it like the module. Safe to use from several threads."""
 
-    def __init__(self, module: torch.nn.Module, backend: str, dynamic_shapes: Any) -> None:
+    def __init__(
+        self, module: torch.nn.Module, backend: str, dynamic_shapes: Any, max_compilations: int | None = None
+    ) -> None:
         self.module = module
         self.__name__ = tree.identifier(type(module).__name__)
         self._signature = Signature(module.forward)
         self._dynamic_shapes = dynamic_shapes
-        self._specializer = Specializer(backend)
+        self._specializer = Specializer(backend, self.__name__, max_compilations)
         self._keys: dict[type, Callable[[Any], Hashable]] = dict.fromkeys(_TENSORS, torch_adapter().signature)
         self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
@@ -75,7 +79,16 @@ class CompiledModule(Inspectable):
         found = self._specializer.find(key, call.tensors)
         if found is not self._specializer:
             return found
-        return self._specializer.make(key, Request(call.tensors, lambda: self._build(call), call.describe))
+        return self._specializer.make(key, self._request(call))
+
+    def _request(self, call: _Call) -> Request:
+        return Request(call.tensors, lambda: self._build(call), call.describe)
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        call = _Call(self._signature, *with_stand_ins(args, kwargs, _stand_in))
+        for tensor, path in zip(call.tensors, call.paths, strict=True):
+            torch_adapter().check(tensor, path)
+        return call.key(), self._request(call)
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Export for arguments of this structure, of any size that the module allows."""
@@ -126,7 +139,8 @@ class _Call:
         for path, value in values:
             _check_value(path, value)
         self.values = tuple((path, type(value), value) for path, value in values)
-        self.structure: Hashable = (self.spec, self.values)
+        kinds = tuple((t.dtype, t.ndim) for t in self.tensors)
+        self.structure: Hashable = (self.spec, self.values, kinds)
         self.names = input_names(self.paths)
         self.sizes = symbolic_sizes(self.names, [t.ndim for t in self.tensors])
 
@@ -156,6 +170,13 @@ def _check_value(path: str, value: Any) -> None:
             if hasattr(value, "__array__")
             else "pass tensors, numbers, str or None",
         )
+
+
+def _stand_in(shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
+    """One element that looks like a tensor of any size."""
+    kind = dtype_of(dtype)
+    assert kind is not None, "a struct has a known element type"
+    return torch_adapter().empty((), kind).zero_().expand(shape)
 
 
 class _Results:
@@ -195,6 +216,7 @@ def from_torch(
     dynamic_shapes: Any = None,
     *,
     backend: str = "cpu",
+    max_compilations: int | None = None,
 ) -> CompiledModule:
     """Compile a PyTorch module for inference.
 
@@ -205,6 +227,7 @@ def from_torch(
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
     backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
+    max_compilations: how many programs may ever be compiled, as for :func:`zenith.jit`; None is no limit.
 
     Returns
     -------
@@ -222,6 +245,6 @@ def from_torch(
     ...     fast(torch.zeros(7, 3)).shape
     torch.Size([7, 2])
     """
-    compiled = CompiledModule(module, backend, dynamic_shapes)
+    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled

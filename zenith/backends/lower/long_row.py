@@ -26,7 +26,9 @@ from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
 from zenith.backends.lower.nest import bind, decode_into, element_loops, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
+from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.ir.graph import Value
 
 PART = 16384  # elements of a part: some microseconds of work
 
@@ -82,7 +84,8 @@ class _LongRow:
         for number, a in zip(numbers, accumulators, strict=True):
             e.append(Store(self.part[number].name, symbol(t), Name(a.name, a.dtype)))
         e.append(TaskLoop(t, self.parts, None, (), e.close(), False))
-        return self._kernel(e, self.parts, dim(PART * scalar_cost(self.body)), [self.part[n].name for n in numbers])
+        return self._kernel(e, self.parts, dim(PART * scalar_cost(self.body)), [self.part[n].name for n in numbers],
+                            [*numbers, *self._nodes(phase - 1, element=True)])  # fmt: skip
 
     def _index(self, e: ElementBuilder, position: Dim) -> Index:
         variables = decode_into(e, position, sizes(self.g.space, self.g.inner_groups), "q")
@@ -102,7 +105,8 @@ class _LongRow:
             for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
                 if not self.g.is_element(value) or not self.g.space:
                     e.append(Store(name, dim(0), e.element(value, ())))
-        return self._kernel(e, dim(1), self.parts + scalar_cost(self.body), [self.total[n].name for n in numbers])
+        return self._kernel(e, dim(1), self.parts + scalar_cost(self.body), [self.total[n].name for n in numbers],
+                            self._nodes(phase, element=False))  # fmt: skip
 
     def _write_elements(self) -> Kernel:
         e = self._builder(self.g.last_phase + 1)
@@ -114,12 +118,21 @@ class _LongRow:
                 e.append(Store(name, row_major(self.g.space, index), value))
 
         element_loops(e, self.g.space, self.g.inner_groups, visit)
-        return self._kernel(e, self.length, dim(scalar_cost(self.body)), [])
+        return self._kernel(e, self.length, dim(scalar_cost(self.body)), [],
+                            self._nodes(self.g.last_phase, element=True))  # fmt: skip
 
-    def _kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, written: Sequence[str]) -> Kernel:
+    def _nodes(self, phase: int, element: bool) -> list[int]:
+        """The elementwise nodes of a phase that stand at elements or beside them; the latter from the first on."""
+        folds = {n for n, _ in self.g.folds}
+        values = (Value(n, 0, r.types[0]) for n, r in self.body.nodes() if n not in folds)
+        early = 0 if not element and phase == 1 else phase
+        return [v.node for v in values if early <= self.g.phase[v.node] <= phase and self.g.is_element(v) == element]
+
+    def _kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, written: Sequence[str], nodes: Sequence[int]) -> Kernel:
         """A kernel on the buffers that it uses; temporaries that an earlier one wrote are its inputs."""
         statements: tuple[Statement, ...] = e.close()
         used = buffers_of(statements)
         temporary = [b if b.name in written else replace(b, role="in") for b in self.temporary]
         buffers = tuple(b for b in (*self.face.buffers, *temporary) if b.name in used)
-        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, statements)
+        work = operations_of(self.body, nodes)
+        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, statements, work)

@@ -115,7 +115,7 @@ class _Product:
         tasks, cost = product(self.batch) * self.panels, self.panel_size * 2
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
         buffers = (self._buffer(access.buffer), self._packed_buffer("temporary"))
-        return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, cost, e.close())
+        return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, cost, e.close(), operations=dim(0))
 
     def _split(self, e: ElementBuilder, task: Dim, inner: Dim, stem: str) -> tuple[Dim, Index]:
         """A task number as (inner number, batch index)."""

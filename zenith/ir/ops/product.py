@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import prove_equal
+from zenith.ir.dims import Dim, product, prove_equal
 from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import (
     all_batched,
@@ -40,6 +40,12 @@ def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 def _matmul(values: Sequence[Any], params: Params) -> tuple[Any]:
     with np.errstate(all="ignore"):
         return (np.matmul(*values),)
+
+
+def _matmul_operations(types: Sequence[Any]) -> Dim:
+    """A multiplication and an addition for each term of each sum."""
+    x, y = types
+    return 2 * product((*x.shape, y.shape[-1]))
 
 
 def swap_last(b: Any, x: Any) -> Any:
@@ -78,6 +84,6 @@ def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
-    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product"),
+    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip

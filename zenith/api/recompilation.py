@@ -1,0 +1,145 @@
+"""Control over compiling: why a call needs a new program, how to avoid that, and refusing to compile at all.
+
+>>> import numpy as np, zenith
+>>> double = zenith.jit(lambda x: x * 2)
+>>> compiled = double.lower(np.ones(3)).compile()
+>>> with forbid_recompile():
+...     double(np.ones(5))
+array([2., 2., 2., 2., 2.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.api.binding import Condition
+from zenith.config import config
+from zenith.errors import RecompilationError, user_line
+
+_forbidden: ContextVar[bool] = ContextVar("zenith_recompilation_forbidden", default=False)
+
+AHEAD = "compile ahead: .lower(...).compile() with such arguments, or one call, beforehand"
+
+
+@contextmanager
+def forbid_recompile() -> Iterator[None]:
+    """Within this block nothing is compiled: a call that would raises RecompilationError with the reason.
+
+    Holds for the thread (and for the asyncio tasks) that entered the block. Raises RecompilationError, a ZenithError
+    and RuntimeError; what was compiled before runs as ever.
+
+    >>> import numpy as np, zenith
+    >>> with forbid_recompile():
+    ...     zenith.jit(lambda x: x + 1)(np.ones(3))
+    Traceback (most recent call last):
+    ...
+    zenith.errors.RecompilationError: <lambda> would be compiled for (x: numpy f64[_]), ...
+    """
+    token = _forbidden.set(True)
+    try:
+        yield
+    finally:
+        _forbidden.reset(token)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a call compiles, and what to do so that it does not."""
+
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+FIRST = Reason("first call", AHEAD)
+EVICTED = "evicted"  # what ``dropped`` makes of it names the bound
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A call that compiled: what it was given, why nothing fitted, and how to avoid that."""
+
+    call: tuple[str, ...]
+    reason: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"({', '.join(self.call)}): {self.reason}"
+
+
+def check_allowed(name: str, miss: Miss, earlier: Sequence[Miss], limit: int | None, compilations: int) -> None:
+    """Raise RecompilationError when the compilation that ``miss`` describes is forbidden or one too many."""
+    call = f"({', '.join(miss.call)})"
+    if _forbidden.get():
+        why = "it has not been compiled yet" if miss.reason == FIRST.why else miss.reason
+        raise RecompilationError(
+            f"{name} would be compiled for {call}, and forbid_recompile() is in force: {why}",
+            where=user_line(), fix=miss.fix,
+        )  # fmt: skip
+    if limit is not None and compilations >= limit:
+        every = "".join(
+            f"\n  compilation {i}: {m}" for i, m in enumerate([*earlier, miss], compilations - len(earlier))
+        )
+        raise RecompilationError(
+            f"{name} would be compiled once more for {call}, and max_compilations is {limit}{every}",
+            where=user_line(), fix=miss.fix,
+        )  # fmt: skip
+
+
+def dropped(why: str) -> Reason:
+    """The reason of a call whose program existed once."""
+    if why == EVICTED:
+        return Reason(f"its program had been dropped: at most {config.executables} are kept",
+                      "raise zenith.config.executables (ZENITH_EXECUTABLES)")  # fmt: skip
+    return Reason(why, AHEAD)
+
+
+def new_call(words: Sequence[str], before: Sequence[str]) -> Reason:
+    """The reason of a call of types, structure or static values that were not seen yet; ``before`` is another call."""
+    new = [word for word in words if word not in before]
+    static = [word for word in new if ": " not in word and "=" in word]
+    if static:
+        fix = f"do not declare {static[0].partition('=')[0]} static, or {AHEAD}"
+    else:
+        fix = f"convert the arguments to types that it has programs for, or {AHEAD}"
+    return Reason("new: " + (", ".join(new) or "another structure"), fix)
+
+
+def broken_assumptions(conditions: Sequence[Condition | None], specialized: Sequence[tuple[Any, Any]]) -> Reason:
+    """The reason of a call that fits no program of its types, by the first condition of each that is false."""
+    false = dict.fromkeys(c for c in conditions if c is not None)
+    lines = [condition.line for condition in false]
+    asked = next((line for _, line in specialized if line is not None and line in lines), None)
+    if asked is not None:
+        fix = f"at {asked}, where a size became a number, write {alternative(asked)}"
+    elif lines and lines[0] is not None:
+        fix = f"choose between arrays instead of branching on a size at {lines[0]}, or {AHEAD}"
+    else:
+        fix = AHEAD
+    return Reason("; ".join(f"{condition}, which is false here" for condition in false), fix)
+
+
+_ALTERNATIVES = (
+    ("range(", "a vectorised form, or pass the count as a static argument"),
+    ("zeros(", "zenith.numpy.zeros, or numpy.zeros(..., like=x)"),
+    ("ones(", "zenith.numpy.ones, or numpy.ones(..., like=x)"),
+    ("full(", "zenith.numpy.full, or numpy.full(..., like=x)"),
+    ("empty(", "zenith.numpy.empty, or numpy.empty(..., like=x)"),
+    ("arange(", "zenith.numpy.arange, or numpy.arange(..., like=x)"),
+    ("math.", "the function of the same name in numpy: it keeps the size a symbol"),
+    ("int(", "the size itself: it computes like an int"),
+    ("float(", "the size itself: beside arrays it counts as a number"),
+)
+
+
+def alternative(line: Any) -> str:
+    """What to write so that a size stays a symbol, judged by the line that fixed it."""
+    code = "" if line is None else line.code
+    fitting = (advice for word, advice in _ALTERNATIVES if word in code)
+    return next(fitting, "functions of zenith.numpy, which take symbolic sizes")

@@ -1,0 +1,160 @@
+"""Stages: compiling ahead of time, one step after the other, as JAX names them.
+
+``fn.lower(*args)`` traces, optimises and plans; ``.compile()`` makes machine code and runs ever after without looking
+for another program. Both tell what they are made of::
+
+    Lowered  --compile()-->  Compiled  --(*args)-->  results
+
+>>> import numpy as np, zenith
+>>> @zenith.jit
+... def layer(x, w):
+...     return np.tanh(x @ w)
+>>> lowered = layer.lower(zenith.ShapeDtypeStruct(("n", 64), "float32"), zenith.ShapeDtypeStruct((64, 8), "float32"))
+>>> cost = lowered.cost_analysis()
+>>> print(cost.operations)
+2*w0*w1*x0 + 18*w1*x0
+>>> cost.at(lowered.sizes).operations == (2 * 64 + 18) * 16 * 8
+True
+>>> compiled = lowered.compile()  # for every size: named ones, 16 here, stand for any
+>>> compiled(np.ones((3, 64), np.float32), np.ones((64, 8), np.float32)).shape
+(3, 8)
+>>> layer(np.ones((5, 64), np.float32), np.ones((64, 8), np.float32)).shape, layer.cache_info().misses
+((5, 8), 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zenith.api.binding import broken
+from zenith.api.specialize import Lowering, Request, Specialization, Specializer
+from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
+from zenith.ir.text import print_graph
+from zenith.ir.types import ArrayType
+
+if TYPE_CHECKING:
+    from zenith.api.costs import CostAnalysis, MemoryAnalysis
+
+Flatten = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Hashable, Request]]
+
+_FIX = "call the function itself, which compiles for new {}, or lower it for these"
+
+
+class _Stage:
+    """What both stages tell of the program that they hold."""
+
+    STAGES: tuple[str, ...]
+    name: str
+    _lowering: Lowering
+
+    def cost_analysis(self) -> CostAnalysis:
+        """Operations and bytes of a call, per kernel and in total, as formulas of sizes; ``.at(sizes)`` gives numbers.
+
+        Raises UnsupportedError for the ``reference`` backend, which has no kernels.
+        """
+        from zenith.api.costs import cost_analysis
+
+        return cost_analysis(self._plan())
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Bytes of arguments, results, constants, packed copies and the arena, as formulas of the sizes.
+
+        Raises UnsupportedError for the ``reference`` backend, which has no plan.
+        """
+        from zenith.api.costs import memory_analysis
+
+        types = [value.type for value in self._lowering.program.traced.graph.inputs]
+        return memory_analysis(self._plan(), tuple(t for t in types if isinstance(t, ArrayType)))
+
+    def _plan(self) -> Any:
+        if self._lowering.lowered.plan is None:
+            raise UnsupportedError(f"{self.name} is interpreted: it has no plan", fix='use backend="cpu"')
+        return self._lowering.lowered.plan
+
+    def _check_stage(self, stage: str) -> None:
+        if stage not in self.STAGES:
+            raise ZenithError(f"there is no stage {stage!r}", fix="choose one of " + ", ".join(map(repr, self.STAGES)))
+
+
+class Lowered(_Stage):
+    """A traced, optimised and planned program; made by ``fn.lower(*args)``.
+
+    Attributes
+    ----------
+    sizes: the value of every size in the formulas, for the arguments that were given.
+    """
+
+    STAGES = ("graph", "optimized", "plan")
+
+    def __init__(self, name: str, specializer: Specializer, flatten: Flatten, key: Hashable, request: Request) -> None:
+        self.name = name
+        self._specializer, self._flatten, self._key, self._request = specializer, flatten, key, request
+        known = specializer.match(key, request.leaves)
+        self._lowering = specializer.lower(request) if known is None else known.lowering
+        self.sizes: dict[str, int] = self._lowering.binding.function(request.leaves) or {}
+
+    def as_text(self, stage: str = "graph") -> str:
+        """The program as text: ``graph`` (as traced), ``optimized`` (after all passes) or ``plan``."""
+        self._check_stage(stage)
+        if stage == "plan":
+            return str(self._plan())
+        graph = self._lowering.program.traced.graph if stage == "graph" else self._lowering.lowered.graph
+        return print_graph(graph, with_lines=True)
+
+    def compile(self) -> Compiled:
+        """Make machine code, unless the function has it already; the function's later calls use it too.
+
+        Raises RecompilationError inside ``zenith.forbid_recompile()`` or beyond ``max_compilations``.
+        """
+        program = self._specializer.obtain(self._key, self._request, self._lowering)
+        return Compiled(self.name, program, self._flatten, self._key, self._request.describe())
+
+    def __repr__(self) -> str:
+        return f"<zenith Lowered {self.name}({', '.join(self._request.describe())})>"
+
+
+class Compiled(_Stage):
+    """A compiled program; made by ``Lowered.compile()``. Call it like the function; it never compiles again."""
+
+    STAGES = ("graph", "optimized", "plan", "kernels")
+
+    def __init__(
+        self, name: str, program: Specialization, flatten: Flatten, key: Hashable, accepted: Sequence[str]
+    ) -> None:
+        self.name = name
+        self._program, self._lowering = program, program.lowering
+        self._flatten, self._key, self._accepted = flatten, key, accepted
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's results, static arguments included in the call.
+
+        Raises TraceError for arguments of another structure, type or static value, ShapeError for sizes outside the
+        program's guards.
+        """
+        key, request = self._flatten(args, kwargs)
+        if key != self._key:
+            given, accepted = (", ".join(words) for words in (request.describe(), self._accepted))
+            raise TraceError(
+                f"{self.name} is compiled for ({accepted}) and was called with ({given})", fix=_FIX.format("arguments")
+            )
+        binding = self._program.binding
+        sizes = binding.function(request.leaves)
+        if sizes is None:
+            false = binding.first_false(request.leaves)
+            assert false is not None, "a binding that refuses has a condition that is false"
+            error = broken(false, binding.sizes(request.leaves))
+            what = f"{self.name} is compiled for other sizes: {error.what}"
+            raise ShapeError(what, where=error.where, fix=_FIX.format("sizes"))
+        return self._program.run(request.leaves, sizes)
+
+    def as_text(self, stage: str = "kernels") -> str:
+        """The program as text: ``graph``, ``optimized``, ``plan`` or ``kernels`` (the generated Python)."""
+        self._check_stage(stage)
+        if stage == "graph":
+            return print_graph(self._program.traced.graph, with_lines=True)
+        text: str = self._program.executable.stages[stage]
+        return text
+
+    def __repr__(self) -> str:
+        return f"<zenith Compiled {self.name}({', '.join(self._accepted)})>"
