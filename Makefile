@@ -1,9 +1,9 @@
 # Each target builds the environment that it needs; only Python >= 3.11 with venv and pip must be there.
 #
-#   make demo    a trained classifier, compiled from NumPy and from PyTorch, beside both
+#   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend
-#   make bench   measure everything into benchmarks/results, print the table, renew the README's
+#   make bench   measure everything into benchmarks/results, print the tables, renew the README's
 #   make docs    regenerate ARCHITECTURE.md
 
 PYTHON ?= python3
@@ -13,8 +13,9 @@ FUZZ_PROGRAMS ?= 5000
 BIN := $(VENV)/bin
 
 # One stamp for each set of extras, renewed when what must be installed changes.
-EXTRAS_demo := torch,bench
-EXTRAS_test := torch,test,bench,dev
+EXTRAS_demo := torch,demo
+EXTRAS_bench := torch,demo,bench
+EXTRAS_test := torch,test,demo,bench,dev
 
 .PHONY: demo test lint pytest fuzz bench docs format clean
 .DELETE_ON_ERROR:
@@ -37,7 +38,7 @@ pytest: $(VENV)/test.stamp
 fuzz: $(VENV)/test.stamp
 	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m fuzz
 
-bench: $(VENV)/demo.stamp
+bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks table
 	$(BIN)/python -m benchmarks.readme

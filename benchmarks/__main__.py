@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 
 from benchmarks import harness, report
+from benchmarks.settings import Settings
 from benchmarks.workloads import WORKLOADS
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
-console = Console(width=None if sys.stdout.isatty() else 120)
+console = Console(width=None if sys.stdout.isatty() else 140)
 
 
 @app.command()
@@ -23,7 +24,7 @@ def run(
         list[str] | None, typer.Argument(help=f"Workloads: {', '.join(WORKLOADS)}; all by default.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Timed rounds of each process.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="For every library.")] = harness.Settings.threads,
+    threads: Annotated[int, typer.Option(min=1, help="For every library.")] = Settings.threads,
     keep_memory: Annotated[bool, typer.Option(help="Let the C library keep freed memory, for every contender.")] = True,
     quick: Annotated[bool, typer.Option(help="A first look; stored only where --output says.")] = False,
     output: Annotated[Path | None, typer.Option(help="Folder for the JSON files.")] = None,
@@ -32,12 +33,12 @@ def run(
     unknown = sorted(set(names or ()) - set(WORKLOADS))
     if unknown:
         raise typer.BadParameter(f"unknown workloads {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
-    settings = harness.Settings.quick(threads) if quick else harness.Settings(threads=threads)
+    settings = Settings.quick(threads) if quick else Settings(threads=threads)
     settings = replace(settings, keep_memory=keep_memory, rounds=rounds or settings.rounds)
     folder = output or (None if quick else report.RESULTS)
     with console.status("") as status:
         documents = harness.run(names or list(WORKLOADS), settings, folder, status.update)
-    console.print(report.table(documents))
+    console.print(*report.terminal(documents), sep="\n")
     records = [record for document in documents for record in document["contenders"].values()]
     if any("failed" in record or "refused" in record for record in records):
         raise typer.Exit(1)
@@ -46,7 +47,7 @@ def run(
 @app.command()
 def table(folder: Annotated[Path, typer.Option(help="Where the JSON files are.")] = report.RESULTS) -> None:
     """Print the stored results."""
-    console.print(report.table(report.load(folder)))
+    console.print(*report.terminal(report.load(folder)), sep="\n")
 
 
 @app.command()

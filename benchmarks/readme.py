@@ -1,4 +1,4 @@
-"""Renews the table of measurements in README.md from the stored results: ``python -m benchmarks.readme``."""
+"""Renews what README.md and RESULTS.md say of measurements from the stored results: ``python -m benchmarks.readme``."""
 
 from __future__ import annotations
 
@@ -6,22 +6,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+from benchmarks import report, sheets
+from benchmarks.sheets import Sheet
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 BEGIN, END = "<!-- measurements: begin -->", "<!-- measurements: end -->"
 NOTHING = "No measurements are stored yet: `make bench` makes them."
 
 
-def markdown(documents: Sequence[dict[str, Any]]) -> str:
-    """The measurements as a Markdown table, with their circumstances below."""
+def summary(documents: Sequence[dict[str, Any]]) -> str:
+    """The measurements that README.md shows, as Markdown."""
     if not documents:
         return NOTHING
-    lines = [report.COLUMNS, tuple("---" for _ in report.COLUMNS), *report.rows(documents)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    workloads = "\n".join(f"- **{d['workload']}**: {d['description']}" for d in documents)
-    notes = [*report.absences(documents), *dict.fromkeys(report.heading(document) for document in documents)]
-    return f"{table}\n\n{workloads}\n\n" + "\n\n".join(notes)
+    parts = [sheets.ratios(documents), sheets.times(documents), sheets.changing_sizes(documents)]
+    return "\n\n".join([*(_markdown(s) for s in parts if s.rows), _descriptions(documents), *sheets.notes(documents)])
+
+
+def details(documents: Sequence[dict[str, Any]]) -> str:
+    """RESULTS.md: every figure that was measured."""
+    if not documents:
+        return f"# Measurements\n\n{NOTHING}\n"
+    parts = [sheets.everything(documents), sheets.starts(documents)]
+    body = [*map(_markdown, parts), _descriptions(documents), *sheets.notes(documents)]
+    return "\n\n".join(["# Measurements", *body]) + "\n"
+
+
+def _markdown(sheet: Sheet) -> str:
+    """A sheet under its title."""
+    rule = tuple("---" if number < sheet.labels else "---:" for number in range(len(sheet.columns)))
+    lines = "\n".join(f"| {' | '.join(line)} |" for line in [sheet.columns, rule, *sheet.rows])
+    return f"**{sheet.title}**\n\n{lines}"
+
+
+def _descriptions(documents: Sequence[dict[str, Any]]) -> str:
+    return "\n".join(f"- **{document['workload']}**: {document['description']}" for document in documents)
 
 
 def renew(text: str, documents: Sequence[dict[str, Any]]) -> str:
@@ -30,12 +49,14 @@ def renew(text: str, documents: Sequence[dict[str, Any]]) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"README needs the markers {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{markdown(documents)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{summary(documents)}\n{END}{after}"
 
 
 def main() -> None:
-    """Rewrite README.md in place."""
-    README.write_text(renew(README.read_text(), report.load()))
+    """Rewrite both files in place."""
+    documents = report.load()
+    README.write_text(renew(README.read_text(), documents))
+    RESULTS.write_text(details(documents))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,17 @@ def speedup(baseline: Sequence[float], contender: Sequence[float]) -> dict[str, 
     return {"median": float(np.median(ratios)), "low": float(low), "high": float(high)}
 
 
+def linearity(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """R2 of the straight line through latency against size: 1 when size explains it all.
+
+    >>> linearity([1, 2, 3], [0.3, 0.5, 0.7])
+    1.0
+    """
+    slope, start = np.polyfit(sizes, seconds, 1)
+    rest = np.asarray(seconds) - (slope * np.asarray(sizes) + start)
+    return round(1 - float(np.var(rest) / np.var(seconds)), 6)
+
+
 def relative_error(result: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
     """max|result - reference| / max|reference|; infinite for another shape and for values that are not numbers.
 

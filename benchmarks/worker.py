@@ -1,8 +1,9 @@
 """One contender in a process of its own, obeying a parent: a line of JSON in, a line of JSON out.
 
 It speaks first, once: what the import and the first call took, or that its library is missing, or how it failed.
-Then it answers ``result`` (writes the output to a file), ``calibrate`` (how many calls fill a span of time), ``round``
-(times calls) and ``facts``, until its input ends. It imports nothing heavy before the clock of the import runs.
+Then it answers ``results`` (calls every batch for the first time and writes what came out to a file), ``calibrate``
+(how many passes fill a span of time), ``round`` (times passes) and ``facts``, until its input ends. It imports nothing
+heavy before the clock of the import runs.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, repeat
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmarks import contenders
+from benchmarks.contenders.contender import Job, missing_library, to_numpy
 
 if TYPE_CHECKING:
     from benchmarks.contenders import Contender
+    from benchmarks.workloads import Workload
 
 
 class MissingLibraryError(Exception):
@@ -33,54 +37,73 @@ class Running:
 
     contender: Contender
     call: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    batches: Sequence[tuple[Any, ...]]
+    checked: Sequence[int]
 
-    def seconds_per_call(self, calls: int) -> float:
-        """Mean over ``calls`` calls in a row."""
-        call, arguments = self.call, self.arguments
+    def results(self, path: str) -> list[float]:
+        """Call every batch, keep the results of those that are checked in a file; the seconds that each call took."""
+        import numpy as np
+
+        seconds, kept = [], []
+        for number, arguments in enumerate(self.batches):
+            begin = time.perf_counter()
+            result = self.call(*arguments)
+            seconds.append(time.perf_counter() - begin)
+            if number in self.checked:
+                kept.append(to_numpy(result))
+        np.savez(path, *kept)
+        return seconds
+
+    def passes(self, count: int) -> list[float]:
+        """Seconds of each call of one pass; the mean of ``count`` passes where a pass is a single call."""
+        if len(self.batches) > 1:
+            return [self._seconds([arguments]) for arguments in self.batches]
+        return [self._seconds(repeat(self.batches[0], count)) / count]
+
+    def _seconds(self, stream: Iterable[tuple[Any, ...]]) -> float:
+        call = self.call
         begin = time.perf_counter()
-        for _ in range(calls):
+        for arguments in stream:
             call(*arguments)
-        return (time.perf_counter() - begin) / calls
+        return time.perf_counter() - begin
 
-    def round(self, calls: int) -> dict[str, float]:
-        """Seconds of a call, and two things that explain a strange number: page faults and preemptions of a call."""
+    def round(self, count: int) -> dict[str, Any]:
+        """Seconds of each call, and two things that explain a strange number: page faults and preemptions of a pass."""
         before = resource.getrusage(resource.RUSAGE_SELF)
-        seconds = self.seconds_per_call(calls)
+        seconds = self.passes(count)
         after = resource.getrusage(resource.RUSAGE_SELF)
         faults, preemptions = after.ru_minflt - before.ru_minflt, after.ru_nivcsw - before.ru_nivcsw
-        return {"seconds": seconds, "page_faults": faults / calls, "preemptions": preemptions / calls}
+        return {"seconds": seconds, "page_faults": faults / count, "preemptions": preemptions / count}
 
     def warm_up(self, seconds: float) -> None:
         """Call until the span is over: threads wake up, move to cores of their own, caches fill."""
         end = time.perf_counter() + seconds
-        while True:
-            self.call(*self.arguments)
+        for arguments in cycle(self.batches):
+            self.call(*arguments)
             if time.perf_counter() >= end:
                 return
 
-    def calls_within(self, seconds: float) -> int:
-        """How many calls fill the span, after warming up for as long; at least one."""
+    def passes_within(self, seconds: float) -> int:
+        """How many passes fill the span, after warming up for as long; one where a pass has many calls."""
+        if len(self.batches) > 1:
+            return 1
         self.warm_up(seconds)
-        calls, total = 1, self.seconds_per_call(1)
-        while total < seconds / 4:
-            calls *= 2
-            total = calls * self.seconds_per_call(calls)
-        return max(1, round(seconds * calls / total))
+        count, (mean,) = 1, self.passes(1)
+        while count * mean < seconds / 4:
+            count *= 2
+            (mean,) = self.passes(count)
+        return max(1, round(seconds / mean))
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request of the parent."""
         match request["op"]:
-            case "result":
-                import numpy as np
-
-                np.save(request["path"], contenders.to_numpy(self.call(*self.arguments)))
-                return {}
+            case "results":
+                return {"seconds": self.results(request["path"])}
             case "calibrate":
-                return {"calls": self.calls_within(request["seconds"])}
+                return {"passes": self.passes_within(request["seconds"])}
             case "round":
                 self.warm_up(request["warm_up_s"])
-                return self.round(request["calls"])
+                return self.round(request["passes"])
             case "facts":
                 return self.contender.facts(self.call)
             case other:
@@ -99,17 +122,15 @@ def load(contender: Contender) -> float:
     return time.perf_counter() - begin
 
 
-def first_call(contender: Contender, workload_name: str) -> tuple[Running, float]:
+def first_call(contender: Contender, workload: Workload) -> tuple[Running, float]:
     """Compile and call once; the seconds that took. Inputs, weights and the user's program are ready before."""
-    from benchmarks.workloads import WORKLOADS  # brings NumPy along, whose import counts as the library's
-
-    workload = WORKLOADS[workload_name]
-    program = contender.program(workload)
-    first, arguments = contender.convert(workload.first_inputs()), contender.convert(workload.inputs())
+    program, first = contender.program(workload), contender.convert(workload.first())
+    batches = [contender.convert(batch) for batch in workload.batches()]
+    job = Job(program, first, workload.changing_axes(), workload.expression)
     begin = time.perf_counter()
-    call = contender.compile(program, first)
+    call = contender.compile(job)
     call(*first)
-    return Running(contender, call, arguments), time.perf_counter() - begin
+    return Running(contender, call, batches, workload.checked()), time.perf_counter() - begin
 
 
 def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name: str) -> None:
@@ -122,9 +143,14 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
     try:
         contender = contenders.find(contender_name)
         import_seconds = load(contender)
+        from benchmarks.workloads import WORKLOADS  # brings NumPy along, whose import counts as the library's
+
+        workload = WORKLOADS[workload_name]
+        if missing := missing_library(workload):
+            raise MissingLibraryError(f"{missing} is not installed")
         with contender.scope():
-            running, first_seconds = first_call(contender, workload_name)
-            say({"cold": {"import_s": import_seconds, "first_call_s": first_seconds}})
+            running, first_seconds = first_call(contender, workload)
+            say({"start": {"import_s": import_seconds, "first_call_s": first_seconds}})
             for line in requests:
                 say(running.answer(json.loads(line)))
     except MissingLibraryError as error:

@@ -8,7 +8,7 @@ from benchmarks.contenders import Contender
 
 
 def _numpy(workload):
-    return workload.numpy(workload.make_weights())
+    return workload.numpy(workload.weights(), np)
 
 
 def _wrong(workload):
@@ -39,3 +39,4 @@ WRONG = Contender("wrong", libraries=("numpy",), program=_wrong)
 RAISING = Contender("raising", libraries=("numpy",), program=_raising)
 DYING = Contender("dying", libraries=("numpy",), program=_dying)
 PRINTING = Contender("printing", libraries=("numpy",), program=_printing)
+CHOOSY = Contender("choosy", libraries=("numpy",), program=_numpy, declines=lambda workload: "it is too small for me")

@@ -11,7 +11,9 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_the_measurements_are_those_that_are_stored():
-    assert readme.renew(TEXT, report.load()) == TEXT, "run `python -m benchmarks.readme`"
+    documents = report.load()
+    assert readme.renew(TEXT, documents) == TEXT, "run `python -m benchmarks.readme`"
+    assert readme.details(documents) == readme.RESULTS.read_text(encoding="utf-8"), "run `python -m benchmarks.readme`"
 
 
 def test_a_text_without_markers_is_refused():

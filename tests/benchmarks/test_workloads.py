@@ -1,20 +1,24 @@
 """A workload's two programs compute the same, so that contenders do equal work."""
 
 import doctest
+import inspect
 
 import numpy as np
 import pytest
 
-from benchmarks import report, stats
+from benchmarks import sheets, stats
 from benchmarks.contenders import BASELINE, CONTENDERS
 from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.workload import CHECKED
+
+BOTH = [workload for workload in WORKLOADS.values() if workload.numpy is not None]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+@pytest.mark.parametrize("workload", BOTH, ids=lambda workload: workload.name)
 def test_numpy_and_torch_programs_agree(workload):
     torch = pytest.importorskip("torch")
-    weights, arrays = workload.make_weights(), workload.first_inputs()
-    expected = workload.numpy(weights)(*arrays)
+    weights, arrays = workload.weights(), workload.first()
+    expected = workload.numpy(weights, np)(*arrays)
     with torch.inference_mode():
         found = workload.torch(weights)(*map(torch.from_numpy, arrays)).numpy()
     assert expected.dtype == found.dtype == np.float32
@@ -22,14 +26,35 @@ def test_numpy_and_torch_programs_agree(workload):
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-def test_first_call_has_other_sizes(workload):
+def test_sizes_that_change_are_new_after_the_first_call(workload):
     """Otherwise a compiler could specialise to the timed sizes."""
-    pairs = list(zip(workload.shapes, workload.first_shapes, strict=True))
-    assert all(len(a) == len(b) and a[0] != b[0] for a, b in pairs)
+    for library in workload.libraries:
+        pytest.importorskip(library)
+    changing = workload.changing_axes()[0]
+    first = [workload.first()[0].shape[a] for a in changing]
+    assert all(first != [batch[0].shape[a] for a in changing] for batch in workload.batches()) or not changing
+    assert bool(changing) or not workload.varied
+
+
+@pytest.mark.parametrize("workload", [w for w in WORKLOADS.values() if w.expression], ids=lambda w: w.name)
+def test_the_expression_is_the_program(workload):
+    numexpr = pytest.importorskip("numexpr")
+    program = workload.numpy((), np)
+    arguments = dict(zip(inspect.signature(program).parameters, workload.first(), strict=True))
+    expected = program(**arguments)
+    assert stats.relative_error(numexpr.evaluate(workload.expression, arguments), expected) <= workload.bound
+
+
+def test_checked_batches_are_spread_from_the_first_to_the_last():
+    checked = WORKLOADS["dynamic_lengths"].checked()
+    assert len(checked) == CHECKED
+    assert (checked[0], checked[-1]) == (0, 49)
+    assert WORKLOADS["mlp_b1"].checked() == [0]
 
 
 def test_the_reference_is_float64():
-    assert WORKLOADS["mlp_b1"].reference().dtype == np.float64
+    (result,) = WORKLOADS["mlp_b1"].reference()
+    assert result.dtype == np.float64
 
 
 def test_the_baseline_takes_part():
@@ -50,6 +75,6 @@ def test_speedup_bounds_hold_the_median():
     assert 1.8 < found["low"] <= found["median"] <= found["high"] < 2.2
 
 
-@pytest.mark.parametrize("module", [stats, report])
+@pytest.mark.parametrize("module", [stats, sheets])
 def test_examples_in_docstrings(module):
     assert doctest.testmod(module) == doctest.TestResults(0, doctest.testmod(module).attempted)

@@ -1,0 +1,38 @@
+"""The contenders, in the order in which they take turns; Zenith's first, then the baseline and its peers."""
+
+import importlib
+
+from benchmarks.contenders.arrays import JAX, NUMEXPR, NUMPY
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.runtimes import ONNX_RUNTIME, OPENVINO
+from benchmarks.contenders.torch import EAGER, INDUCTOR, INDUCTOR_DYNAMIC, INDUCTOR_FREEZING
+from benchmarks.contenders.zenith import FROM_TORCH, JIT
+
+_ALL = (
+    JIT,
+    FROM_TORCH,
+    EAGER,
+    INDUCTOR,
+    INDUCTOR_FREEZING,
+    INDUCTOR_DYNAMIC,
+    ONNX_RUNTIME,
+    OPENVINO,
+    JAX,
+    NUMPY,
+    NUMEXPR,
+)
+CONTENDERS = {contender.name: contender for contender in _ALL}
+OWN = (JIT.name, FROM_TORCH.name)
+BASELINE = EAGER.name
+
+
+def find(name: str) -> Contender:
+    """The contender of a name; ``package.module:ATTRIBUTE`` names one that is defined elsewhere."""
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        contender: Contender = getattr(importlib.import_module(module), attribute)
+        return contender
+    return CONTENDERS[name]
+
+
+__all__ = ["BASELINE", "CONTENDERS", "OWN", "Contender", "find"]

@@ -1,0 +1,92 @@
+"""Contenders that run the NumPy program: NumPy itself, JAX, and numexpr where the program is one expression."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.contenders.contender import Contender, Job, Program, needs_numpy_program
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Arrays, Workload
+
+
+def numpy_program(workload: Workload) -> Program:
+    """The workload's NumPy program with its weights captured."""
+    import numpy as np
+
+    assert workload.numpy is not None
+    return workload.numpy(workload.weights(), np)
+
+
+def _jax_program(workload: Workload) -> Program:
+    """The program on ``jax.numpy``; its weights are arguments, as in JAX's own libraries."""
+    import jax.numpy as jnp
+
+    build = workload.numpy
+    assert build is not None
+    return partial(lambda weights, *arguments: build(weights, jnp)(*arguments), _jax_arrays(workload.weights()))
+
+
+class _Jax:
+    """``jax.jit`` of a program whose first argument is bound; a call waits for the result."""
+
+    def __init__(self, job: Job) -> None:
+        import jax
+
+        program: Any = job.program
+        self._jitted: Any = jax.jit(program.func)
+        (self._weights,) = program.args
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._jitted(self._weights, *arguments).block_until_ready()
+
+    def facts(self) -> dict[str, Any]:
+        """How many shapes were compiled."""
+        return {"compilations": self._jitted._cache_size()}
+
+
+def _jax_arrays(arrays: Arrays) -> tuple[Any, ...]:
+    import jax.numpy as jnp
+
+    return tuple(map(jnp.asarray, arrays))
+
+
+def _needs_expression(workload: Workload) -> str | None:
+    return None if workload.expression else "the program is more than one elementwise expression"
+
+
+def _numexpr(job: Job) -> Program:
+    import numexpr
+
+    text = job.expression
+    names = tuple(inspect.signature(job.program).parameters)
+
+    def call(*arguments: Any) -> Any:
+        return numexpr.evaluate(text, dict(zip(names, arguments, strict=True)))
+
+    return call
+
+
+NUMPY = Contender(
+    "numpy", libraries=("numpy",), program=numpy_program, versions=("numpy",), declines=needs_numpy_program
+)
+JAX = Contender(
+    "jax",
+    libraries=("jax", "jax.numpy"),
+    program=_jax_program,
+    convert=_jax_arrays,
+    compile=_Jax,
+    facts=lambda call: call.facts(),  # type: ignore[attr-defined]
+    versions=("jax", "jaxlib"),
+    declines=needs_numpy_program,
+)
+NUMEXPR = Contender(
+    "numexpr",
+    libraries=("numexpr",),
+    program=numpy_program,
+    compile=_numexpr,
+    versions=("numexpr",),
+    declines=_needs_expression,
+)

@@ -1,0 +1,119 @@
+"""Who is measured. A contender says which libraries it needs and how it turns a workload's program into a call.
+
+Libraries are imported on demand: the worker times the import, and a missing library is named as missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Array, Arrays, Workload
+
+Program = Callable[..., Any]
+CACHE_VARIABLE = "BENCHMARKS_CACHE_DIR"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a contender compiles: the program as a user of its library would write it, for a first call.
+
+    Parameters
+    ----------
+    program: in the form that the contender asked for.
+    first: the arguments of the first call, in the library's own kind.
+    changing_axes: of each argument, those whose size differs between calls.
+    expression: the program as one elementwise expression, if it is one.
+    """
+
+    program: Program
+    first: tuple[Any, ...]
+    changing_axes: list[list[int]]
+    expression: str
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A library, or one way to use it.
+
+    Parameters
+    ----------
+    name: as tables call it.
+    libraries: modules whose import is timed; if one is absent, the contender is missing.
+    program: the workload as a user of this library would write it, before any compilation.
+    convert: NumPy arrays to the library's own kind.
+    compile: what is called; timed together with the first call.
+    scope: entered around the first call and all others; no part of any time.
+    facts: what the compiled program says about itself afterwards, for the report.
+    versions: distributions whose versions stand in the report.
+    declines: why it takes no part in a workload, or None; imports nothing.
+    """
+
+    name: str
+    libraries: tuple[str, ...]
+    program: Callable[[Workload], Program]
+    convert: Callable[[Arrays], tuple[Any, ...]] = lambda arrays: arrays
+    compile: Callable[[Job], Program] = lambda job: job.program
+    scope: Callable[[], AbstractContextManager[Any]] = nullcontext
+    facts: Callable[[Program], dict[str, Any]] = lambda call: {}
+    versions: tuple[str, ...] = ()
+    declines: Callable[[Workload], str | None] = lambda workload: None
+
+    def load(self) -> None:
+        """Import the libraries; ModuleNotFoundError when one is not installed."""
+        for library in self.libraries:
+            importlib.import_module(library)
+
+
+def missing_library(workload: Workload) -> str | None:
+    """The first module that the workload needs and that is not installed; imports nothing."""
+    return next((name for name in workload.libraries if importlib.util.find_spec(name) is None), None)
+
+
+def needs_numpy_program(workload: Workload) -> str | None:
+    """The reason not to take part for those who compile NumPy programs."""
+    return "the program exists as a PyTorch module only" if workload.numpy is None else None
+
+
+def torch_program(workload: Workload) -> Program:
+    """The workload's PyTorch module, for inference."""
+    program: Program = workload.torch(workload.weights()).eval()
+    return program
+
+
+def tensors(arrays: Arrays) -> tuple[Any, ...]:
+    """Tensors that share the arrays' memory."""
+    import torch
+
+    return tuple(torch.from_numpy(x) for x in arrays)
+
+
+def inference_mode() -> AbstractContextManager[Any]:
+    """PyTorch without gradients."""
+    import torch
+
+    return torch.inference_mode()
+
+
+def threads() -> int:
+    """How many the harness grants to every library."""
+    return int(os.environ["OMP_NUM_THREADS"])
+
+
+def cache_folder() -> Path:
+    """Where a contender may keep what it compiled for its next process; libraries' own variables name it too."""
+    return Path(os.environ[CACHE_VARIABLE])
+
+
+def to_numpy(result: Any) -> Array:
+    """A copy of a result of any contender as a NumPy array."""
+    import numpy as np
+
+    return np.array(result)

@@ -1,0 +1,80 @@
+"""PyTorch: eager, and ``torch.compile`` with inductor in the ways that its documentation offers for inference."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.contenders.contender import Contender, Job, Program, inference_mode, tensors, torch_program
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Workload
+
+
+def _torch_threads(call: Program) -> dict[str, Any]:
+    import torch
+
+    return {"threads": torch.get_num_threads()}
+
+
+def _inductor(*, freezing: bool = False, dynamic: bool | None = None) -> Callable[[Job], Program]:
+    def compile(job: Job) -> Program:
+        import torch
+        import torch._inductor.config
+
+        torch._inductor.config.freezing = freezing
+        compiled: Program = torch.compile(job.program, dynamic=dynamic)
+        return compiled
+
+    return compile
+
+
+def _graphs(call: Program) -> dict[str, Any]:
+    from torch._dynamo.utils import counters
+
+    return {"compilations": counters["stats"]["unique_graphs"]}
+
+
+def _needs_compiler(workload: Workload) -> str | None:
+    compiler = os.environ.get("CXX", "g++")
+    return None if shutil.which(compiler) else f"inductor needs a C++ compiler, and {compiler} is not installed"
+
+
+def _needs_weights(workload: Workload) -> str | None:
+    return _needs_compiler(workload) or (None if workload.has_weights else "there are no weights to freeze")
+
+
+def _needs_changing_sizes(workload: Workload) -> str | None:
+    return _needs_compiler(workload) or (None if workload.varied else "sizes do not change from call to call")
+
+
+def _contender(
+    name: str, compile: Callable[[Job], Program], declines: Callable[[Workload], str | None] = _needs_compiler
+) -> Contender:
+    return Contender(
+        name,
+        libraries=("torch",),
+        program=torch_program,
+        convert=tensors,
+        compile=compile,
+        scope=inference_mode,
+        facts=_graphs,
+        versions=("torch",),
+        declines=declines,
+    )
+
+
+EAGER = Contender(
+    "torch eager",
+    libraries=("torch",),
+    program=torch_program,
+    convert=tensors,
+    scope=inference_mode,
+    facts=_torch_threads,
+    versions=("torch",),
+)
+INDUCTOR = _contender("inductor", _inductor())
+INDUCTOR_FREEZING = _contender("inductor freezing", _inductor(freezing=True), _needs_weights)
+INDUCTOR_DYNAMIC = _contender("inductor dynamic", _inductor(dynamic=True), _needs_changing_sizes)

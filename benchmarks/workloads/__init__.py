@@ -1,0 +1,27 @@
+"""The workloads, in the order in which reports show them."""
+
+from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
+from benchmarks.workloads.encoder import ENCODER
+from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B32
+from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
+from benchmarks.workloads.sentences import MINILM_B1, MINILM_B8
+from benchmarks.workloads.workload import Array, Arrays, Program, Workload
+
+_ALL = (
+    CHAIN,
+    GELU,
+    SOFTMAX,
+    LAYERNORM,
+    LAYERNORM_SOFTMAX,
+    MATMUL,
+    MLP_B1,
+    MLP_B32,
+    DYNAMIC_LENGTHS,
+    ENCODER,
+    MINILM_B1,
+    MINILM_B8,
+    TINY_CALL,
+)
+WORKLOADS = {workload.name: workload for workload in _ALL}
+
+__all__ = ["WORKLOADS", "Array", "Arrays", "Program", "Workload"]

@@ -1,0 +1,117 @@
+"""What is measured: a workload is one record, its inputs, its weights, and the same program for several libraries.
+
+A program in NumPy serves many times: as the NumPy contender, under ``zenith.jit``, under JAX (with ``jax.numpy`` in the
+place of ``numpy``), and, fed with float64, as the reference that every result is checked against. A workload that
+exists as a PyTorch module only is checked against that module in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Arrays = tuple[Array, ...]
+Shapes = tuple[tuple[int, ...], ...]
+Program = Callable[..., Any]
+
+CHECKED = 10
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program to time.
+
+    Parameters
+    ----------
+    name, description: how tables call it, and what it computes.
+    batches: the arguments of the calls that make one pass, in order; time is measured by passes.
+    first: the arguments of the first call. Where sizes change in the program's use, these have other sizes than all
+        batches, so that nobody is timed on a program that was specialised to the timed sizes.
+    weights: the captured arrays.
+    torch: weights -> ``torch.nn.Module``; imports torch by itself.
+    numpy: (weights, ``numpy`` or a module like it) -> program; None when there is only the PyTorch module.
+    expression: the program as one elementwise expression of the NumPy program's arguments, if it is one.
+    libraries: modules without which the workload cannot be made.
+    bound: largest accepted max|result - reference| / max|reference|.
+    rounds: of each process, instead of the settings' number, where one pass takes seconds.
+    varied: sizes change from call to call.
+    sentences: how many a pass embeds, for the workloads that embed sentences.
+    """
+
+    name: str
+    description: str
+    batches: Callable[[], Sequence[Arrays]]
+    first: Callable[[], Arrays]
+    torch: Callable[[Arrays], Any]
+    numpy: Callable[[Arrays, Any], Program] | None = None
+    weights: Callable[[], Arrays] = tuple
+    expression: str = ""
+    libraries: tuple[str, ...] = ()
+    bound: float = 1e-5
+    rounds: int | None = None
+    varied: bool = False
+    sentences: int = 0
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the program captures arrays."""
+        return self.weights is not tuple or self.numpy is None
+
+    def changing_axes(self) -> list[list[int]]:
+        """For each argument the axes whose size is not the same in all calls."""
+        calls = [self.first(), *self.batches()]
+        shapes = [[x.shape for x in versions] for versions in zip(*calls, strict=True)]
+        return [[a for a in range(len(s[0])) if len({shape[a] for shape in s}) > 1] for s in shapes]
+
+    def sizes(self) -> list[int]:
+        """Of each batch, the product of the changing sizes of its first argument: latency should be linear in it."""
+        changing = self.changing_axes()[0]
+        return [math.prod(batch[0].shape[a] for a in changing) for batch in self.batches()]
+
+    def checked(self) -> list[int]:
+        """The numbers of the batches whose results are checked: all, or so many that are spread evenly."""
+        count = len(self.batches())
+        return sorted({round(number) for number in np.linspace(0, count - 1, min(count, CHECKED))})
+
+    def reference(self) -> list[Array]:
+        """The results of the checked batches in float64, from the float32 inputs and weights."""
+        batches = self.batches()
+        arguments = [tuple(_double(x) for x in batches[number]) for number in self.checked()]
+        if self.numpy is not None:
+            program = self.numpy(tuple(map(_double, self.weights())), np)
+            return [np.asarray(program(*batch)) for batch in arguments]
+        import torch
+
+        module = self.torch(self.weights()).double().eval()
+        with torch.inference_mode():
+            return [module(*map(torch.from_numpy, batch)).numpy() for batch in arguments]
+
+
+def _double(x: Array) -> Array:
+    return x.astype(np.float64) if x.dtype.kind == "f" else x
+
+
+def normal(shapes: Shapes, seed: int) -> Arrays:
+    """Float32 arrays from a standard normal distribution, the same in every process."""
+    rng = np.random.default_rng(seed)
+    return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
+
+
+def inputs(shapes: Shapes) -> Callable[[], Sequence[Arrays]]:
+    """A pass of one call with arguments of these shapes."""
+    return lambda: [normal(shapes, seed=1)]
+
+
+def first_inputs(shapes: Shapes) -> Callable[[], Arrays]:
+    """Arguments of the first call, of these shapes."""
+    return lambda: normal(shapes, seed=2)
+
+
+def weights(shapes: Shapes) -> Callable[[], Arrays]:
+    """Captured arrays from a normal distribution over the root of the last axis."""
+    return lambda: tuple(w / np.float32(w.shape[-1] ** 0.5) for w in normal(shapes, seed=3))
