@@ -30,6 +30,7 @@ from zenith.backends.kernel import (
     Loop,
     Name,
     Number,
+    PackPanel,
     Position,
     ProductTile,
     Scratch,
@@ -128,6 +129,8 @@ class Printer:
                 return f"{name} = {dtype}_scratch({length})"
             case ProductTile():
                 return self.tile(statement)
+            case PackPanel():
+                return self.pack(statement)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: of each row that the interval meets, the part inside it."""
@@ -170,8 +173,14 @@ class Printer:
         words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
         words += [a.buffer, *map(self.size, (a.at, *a.strides))]
         words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
-        words.append(self.size(t.ahead))
+        words += [self.size(t.ahead), self.size(t.onto)]
         return f"product_tile({', '.join(words)})"
+
+    def pack(self, p: PackPanel) -> str:
+        """A call of the copy into a panel."""
+        words = [str(p.vectors), str(p.lanes), p.target, self.size(p.at)]
+        words += [p.source.buffer, *map(self.size, (p.source.at, *p.source.strides, p.terms, p.columns))]
+        return f"pack_panel({', '.join(words)})"
 
     def branch(self, branch: Branch) -> list[str]:
         """A choice by number."""

@@ -17,6 +17,7 @@ trip count and the instruction set only.
 ``Loop, Fold``            iterate; iterate and join
 ``Scratch``               a small buffer of the task's own
 ``ProductTile``           the register tile of a matrix product
+``PackPanel``             a copy of a part of its right operand
 ========================  ==========================================================================
 """
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, dim
 from zenith.ir.types import DType, int64
 
 
@@ -195,7 +196,8 @@ class Operand:
 class ProductTile:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
 
-    Meanwhile what stands at position ``ahead`` of b is fetched into the cache.
+    Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
+    is fetched into the cache.
     """
 
     rows: int
@@ -206,6 +208,23 @@ class ProductTile:
     b: Operand
     terms: Dim
     ahead: Dim
+    onto: Dim = field(default=dim(0))
+
+
+@dataclass(frozen=True, slots=True)
+class PackPanel:
+    """Copy ``terms`` rows of ``columns`` elements of ``source`` into a dense panel of ``vectors`` * ``lanes`` columns.
+
+    The panel is the buffer ``target`` from position ``at`` on; the rest of its rows becomes zero.
+    """
+
+    vectors: int
+    lanes: int
+    target: str
+    at: Dim
+    source: Operand
+    terms: Dim
+    columns: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +236,7 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Simple = Let | Store | Check | Bind | Scratch | ProductTile  # statements with no others inside
+Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel  # no others inside
 Statement = Simple | TaskLoop | Loop | Fold | Branch
 
 
@@ -274,6 +293,8 @@ def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
                 found |= {b for a in s.accumulators for b in _buffers_in(a.value)}
             case ProductTile():
                 found |= {s.target.buffer, s.a.buffer, s.b.buffer}
+            case PackPanel():
+                found |= {s.target, s.source.buffer}
     return found
 
 

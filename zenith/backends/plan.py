@@ -232,9 +232,10 @@ class _Planner:
         if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
             self._place_nothing(number, node)
             return
-        lowered = lower_group(body, node.params["anchor"], self.target)
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
+        fixed = {name for name, place in bound.items() if place.kind == "constant"}
+        lowered = lower_group(body, node.params["anchor"], self.target, fixed)
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
             if (number, i) not in self.places:

@@ -10,9 +10,10 @@ from zenith.ir.types import DType
 
 
 class TileShape(Protocol):
-    """The cut of a product: a register tile of ``rows`` x (``vectors`` * ``lanes``), tasks of ``row_block`` rows.
+    """The cut of a product: a register tile of ``rows`` x (``vectors`` * ``lanes``) that sums ``block`` terms at once.
 
-    ``panel`` is the columns of a tile; while it computes, a tile fetches ``ahead`` elements a term of the next panel.
+    A task has ``row_block`` rows at most, and there should be ``tasks`` of them at least. ``panel`` is the columns of a
+    tile; while it computes, a tile fetches ``ahead`` elements a term of the next block.
     """
 
     @property
@@ -31,7 +32,13 @@ class TileShape(Protocol):
     def panel(self) -> int: ...
 
     @property
+    def block(self) -> int: ...
+
+    @property
     def row_block(self) -> int: ...
+
+    @property
+    def tasks(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from numba.core.registry import cpu_target
 from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
+import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (both teach Numba the names of kernel sources)
 from zenith.backends.cpu.buffers import PREFER_WIDTH
 from zenith.backends.cpu.launching import NATIVE, launch

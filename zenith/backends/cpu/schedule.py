@@ -1,27 +1,30 @@
 """How a matrix product is cut up: one record, chosen from the element type and the instruction set by a table.
 
-The product C[m, n] = A[m, k] B[k, n] has B packed into panels of ``panel`` columns, ``[ceil(n / panel)][k][panel]``,
-the last one padded with zeros. A task is one panel times one block of ``row_block`` rows; tasks are numbered panel by
-panel, so that neighbours share the panel, which waits in the second-level cache. A task walks down its rows in balanced
-register tiles (``lower.product``). No size of a matrix enters the choice, except that few columns narrow the panel. An
-element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks as it likes.
+The product C[m, n] = A[m, k] B[k, n] is cut into panels of ``panel`` columns and blocks of at most ``row_block`` rows.
+A task is one panel times one block of rows, and goes through K in blocks of ``block`` terms. What it reads again and
+again must stay in the second-level cache: ``block * panel`` elements of B (64 KB), ``row_block * block`` of A (130 KB)
+and its sums (33 KB). Tasks are numbered panel by panel, so that neighbours share the panel. A task walks down its rows
+in balanced register tiles (``lower.product``). No size of a matrix enters the choice, except that few columns narrow
+the panel. An element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks
+as it likes.
 
 >>> from zenith.backends.cpu.vectors import TABLE
 >>> from zenith.ir.types import float32
 >>> schedule = choose(float32, TABLE["avx512"])
 >>> schedule.rows, schedule.panel, schedule.row_block
-(6, 64, 48)
+(6, 64, 132)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from zenith.backends.cpu.tile import lookahead
+from zenith.backends.cpu.tile import BLOCK, lookahead
 from zenith.backends.cpu.vectors import InstructionSet, select
 from zenith.ir.types import DType
 
-TILES_PER_BLOCK = 8  # row tiles in a task: 36 tasks for 126 x 768, and 48 rows of A stay in the second-level cache
+ROWS = 132  # of a task at most, whole tiles of 6 or 4; 126 rows in one, two or three blocks were equally fast
+TASKS = 16  # at least, where there are rows to cut: the last ones to finish leave other threads idle for a short time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class ProductSchedule:
     vectors: int
     lanes: int
     ahead: int = 0
+    block: int = BLOCK
+    tasks: int = TASKS
 
     @property
     def panel(self) -> int:
@@ -44,8 +49,8 @@ class ProductSchedule:
 
     @property
     def row_block(self) -> int:
-        """Rows of a task."""
-        return self.rows * TILES_PER_BLOCK
+        """Rows of a task at most."""
+        return ROWS
 
 
 # Rows and vectors of the register tile by instruction set, then by kind of element. Measured on Sapphire Rapids, two
@@ -54,8 +59,6 @@ class ProductSchedule:
 #             126x768x768: 6x4 414, 7x3 396, 8x3 287, 9x3 236; 1024^3: 386, 351, 264, 218
 #   avx2      1024^3: 4x3 217, 6x2 216, 5x2 188, 4x2 186 (each alone); 1x256x256: 4x3 1.65 us, 6x2 2.33 us
 #   portable  126x768x768: 3x3 77, 4x3 76, 6x2 72, 4x2 70 (each alone); only 4x2 keeps every sum in a register
-# K is not cut: a panel that fits the first-level cache (K = 128) ran no faster than K = 768, which left
-# cutting K little to win there. A kernel that cuts K was not measured; K = 3072 runs about a tenth slower than 768.
 # Integer products need registers for the product too, and for its parts where the processor multiplies narrower
 # integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
 _TILES: dict[str, dict[str, tuple[int, int]]] = {

@@ -121,20 +121,26 @@ class _Tile:
             v.store(v.add(builder.select(replaces, v.zero, v.load(pointer)), total), pointer)
 
     def _turn(self, kk: Any, sums: Sequence[Any]) -> Sequence[Any]:
-        """UNROLL terms, and one cache line of what comes next."""
+        """UNROLL terms, as many further down B, and one cache line of what comes next."""
         self.v.prefetch(self.v.at(self.ahead, self._times(kk, lookahead(self.v.itemsize))), level=2)
         for offset in range(UNROLL):
-            sums = self._term(self.builder.add(kk, _INT64(offset)), sums)
+            term = self.builder.add(kk, _INT64(offset))
+            self._fetch(self.builder.add(term, _INT64(NEAR)))
+            sums = self._term(term, sums)
         return sums
+
+    def _fetch(self, kk: Any) -> None:
+        """Fetch a row of B into the first level."""
+        v = self.v
+        row = v.at(self.b, self.builder.mul(kk, self.b_k))
+        for j in range(0, len(self.columns) * v.lanes, LINE // v.itemsize):
+            v.prefetch(v.at(row, _INT64(j)), level=1)
 
     def _term(self, kk: Any, sums: Sequence[Any]) -> list[Any]:
         """One column of A times one row of B."""
         v, builder = self.v, self.builder
         b_row = v.at(self.b, builder.mul(kk, self.b_k))
         right = [v.load(v.at(b_row, column)) for column in self.columns]
-        near = v.at(b_row, self._times(self.b_k, NEAR))
-        for j in range(0, len(self.columns) * v.lanes, LINE // v.itemsize):
-            v.prefetch(v.at(near, _INT64(j)), level=1)
         a_column = builder.mul(kk, self.a_k)
         before, after = iter(sums), []
         for row in self.a_rows:

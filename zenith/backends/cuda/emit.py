@@ -29,6 +29,7 @@ from zenith.backends.kernel import (
     Load,
     Loop,
     Number,
+    PackPanel,
     Position,
     ProductTile,
     Scratch,
@@ -111,7 +112,7 @@ class CudaPrinter(Printer):
     # --- statements ---
 
     def statement(self, statement: Statement) -> list[str]:
-        if isinstance(statement, (ProductTile, Scratch, Branch)):
+        if isinstance(statement, (ProductTile, PackPanel, Scratch, Branch)):
             raise UnsupportedError(
                 f"{type(statement).__name__} has no CUDA form: matrix products run on the CPU only",
                 fix="compile this function for the cpu backend",

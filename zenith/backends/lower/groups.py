@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from zenith.backends.emit import named
@@ -15,11 +15,12 @@ from zenith.backends.lower.scatter import lower_scatter
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
 
-LOWER: dict[str, Callable[[Graph, Target], list[Kernel]]] = {
-    "loops": lambda body, target: lower_loops(body),
-    "rows": lambda body, target: lower_rows(body),
-    "columns": lambda body, target: lower_columns(body),
-    "scatter": lambda body, target: lower_scatter(body),
+# A body, the target, and the inputs that are the same in every call.
+LOWER: dict[str, Callable[[Graph, Target, Collection[str]], list[Kernel]]] = {
+    "loops": lambda body, target, fixed: lower_loops(body),
+    "rows": lambda body, target, fixed: lower_rows(body),
+    "columns": lambda body, target, fixed: lower_columns(body),
+    "scatter": lambda body, target, fixed: lower_scatter(body),
     "product": lower_product,
 }
 
@@ -32,8 +33,11 @@ class Lowered:
     temporaries: tuple[Buffer, ...]
 
 
-def lower_group(body: Graph, kind: str, target: Target) -> Lowered:
-    """The kernels of a fused body; their buffers are the body's inputs by name, ``out0`` ... and temporaries."""
-    kernels = tuple(map(named, LOWER[kind](body, target)))
+def lower_group(body: Graph, kind: str, target: Target, fixed: Collection[str] = ()) -> Lowered:
+    """The kernels of a fused body; their buffers are the body's inputs by name, ``out0`` ... and temporaries.
+
+    ``fixed`` names the inputs that are the same in every call.
+    """
+    kernels = tuple(map(named, LOWER[kind](body, target, fixed)))
     written = {b.name: b for kernel in kernels for b in kernel.buffers if b.role == "temporary"}
     return Lowered(kernels, tuple(written.values()))

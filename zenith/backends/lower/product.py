@@ -1,17 +1,22 @@
 """Products: a matrix product on register tiles, with the elementwise operations behind it.
 
-Two kernels. *pack* copies the right operand into panels as wide as a tile, ``[batch][panel][k][columns]``, padded with
-zeros; the planner runs it once, at link time, when the operand is a constant. *product* cuts the result into tasks, one
-panel times one block of rows; a task walks its rows in balanced register tiles: the tile of sums goes to a scratch
-buffer in the first-level cache, and the operations behind the product read it there, in ordinary lanes loops.
+The result is cut into tasks, a panel of columns as wide as a tile times a block of rows. A task goes through the terms
+in blocks, and through its rows in register tiles of nearly equal heights; its sums stay in a scratch buffer, where the
+operations behind the product find them, in ordinary lanes loops.
 
-Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied. The design
+A block of the right operand is read again for every tile. An operand that is the same in every call is *packed* into
+panels ``[batch][panel][term][column]``, padded with zeros, once. Any other is copied block by block by the task that
+needs it, into memory that stays in its core's cache: at 128 x 768 x 768 that took no longer than reading packed panels.
+The copy does not pay for a single tile of rows, which reads whole rows of the operand where they lie.
+
+Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. The design
 follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from functools import partial
 
 from zenith.backends.kernel import (
     Branch,
@@ -19,39 +24,32 @@ from zenith.backends.kernel import (
     Kernel,
     Load,
     Loop,
-    Number,
     Operand,
+    PackPanel,
     ProductTile,
     Scratch,
-    Store,
+    Statement,
     TaskLoop,
 )
-from zenith.backends.lower.collapse import step
-from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.backends.lower.cut import Cut
+from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_outputs
-from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.backends.lower.operand import Access, access
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Elements, Tile
-from zenith.ir.target import Target, TileShape
+from zenith.ir.lowering import Tile
+from zenith.ir.target import Target
+
+STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel: fewer are not cheaper
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where an operand's element [batch..., row, column] lies: buffer, position at the batch index, two strides."""
-
-    buffer: str
-    at: Dim
-    strides: tuple[Dim, Dim]
-
-
-def lower_product(body: Graph, target: Target) -> list[Kernel]:
-    """The packing kernel and the product kernel."""
-    lowering = _Product(body, target)
-    return [lowering.pack(), lowering.product()]
+def lower_product(body: Graph, target: Target, fixed: Collection[str] = ()) -> list[Kernel]:
+    """The product kernel, behind the packing kernel when the right operand is among the ``fixed`` inputs."""
+    return _Product(body, target, fixed).kernels()
 
 
 class _Product:
-    def __init__(self, body: Graph, target: Target) -> None:
+    def __init__(self, body: Graph, target: Target, fixed: Collection[str]) -> None:
         self.body, self.face = body, Interface.of(body)
         number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
         self.result = Value(number, 0, body.node(number).types[0])
@@ -59,101 +57,98 @@ class _Product:
         self.batch = self.result.shape[:-2]
         self.m, self.n = self.result.shape[-2:]
         self.k = self.left.shape[-1]
-        self.tile: TileShape = target.product_tile(self.result.dtype, self.n.static)
-        self.panels = (self.n + (self.tile.panel - 1)) // self.tile.panel
+        self.tile = target.product_tile(self.result.dtype, self.n.static)
+        self.cut = Cut.of(self.m, self.n, product(self.batch), self.tile)
         self.panel_size = self.k * self.tile.panel
         self.packed = self.face.builder().fresh("packed")
+        self.is_packed = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer in fixed
+
+    def kernels(self) -> list[Kernel]:
+        """All kernels, in order."""
+        return [self._pack(), self._product()] if self.is_packed else [self._product()]
 
     def _access(self, value: Value, batch: Index) -> Access:
-        """Follow index maps back to a buffer and read off the strides."""
-        row, column = "row_of_operand", "column_of_operand"
-        index: Index = (*batch, symbol(row), symbol(column))
-        while (value.node, value.output) not in self.face.inputs:
-            node, found = self.body.node(value.node), list[Index]()
-            (source,) = self.body.args(value.node)
-            assert isinstance(node.primitive.lowering, Elements)
-            read = [lambda *i, found=found: found.append(tuple(map(dim, i)))]
-            node.primitive.lowering.element(None, index, read, [source.type], node.params)
-            value, index = source, found[0]
-        at = row_major(value.shape, index)
-        strides = step(at, row), step(at, column)
-        assert strides[0] is not None and strides[1] is not None, "fusion keeps operands at constant strides"
-        origin = at.substitute({row: 0, column: 0})
-        return Access(self.face.inputs[value.node, value.output], origin, (strides[0], strides[1]))
+        return access(self.face, value, batch)
 
-    def _buffer(self, name: str) -> Buffer:
-        return next(b for b in self.face.buffers if b.name == name)
-
-    def _packed_buffer(self, role: str) -> Buffer:
-        return Buffer(self.packed, self.result.dtype, product(self.batch) * self.panels * self.panel_size, role)
-
-    def pack(self) -> Kernel:
-        """Task t copies panel t of the right operand."""
+    def _builder(self) -> ElementBuilder:
         e = self.face.builder()
         e.taken.add(self.packed)
+        return e
+
+    def _split(self, task: Dim) -> Index:
+        """A task number as panel and batch index."""
+        e = self.e
+        self.column = bind(e, "column", task % self.cut.panels * self.tile.panel)
+        self.columns = self._columns()
+        if not self.batch:
+            return ()
+        return tuple(decode_into(e, bind(e, "matrix", task // self.cut.panels), list(self.batch)))
+
+    def _columns(self) -> Dim:
+        """The columns of a panel: a number when all panels have as many."""
+        width = self.tile.panel
+        if self.n.static is not None and self.n.static % width == 0:
+            return dim(width)
+        return bind(self.e, "columns", minimum(self.n - self.column, width))
+
+    # --- the right operand, ahead of all calls ---
+
+    def _packed_buffer(self, role: str) -> Buffer:
+        size = product(self.batch) * self.cut.panels * self.panel_size
+        return Buffer(self.packed, self.result.dtype, size, role)
+
+    def _pack(self) -> Kernel:
+        """Task t copies panel t of the right operand."""
+        e = self.e = self._builder()
         t = e.fresh("t")
         e.open(t)
-        panel, batch = self._split(e, symbol(t), self.panels, "panel")
-        access = self._access(self.right, batch)
-        width = self.tile.panel
-        first = bind(e, "first", panel * width)
-        valid = bind(e, "valid", minimum(self.n - first, width))
-        k = e.fresh("term")
-        e.open(k)
-        target = bind(e, "to", (symbol(t) * self.k + symbol(k)) * width)
-        source = bind(e, "source", access.at + symbol(k) * access.strides[0] + first * access.strides[1])
-        j, pad = e.fresh("j"), e.fresh("pad")
-        copy = Store(
-            self.packed,
-            target + symbol(j),
-            Load(access.buffer, source + symbol(j) * access.strides[1], self.result.dtype),
-        )
-        zero = Store(self.packed, target + symbol(pad), Number(_zero(self.result), self.result.dtype))
-        e.append(Loop(j, dim(0), valid, True, (copy,)))
-        e.append(Loop(pad, valid, dim(width), True, (zero,)))
-        e.append(Loop(k, dim(0), self.k, False, e.close()))
-        tasks, cost = product(self.batch) * self.panels, self.panel_size * 2
+        source = self._access(self.right, self._split(symbol(t)))
+        self._copy(source, dim(0), self.k, self.packed, symbol(t) * self.panel_size)
+        tasks, cost = product(self.batch) * self.cut.panels, self.panel_size * STREAMED
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        buffers = (self._buffer(access.buffer), self._packed_buffer("temporary"))
+        buffers = (next(b for b in self.face.buffers if b.name == source.buffer), self._packed_buffer("temporary"))
         return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, cost, e.close(), operations=dim(0))
 
-    def _split(self, e: ElementBuilder, task: Dim, inner: Dim, stem: str) -> tuple[Dim, Index]:
-        """A task number as (inner number, batch index)."""
-        number = bind(e, stem, task % inner)
-        rest = bind(e, "matrix", task // inner)
-        return number, tuple(decode_into(e, rest, list(self.batch))) if self.batch else ()
+    def _copy(self, source: Access, start: Dim, terms: Dim, target: str, to: Dim) -> None:
+        at = source.at + start * source.strides[0] + self.column * source.strides[1]
+        at, to = bind(self.e, "from_at", at), bind(self.e, "to_at", to)
+        panel = Operand(source.buffer, at, source.strides)
+        self.e.append(PackPanel(self.tile.vectors, self.tile.lanes, target, to, panel, terms, self.columns))
 
-    def product(self) -> Kernel:
+    # --- the product ---
+
+    def _product(self) -> Kernel:
         """Task t computes one block of rows of one panel of columns; neighbours share the panel."""
-        self.e = e = self.face.builder()
-        e.taken.add(self.packed)
-        self.scratch = e.fresh("tile")
-        blocks = (self.m + (self.tile.row_block - 1)) // self.tile.row_block
-        e.append(Scratch(self.scratch, self.result.dtype, self.tile.rows * self.tile.panel))
+        e = self.e = self._builder()
+        self.sums = self._scratch("sums", self.tile.row_block * self.tile.panel)
+        blocks = bind(e, "blocks", self.cut.blocks)
         t = e.fresh("t")
         e.open(t)
         block = bind(e, "block", symbol(t) % blocks)
-        matrix_panel = bind(e, "matrix_panel", symbol(t) // blocks)
-        panel, batch = self._split(e, matrix_panel, self.panels, "panel")
-        self.panel_at = bind(e, "panel_at", matrix_panel * self.panel_size)
-        self.column = bind(e, "column", panel * self.tile.panel)
-        self.columns = bind(e, "columns", minimum(self.n - self.column, self.tile.panel))
-        top = bind(e, "top", block * self.tile.row_block)
-        height = bind(e, "height", minimum(self.m - top, self.tile.row_block))
-        self._tiles(top, height, batch)
-        tasks = product(self.batch) * self.panels * blocks
+        self.panel = bind(e, "panel", symbol(t) // blocks)
+        self.index = self._split(self.panel)
+        self.top = bind(e, "top", block * self.m // blocks)
+        self.height = bind(e, "height", (block + 1) * self.m // blocks - self.top)
+        self.tiles = bind(e, "tiles", (self.height + (self.tile.rows - 1)) // self.tile.rows)
+        self.even = bind(e, "even", self.height // self.tiles)
+        self.uneven = bind(e, "uneven", self.height % self.tiles)
+        self._terms()
+        self._epilogue()
+        tasks = product(self.batch) * self.cut.panels * self.cut.blocks
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
+        return Kernel("kernel", self._doc(), self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
+
+    def _scratch(self, stem: str, length: int) -> str:
+        name = self.e.fresh(stem)
+        self.e.levels[0].statements.append(Scratch(name, self.result.dtype, length))
+        return name
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        if not self.is_packed:
+            return self.face.buffers
         right = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer
         others = [b for b in self.face.buffers if b.name != right or self._read_elsewhere(right)]
-        rows = minimum(self.m, self.tile.row_block)
-        cost = rows * self.tile.panel * (self.k // 4 + scalar_cost(self.body))
-        return Kernel(
-            "kernel", self._doc(), (*others, self._packed_buffer("in")), self.face.symbols, tasks, cost, e.close()
-        )
-
-    def _doc(self) -> str:
-        names = (r.primitive.name for _, r in self.body.nodes() if r.primitive.name not in ("input", "transpose"))
-        return "; ".join(dict.fromkeys(names))
+        return (*others, self._packed_buffer("in"))
 
     def _read_elsewhere(self, buffer: str) -> bool:
         """Whether the packed operand's buffer is also the left operand or read behind the product."""
@@ -167,38 +162,105 @@ class _Product:
             (value,) = self.body.args(value.node)
         return any(user not in path and user != self.result.node for _, user, _ in self.body.users(number))
 
-    def _tiles(self, top: Dim, height: Dim, batch: Index) -> None:
-        """The register tiles of a block, of nearly equal heights: 7 rows are cut 4 + 3, not 6 + 1."""
-        e, rows = self.e, self.tile.rows
-        tiles = bind(e, "tiles", (height + (rows - 1)) // rows)
-        even, rest = bind(e, "even", height // tiles), bind(e, "uneven", height % tiles)
+    def _cost(self) -> Dim:
+        blocks = maximum(1, self.cut.blocks)
+        rows = (self.m + (blocks - 1)) // blocks
+        passes = rows + STREAMED if self.is_packed else rows + 2 * STREAMED
+        return self.tile.panel * (self.k * passes + rows * scalar_cost(self.body))
+
+    def _doc(self) -> str:
+        names = (r.primitive.name for _, r in self.body.nodes() if r.primitive.name not in ("input", "transpose"))
+        return "; ".join(dict.fromkeys(names))
+
+    def _terms(self) -> None:
+        """All blocks of terms; without terms there is one, which makes the sums zero."""
+        e, size = self.e, self.tile.block
+        if self.k.static is not None and self.k.static <= size:
+            self._block(dim(0), self.k)
+            return
+        part = e.fresh("part")
+        e.open(part)
+        start = bind(e, "start", symbol(part) * size)
+        self._block(start, bind(e, "terms", minimum(self.k - start, size)))
+        e.append(Loop(part, dim(0), maximum(1, (self.k + (size - 1)) // size), False, e.close()))
+
+    def _block(self, start: Dim, terms: Dim) -> None:
+        """One block of terms for all rows of the task: packed, copied, or for few rows and whole panels as it lies."""
+        width = dim(self.tile.panel)
+        if self.is_packed:
+            at = bind(self.e, "packed_at", self.panel * self.panel_size + start * width)
+            self._tiles(Operand(self.packed, at, (width, dim(1))), start, terms)
+            return
+        source = self._access(self.right, self.index)
+        cases = [partial(self._read_in_place, source, start, terms), partial(self._read_copy, source, start, terms)]
+        if source.strides[1] != 1 or (self.cut.least_rows or 0) > self.tile.rows:
+            cases[1]()
+            return
+        self._choose(minimum(self.tiles - 1 + self.tile.panel - self.columns, 1), cases)
+
+    def _read_in_place(self, source: Access, start: Dim, terms: Dim) -> None:
+        at = bind(self.e, "right_at", source.at + start * source.strides[0] + self.column)
+        self._tile(Operand(source.buffer, at, source.strides), start, terms, (dim(0), self.height), at)
+
+    def _read_copy(self, source: Access, start: Dim, terms: Dim) -> None:
+        longest = self.tile.block if self.k.static is None else min(self.tile.block, self.k.static)
+        copy = self._scratch("copy", max(1, longest) * self.tile.panel)
+        self._copy(source, start, terms, copy, dim(0))
+        self._tiles(Operand(copy, dim(0), (dim(self.tile.panel), dim(1))), start, terms)
+
+    def _choose(self, at: Dim, cases: list[Callable[[], None]]) -> None:
+        """Write the case of a number, all of them when the number is not known."""
+        if at.static is not None:
+            cases[at.static]()
+        else:
+            self.e.append(Branch(bind(self.e, "case", at), 0, tuple(map(self._case, cases))))
+
+    def _case(self, write: Callable[[], None]) -> tuple[Statement, ...]:
+        self.e.open()
+        write()
+        return self.e.close()
+
+    def _tiles(self, b: Operand, start: Dim, terms: Dim) -> None:
+        """The register tiles of a block of terms, of nearly equal heights: 7 rows are cut 4 + 3, not 6 + 1."""
+        e = self.e
+        if self.tiles == 1:
+            self._tile(b, start, terms, (dim(0), self.height), self._ahead(b, terms, dim(0)))
+            return
         q = e.fresh("q")
         e.open(q)
-        count = bind(e, "count", even + minimum(1, rest // (symbol(q) + 1)))
-        row = bind(e, "row", top + symbol(q) * even + minimum(symbol(q), rest))
-        left = self._access(self.left, batch)
-        a = Operand(left.buffer, bind(e, "left_at", left.at + row * left.strides[0]), left.strides)
-        b = Operand(self.packed, self.panel_at, (dim(self.tile.panel), dim(1)))
-        c = Operand(self.scratch, dim(0), (dim(self.tile.panel), dim(1)))
-        ahead = bind(e, "ahead", self.panel_at + self.panel_size + symbol(q) * self.k * self.tile.ahead)
-        shape = (self.tile.vectors, self.tile.lanes)
-        cases = tuple((ProductTile(r, *shape, c, a, b, self.k, ahead),) for r in range(1, rows + 1))
-        e.append(Branch(count, 1, cases))
-        self._epilogue(row, count, batch)
-        e.append(Loop(q, dim(0), tiles, False, e.close()))
+        count = bind(e, "count", self.even + minimum(1, self.uneven // (symbol(q) + 1)))
+        row = bind(e, "row", symbol(q) * self.even + minimum(symbol(q), self.uneven))
+        self._tile(b, start, terms, (row, count), self._ahead(b, terms, symbol(q)))
+        e.append(Loop(q, dim(0), self.tiles, False, e.close()))
 
-    def _epilogue(self, row: Dim, count: Dim, batch: Index) -> None:
-        """Apply what stands behind the product to the valid part of the tile, and write it."""
+    def _ahead(self, b: Operand, terms: Dim, q: Dim) -> Dim:
+        """What tile ``q`` fetches: its part of the next block, if that is packed too."""
+        if not self.is_packed:
+            return b.at
+        return bind(self.e, "ahead", b.at + terms * self.tile.panel + q * terms * self.tile.ahead)
+
+    def _tile(self, b: Operand, start: Dim, terms: Dim, rows: tuple[Dim, Dim], ahead: Dim) -> None:
+        """One register tile: the row of the task where it begins and its height are ``rows``."""
+        (row, count), (least, most) = rows, self.cut.heights
+        left = self._access(self.left, self.index)
+        at = bind(self.e, "left_at", left.at + (self.top + row) * left.strides[0] + start * left.strides[1])
+        a = Operand(left.buffer, at, left.strides)
+        width = dim(self.tile.panel)
+        c = Operand(self.sums, bind(self.e, "sums_at", row * width), (width, dim(1)))
+        shape = (self.tile.vectors, self.tile.lanes)
+        tiles = [ProductTile(r, *shape, c, a, b, terms, ahead, start) for r in range(least, most + 1)]
+        self.e.append(tiles[0] if len(tiles) == 1 else Branch(count, least, tuple((t,) for t in tiles)))
+
+    # --- behind the product ---
+
+    def _epilogue(self) -> None:
+        """Apply what stands behind the product to the valid part of the sums, and write it."""
         e = self.e
         r, j = e.fresh("r"), e.fresh("j")
         e.open(r)
         e.open(j)
         at = symbol(r) * self.tile.panel + symbol(j)
-        e.known[self.result.node, 0] = e.let(Load(self.scratch, at, self.result.dtype))
-        store_outputs(e, self.face, (*batch, row + symbol(r), self.column + symbol(j)))
+        e.known[self.result.node, 0] = e.let(Load(self.sums, at, self.result.dtype))
+        store_outputs(e, self.face, (*self.index, self.top + symbol(r), self.column + symbol(j)))
         e.append(Loop(j, dim(0), self.columns, True, e.close()))
-        e.append(Loop(r, dim(0), count, False, e.close()))
-
-
-def _zero(value: Value) -> float | int:
-    return 0.0 if value.dtype.is_float else 0
+        e.append(Loop(r, dim(0), self.height, False, e.close()))

@@ -1,0 +1,50 @@
+"""How many tasks a product has: panels of columns times blocks of rows, as formulas of the sizes.
+
+Few and large tasks read the operands least often; enough of them keep all threads busy to the end. So a block has as
+many rows as a task takes at most, unless that leaves too few tasks; then the rows are cut further, down to single
+tiles. Blocks differ by one row at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zenith.ir.dims import Dim, maximum, minimum
+from zenith.ir.target import TileShape
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """``panels`` of columns and ``blocks`` of rows for each matrix of the batch.
+
+    ``heights`` are the fewest and the most rows of a register tile, ``least_rows`` is the fewest rows of a block where
+    the number of rows is known.
+    """
+
+    panels: Dim
+    blocks: Dim
+    heights: tuple[int, int]
+    least_rows: int | None
+
+    @classmethod
+    def of(cls, rows: Dim, columns: Dim, matrices: Dim, tile: TileShape) -> Cut:
+        """The cut of ``matrices`` products with ``rows`` x ``columns`` elements each."""
+        panels = (columns + (tile.panel - 1)) // tile.panel
+        others = maximum(1, panels * matrices)
+        wanted = (others + (tile.tasks - 1)) // others  # ceil(tasks / others)
+        blocks = maximum(_quotient_up(rows, tile.row_block), minimum(wanted, _quotient_up(rows, tile.rows)))
+        if rows.static is None or blocks.static is None or not blocks.static:
+            return cls(panels, blocks, (1, tile.rows), None)
+        least, most = rows.static // blocks.static, -(-rows.static // blocks.static)
+        heights = [h for block in (least, most) for h in _heights(block, tile.rows)]
+        return cls(panels, blocks, (min(heights), max(heights)), least)
+
+
+def _quotient_up(a: Dim, b: int) -> Dim:
+    return (a + (b - 1)) // b
+
+
+def _heights(rows: int, most: int) -> tuple[int, int]:
+    """The heights of the nearly equal tiles of a block."""
+    tiles = -(-rows // most)
+    return rows // tiles, -(-rows // tiles)

@@ -1,0 +1,39 @@
+"""Operands of tile kernels: matrices at constant strides inside a buffer, found by following index maps back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zenith.backends.lower.collapse import step
+from zenith.backends.lower.elements import Index, row_major
+from zenith.backends.lower.nest import Interface
+from zenith.ir.dims import Dim, dim, symbol
+from zenith.ir.graph import Value
+from zenith.ir.lowering import Elements
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where an operand's element [batch..., row, column] lies: buffer, position at the batch index, two strides."""
+
+    buffer: str
+    at: Dim
+    strides: tuple[Dim, Dim]
+
+
+def access(face: Interface, value: Value, batch: Index) -> Access:
+    """Follow index maps from an operand back to a buffer and read off the strides of its last two axes."""
+    row, column = "row_of_operand", "column_of_operand"
+    index: Index = (*batch, symbol(row), symbol(column))
+    while (value.node, value.output) not in face.inputs:
+        node, found = face.body.node(value.node), list[Index]()
+        (source,) = face.body.args(value.node)
+        assert isinstance(node.primitive.lowering, Elements)
+        read = [lambda *i, found=found: found.append(tuple(map(dim, i)))]
+        node.primitive.lowering.element(None, index, read, [source.type], node.params)
+        value, index = source, found[0]
+    at = row_major(value.shape, index)
+    strides = step(at, row), step(at, column)
+    assert strides[0] is not None and strides[1] is not None, "fusion keeps operands at constant strides"
+    origin = at.substitute({row: 0, column: 0})
+    return Access(face.inputs[value.node, value.output], origin, (strides[0], strides[1]))
