@@ -52,6 +52,14 @@ def test_explain_says_what_was_compiled(compiled):
     assert "<pre" in compiled.explain()._repr_html_()
 
 
+def test_explain_says_why_operations_were_not_fused():
+    function = zenith.jit(lambda x: np.sum(np.exp(x), axis=0) + 1, backend="lanes")
+    function(X)
+    assert "not fused" not in str(zenith.jit(scaled, backend="lanes").explain())
+    text = " ".join(str(function.explain()).split())
+    assert "not fused" in text and "reduce_sum (test_inspection.py:" in text and "nothing is computed behind" in text
+
+
 def test_the_graph_itself(compiled):
     assert zenith.parse(str(compiled.graph), compiled.graph.constants) == compiled.graph
     assert repr(compiled) == "<zenith.jit of scaled>"

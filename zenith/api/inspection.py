@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from zenith.api.tables import Shown, table
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
+from zenith.passes.separation import why_not_fused
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -140,6 +142,21 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
         rows = [(str(size), _place(line), alternative(line)) for size, line in program.traced.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _report_tables(program.executable.report)
+    if program.executable.report.passes:
+        yield from _separations(program.traced.graph)
+
+
+def _separations(graph: Graph) -> Iterable[RenderableType]:
+    """Which operations fusion kept apart, and why, each pair of lines once; found when asked for."""
+    pairs = Counter(
+        (f"{s.first} {_short(s.first_line)}", f"{s.then} {_short(s.then_line)}", s.reason) for s in why_not_fused(graph)
+    )
+    if pairs:
+        yield table("not fused", ("first", "then", "why", "times"), [(*words, n) for words, n in pairs.items()])
+
+
+def _short(line: Any) -> str:
+    return "" if line is None else f"({line})"
 
 
 def _report_tables(report: Any) -> Iterable[RenderableType]:

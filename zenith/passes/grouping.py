@@ -159,11 +159,7 @@ class Grouping:
         reads = list(self.reads(number))
         joined: int | None = None
         for unit in self._candidates(reads):
-            if (
-                joined is None
-                and self._fits(number, reads, unit)
-                and not self._reaches(self._others(reads, unit), unit)
-            ):
+            if joined is None and self._fits(number, reads, unit) and not self.reaches(self._others(reads, unit), unit):
                 self._add(number, unit)
                 joined = unit
             elif joined is not None and unit in self.groups:
@@ -187,7 +183,7 @@ class Grouping:
         joinable = group.kind in ("loops", "rows", "product") and alike and group.space == guest.space
         if not joinable or together > MAX_MEMBERS or not self._fits_united(number, reads, {unit, other}, group):
             return self.unit[number]
-        if self._reaches(self.deps[unit] - {other}, other) or self._reaches(self.deps[other] - {unit}, unit):
+        if self.reaches(self.deps[unit] - {other}, other) or self.reaches(self.deps[other] - {unit}, unit):
             return self.unit[number]
         for member in guest.members:
             self.unit[member] = unit
@@ -205,23 +201,24 @@ class Grouping:
     def _fits_united(self, number: int, reads: Iterable[Read], units: set[int], group: Group) -> bool:
         level = group.level(self._shape(number))
         inside = (r for r in reads if self.unit[r.value.node] in units)
-        return level is not None and all(self._reads_in_place(r, group, level) for r in inside)
+        return level is not None and all(self.reads_in_place(r, group, level) for r in inside)
 
     def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
         group = self.groups[unit]
         level = group.level(self._shape(number))
         if level is None or group.kind not in ("loops", "rows", "product") or len(group.members) >= MAX_MEMBERS:
             return False
-        return all(self._reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
+        return all(self.reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
 
     @staticmethod
-    def _reads_in_place(read: Read, group: Group, level: str) -> bool:
+    def reads_in_place(read: Read, group: Group, level: str) -> bool:
+        """Whether a read finds its value in a register, for a result at ``level`` of the group."""
         source = group.level(read.value.shape)
         if read.access == "same":
             return source == level
         return read.access == "spread" and level == "element" and source == "row"
 
-    def _reaches(self, start: set[int], unit: int) -> bool:
+    def reaches(self, start: set[int], unit: int) -> bool:
         """Whether one of the units in ``start`` depends on ``unit``."""
         stack, seen = list(start), set(start)
         while stack:
