@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
+from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
@@ -32,7 +33,7 @@ class Reference:
     """The ``reference`` backend: the interpreter behind the interface of an executable."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph, self.weights = graph, WeightTable.of(graph)
         self.report = Report()
         self.stages = {
             "optimized": print_graph(graph, with_lines=True),
@@ -42,7 +43,8 @@ class Reference:
 
     def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
         """Interpret the graph and return its results in arrays made by ``results``."""
-        values = interpret(self.graph, *(d.numpy(a) for a, d in zip(arrays, adapters, strict=True)), sizes=sizes)
+        args = [d.numpy(a) for a, d in zip(arrays, adapters, strict=True)]
+        values = interpret(self.graph, *args, sizes=sizes, weights=self.weights.snapshot())
         out = []
         for value, spec in zip(values, self.graph.outputs, strict=True):
             if value is not None:
@@ -113,13 +115,13 @@ def _link(lowered: LoweredGraph) -> Any:
     if lowered.backend == "cpu":
         from zenith.backends.cpu.executable import Executable
 
-        executable = Executable(lowered.plan)
+        executable = Executable(lowered.plan, WeightTable.of(lowered.graph))
         kernels = executable.kernel_text()
     else:
         from zenith.backends.cpu.link import TILE_FUNCTIONS
         from zenith.backends.lanes import LanesExecutable
 
-        executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS)
+        executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.graph))
         kernels = "\n".join(executable.sources.values())
     executable.stages.update(plan=str(lowered.plan), kernels=kernels)
     return executable

@@ -17,6 +17,7 @@ from zenith.backends.kernel import Kernel
 from zenith.backends.lanes import LanesExecutable
 from zenith.backends.plan import Plan, plan
 from zenith.backends.scalars import NAMESPACE
+from zenith.backends.weights import WeightTable
 from zenith.compile import compile_graph
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
@@ -43,7 +44,9 @@ def plan_of(graph: Graph, isa: str | None = None) -> Plan:
 
 def compiled(graph: Graph, backend: str) -> Any:
     """The executable of a backend; ``scalar`` is the scalar printer's source as plain Python."""
-    return ScalarExecutable(plan_of(graph), TILE_FUNCTIONS) if backend == "scalar" else compile_graph(graph, backend)
+    if backend == "scalar":
+        return ScalarExecutable(plan_of(graph), TILE_FUNCTIONS, WeightTable.of(graph))
+    return compile_graph(graph, backend)
 
 
 def call(executable: Any, graph: Graph, args: Sequence[Any]) -> list[Any]:

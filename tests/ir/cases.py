@@ -19,6 +19,7 @@ from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, dtype_of
 WITHOUT_SAMPLES = {
     "input": "the interpreter takes it from the arguments",
     "constant": "the interpreter takes it from the graph",
+    "weight": "the interpreter takes it from the graph",
     "token": "it carries no data",
     "debug_print": "it prints; tests/ir/test_interpret.py runs it",
     "fused": "it is made by the fusion pass from a graph",

@@ -112,7 +112,7 @@ def test_prints_come_in_program_order(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_missing_constant_says_how_to_give_it() -> None:
     graph = Graph("f")
     graph.set_outputs((graph.add_constant(np.float32([1])),))
-    with pytest.raises(ZenithError, match=r"is not stored with the graph\n  fix: give parse\(text, constants\)"):
+    with pytest.raises(ZenithError, match=r"is not stored with the graph\n  fix: give parse\(text, constants=...\)"):
         interpret(parse(str(graph)))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.ir.cases import same
 from tests.programs import random_program
-from zenith.errors import ParseError, SourceLine
+from zenith.errors import ParseError, SourceLine, ZenithError
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph, Guard
@@ -107,6 +107,19 @@ def test_constants_are_given_beside_the_text() -> None:
     assert interpret(parse(str(graph), graph.constants))[0].tolist() == [1, 2]
     assert not parse(str(graph)).constants
     assert parse(str(graph)) == graph
+
+
+def test_weights_are_named_in_the_text_and_given_beside_it() -> None:
+    graph, array = Graph("f"), np.float32([1, 2])
+    graph.set_outputs((graph.add_weight("layer.0.bias", array),))
+    assert "weight(name='layer.0.bias', dtype=f32, shape=(2,))" in str(graph)
+    again = parse(str(graph), weights=graph.weights)
+    assert again == graph and again.weights["layer.0.bias"] is array
+    array[0] = 5
+    assert interpret(again)[0].tolist() == [5, 2]
+    assert interpret(again, weights={"layer.0.bias": array + 1})[0].tolist() == [6, 3]
+    with pytest.raises(ZenithError, match=r"weight layer.0.bias is not stored(.|\n)*parse\(text, weights=...\)"):
+        interpret(parse(str(graph)))
 
 
 _HEAD = "def f(x: f32[n]) -> (f32[n]):\n    "

@@ -74,6 +74,16 @@ def _wrong_params(graph: Graph) -> None:
     _change_node(graph, 4, params={**graph.node(4).params, "id": "cafe"})
 
 
+def _weight_missing(graph: Graph) -> None:
+    graph.add_weight("w", np.ones(3, np.float32), LINE)
+    del graph.weights["w"]
+
+
+def _weight_of_another_type(graph: Graph) -> None:
+    graph.add_weight("w", np.ones(3, np.float32), LINE)
+    graph.weights["w"] = np.ones((3, 1))
+
+
 def _input_names(graph: Graph) -> None:
     _change_node(graph, 1, params={"name": "x"})
 
@@ -118,6 +128,8 @@ def _in_a_subgraph(graph: Graph) -> None:
         (_wrong_type, "g: node 3 (mul): recorded types are not f32[3]\n  types: f64[3]" + AT),
         (_wrong_operand, "g: node 2 (add): recorded types are not f32[3]\n  types: i64[3]" + AT),
         (_wrong_params, "g: node 4 (constant): constant cafe is not stored with the graph\n  types: f32[3]" + AT),
+        (_weight_missing, "g: node 8 (weight): weight w is not stored with the graph\n  types: f32[3]" + AT),
+        (_weight_of_another_type, "g: node 8 (weight): weight w is stored as float64[3, 1]\n  types: f32[3]" + AT),
         (_input_names, "g: input names repeat: x, x"),
         (_input_not_listed, "g: the inputs are nodes [0, 1], not [0]"),
         (_output_of_nothing, "g: output 0 of node 99 does not exist"),

@@ -1,5 +1,6 @@
 """Equal nodes are merged; effects, parameters and numbers that print alike are told apart."""
 
+import numpy as np
 import pytest
 
 from tests.passes.compare import program
@@ -60,3 +61,10 @@ def test_subgraphs_do_not_share_nodes_with_their_parent():
     result = cse(graph)
     assert [n.primitive.name for _, n in result.nodes()] == ["input", "exp", "fused"]
     assert len(result.node(2).params["body"]) == 3
+
+
+def test_weights_of_one_name_are_one():
+    graph = Graph("f")
+    weights = [graph.add_weight(name, np.zeros(3, np.float32)) for name in "aab"]
+    graph.set_outputs([Builder(graph).add(a, b) for a, b in ((weights[0], weights[1]), (weights[1], weights[2]))])
+    assert [n.primitive.name for _, n in cse(graph).nodes()] == ["weight", "weight", "add", "add"]

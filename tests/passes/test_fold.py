@@ -93,3 +93,10 @@ def test_symbolic_sizes_and_effects_do_not_fold():
     graph.add_input(ArrayType(float32, ()), "x")
     assert fold(graph) == graph
     assert len(fold(program("x: f32[n]", "v1 = exp(x)\nreturn (v1,)"))) == 2
+
+
+def test_weights_are_never_folded():
+    graph = Graph("f")
+    weight = graph.add_weight("w", np.zeros(3, np.float32))
+    graph.set_outputs([Builder(graph).exp(weight)])
+    assert names(fold(graph)) == ["weight", "exp"] and fold(graph).weights is graph.weights

@@ -32,6 +32,7 @@ class CacheInfo:
     misses: calls that compiled.
     size: programs that are kept.
     evicted: programs that were dropped because there were too many.
+    repacked: changed weights that programs took over without being compiled again.
     reasons: the latest misses with their reasons, oldest first.
     """
 
@@ -39,10 +40,12 @@ class CacheInfo:
     misses: int
     size: int
     evicted: int
+    repacked: int
     reasons: tuple[Miss, ...]
 
     def __str__(self) -> str:
-        lines = [f"hits={self.hits} misses={self.misses} size={self.size} evicted={self.evicted}"]
+        counts = f"hits={self.hits} misses={self.misses} size={self.size} evicted={self.evicted}"
+        lines = [counts + (f" repacked={self.repacked}" if self.repacked else "")]
         return "\n".join(lines + [f"  {miss}" for miss in self.reasons])
 
 
@@ -103,8 +106,8 @@ class Inspectable:
 
 def cache_info(specializer: Specializer) -> CacheInfo:
     """The counters of a specializer at this moment."""
-    size = len(specializer.specializations())
-    return CacheInfo(specializer.hits, specializer.compilations, size, specializer.evicted, tuple(specializer.misses))
+    s = specializer
+    return CacheInfo(s.hits, s.compilations, len(s.specializations()), s.evicted, s.repacked, tuple(s.misses))
 
 
 class Explanation(Shown):

@@ -103,6 +103,7 @@ class Specializer:
     def __init__(self, backend: str, name: str, max_compilations: int | None = None) -> None:
         self.backend, self.name, self.max_compilations = backend, name, max_compilations
         self.hits = 0
+        self.repacked = 0
         self.compilations = 0
         self.misses: deque[Miss] = deque(maxlen=REMEMBERED)
         self.evicted = 0

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.emit import LanesPrinter
+from zenith.backends.fixed import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Call, Launch, Place, Plan, Step
 from zenith.backends.scalars import LANES_NAMESPACE
+from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
 
 EMPTY = 1 << 12  # elements behind an empty array
@@ -23,7 +25,7 @@ EMPTY = 1 << 12  # elements behind an empty array
 class LanesExecutable:
     """A plan behind the interface of an executable; ``functions`` are names that its tile kernels call."""
 
-    def __init__(self, plan: Plan, functions: Mapping[str, Any]) -> None:
+    def __init__(self, plan: Plan, functions: Mapping[str, Any], weights: WeightTable) -> None:
         self.plan = plan
         self.report: Any = None
         self.stages: dict[str, str] = {}
@@ -32,6 +34,16 @@ class LanesExecutable:
         for step in [*(p.launch for p in plan.prepared), *plan.steps]:
             if isinstance(step, Launch):
                 self._define(step.kernel, functions)
+        self._fixed: FixedMemory[dict[str, Any]] = FixedMemory(plan, weights, self.sources)
+
+    def fix(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """The arrays themselves."""
+        return arrays
+
+    def run_once(self, launch: Launch, arrays: list[Any]) -> None:
+        """Run a prepared launch."""
+        memory = {p.name: a.reshape(-1) for p, a in zip(launch.places, arrays, strict=True)}
+        self._step(launch, memory, {}, dict.fromkeys(launch.kernel.sizes, 0))
 
     def _define(self, kernel: Kernel, functions: Mapping[str, Any]) -> None:
         if kernel.name not in self._functions:
@@ -44,15 +56,14 @@ class LanesExecutable:
     def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
         """Run on arrays read through adapters; results are made by ``results``."""
         out = [results.empty(tuple(n.evaluate(sizes) for n in t.shape), t.dtype) for _, t in self.plan.outputs]
-        memory: dict[str, Any] = {n: np.ascontiguousarray(a).reshape(-1) for n, a in self.plan.constants.items()}
+        fixed = self._fixed.state
+        fixed = self._fixed.bind(self) if fixed is None else fixed
+        memory: dict[str, Any] = {n: a.reshape(-1) for n, a in fixed.items()}
         for name, array, adapter in zip(self.plan.inputs, arrays, adapters, strict=True):
             memory[name] = np.ascontiguousarray(adapter.numpy(array)).reshape(-1)
         flat = [np.empty(results.numpy(array).size, results.numpy(array).dtype) for array in out]
         memory.update({name: array for (name, _), array in zip(self.plan.outputs, flat, strict=True)})
         arena = {s.name: np.full(s.length.evaluate(sizes), 0xA5, np.uint8) for s in self.plan.slots}
-        for prepared in self.plan.prepared:
-            memory.update({name: np.empty(size, dtype.numpy) for name, dtype, size in prepared.results})
-            self._step(prepared.launch, memory, arena, sizes)
         for step in self.plan.steps:
             self._step(step, memory, arena, sizes)
         for array, values in zip(out, flat, strict=True):

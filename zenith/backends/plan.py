@@ -1,12 +1,14 @@
 """The plan: a fused graph as a list of steps on memory.
 
-Every value gets a *place*: an input, an output, a constant, or a slot of the arena, memory that one call of the
-program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
-returned. A step launches a kernel on places, or calls back into Python. Sizes stay symbolic throughout.
+Every value gets a *place*: an input, an output, a constant, a weight, or a slot of the arena, memory that one call of
+the program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
+returned. A step launches a kernel on places, or calls back into Python. What depends on constants and weights only is
+*prepared*: launched once, and again when such a weight changes. Sizes stay symbolic throughout.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +21,16 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, View
 from zenith.ir.primitive import get
 from zenith.ir.target import Target
-from zenith.ir.types import ArrayType, DType
+from zenith.ir.types import ArrayType, DType, Type
 
+KEPT_GROWTH = 4  # results that are larger, in terms of what they are made of, are not kept: each call computes them
+FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
 ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value lives: ``kind`` is input, output, constant or slot; ``name`` says which."""
+    """Where a value lives: ``kind`` is input, output, constant, weight, prepared or slot; ``name`` says which."""
 
     kind: str
     name: str
@@ -75,8 +79,19 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """An array that the program knows by name."""
+
+    name: str
+    type: ArrayType
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """A launch on constants, run once when the program is linked; ``results`` (name, type, elements) keep its work."""
+    """A launch on constants and weights, run when the program is linked and when one of those weights changes.
+
+    ``results`` (name, type, elements) keep its work; a result is written by one launch only.
+    """
 
     results: tuple[tuple[str, DType, int], ...]
     launch: Launch
@@ -84,12 +99,16 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order."""
+    """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order.
+
+    ``constants`` and ``weights`` go by the names of their places; the weights' contents are no part of the plan.
+    """
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[tuple[str, ArrayType], ...]
     constants: dict[str, Any]
+    weights: dict[str, Weight]
     slots: tuple[Slot, ...]
     arena: Dim
     symbols: tuple[str, ...]
@@ -99,6 +118,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"plan {self.name}: sizes {', '.join(self.symbols) or 'none'}"]
         lines += [f"  constant {name}: {a.dtype}{list(a.shape)}" for name, a in self.constants.items()]
+        lines += [f"  {place}: {weight.type}" for place, weight in self.weights.items()]
         lines += [f"  once {p.launch}" for p in self.prepared]
         lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
         lines += [f"  arena {self.arena} bytes"]
@@ -135,7 +155,7 @@ def copy_graph(graph: Graph) -> Graph:
     result = Graph(graph.name)
     result.networkx = graph.networkx.copy()
     result.inputs, result.outputs = list(graph.inputs), graph.outputs
-    result.constants, result.guards = dict(graph.constants), graph.guards
+    result.constants, result.weights, result.guards = dict(graph.constants), graph.weights, graph.guards
     return result
 
 
@@ -160,6 +180,7 @@ def _bytes(size: Dim, dtype: DType) -> Dim:
 class _Planner:
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
+        self.weights: dict[str, Weight] = {}
         self.prepared: list[Prepared] = []
         self.kept = 0
         self.places: dict[tuple[int, int], Place] = {}
@@ -183,8 +204,8 @@ class _Planner:
         outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
         symbols = tuple(sorted({s for step in self.steps for s in _symbols(step)} | self._outer_symbols()))
         return Plan(
-            self.graph.name, tuple(inputs), outputs, dict(self.graph.constants), tuple(self.slots), self.top, symbols,
-            tuple(self.prepared), tuple(self.steps),
+            self.graph.name, tuple(inputs), outputs, dict(self.graph.constants), self.weights, tuple(self.slots),
+            self.top, symbols, tuple(self.prepared), tuple(self.steps),
         )  # fmt: skip
 
     def _outer_symbols(self) -> set[str]:
@@ -220,6 +241,11 @@ class _Planner:
     def _visit(self, number: int, node: Node) -> None:
         if node.primitive is get("constant"):
             self.places[number, 0] = Place("constant", node.params["id"])
+        elif node.primitive is get("weight"):
+            place = self.places[number, 0] = Place("weight", f"weight {node.params['name']}")
+            (type,) = node.types
+            assert isinstance(type, ArrayType)
+            self.weights[place.name] = Weight(node.params["name"], type)
         elif node.primitive is get("fused"):
             self._launch(number, node)
         elif isinstance(node.primitive.lowering, HostCall):
@@ -234,12 +260,13 @@ class _Planner:
             return
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
-        fixed = {name for name, place in bound.items() if place.kind == "constant"}
+        fixed = {name for name, place in bound.items() if place.kind in FIXED}
         lowered = lower_group(body, node.params["anchor"], self.target, fixed)
+        once = self._runs_once(number, node, lowered.kernels)
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
             if (number, i) not in self.places:
-                self.places[number, i] = self._allocate(type.size, type.dtype)
+                self.places[number, i] = self._new_prepared() if once else self._allocate(type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         for kernel in lowered.kernels:
@@ -254,23 +281,32 @@ class _Planner:
             self.places.setdefault((number, i), self._allocate(type.size, type.dtype))
 
     def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...], work: Work) -> None:
-        """Launch a kernel, now if it works on constants only; its temporaries get their place here."""
-        new = [b for b in kernel.buffers if b.name not in bound]
+        """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
-        fixed = all(b.size.static is not None for b in kernel.buffers) and not symbols_of(kernel.body) & {*kernel.sizes}
-        once = bool(new) and fixed and all(p.kind == "constant" for p in known)
-        for b in new:
-            bound[b.name] = self._new_constant() if once else self._allocate(b.size, b.dtype)
+        once = _is_static(kernel) and all(p.kind in FIXED for p in known)
+        for b in kernel.buffers:
+            if b.name not in bound:
+                bound[b.name] = self._new_prepared() if once else self._allocate(b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:
-            results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in new)
+            written = [b for b in kernel.buffers if b.role != "in"]
+            results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in written)
             self.prepared.append(Prepared(results, launch))
         else:
             self.steps.append(launch)
 
-    def _new_constant(self) -> Place:
+    def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
+        """Whether a group's results are prepared: made of fixed values only, and not much larger than these."""
+        args = self.graph.args(number)
+        if not args or not all(self._place(a).kind in FIXED for a in args) or not all(map(_is_static, kernels)):
+            return False
+        if any((number, i) in self.places for i in range(len(node.types))):
+            return False  # the caller's results are written by every call
+        return _total_bytes(node.types) <= KEPT_GROWTH * _total_bytes([a.type for a in args])
+
+    def _new_prepared(self) -> Place:
         self.kept += 1
-        return Place("constant", f"once{self.kept}")
+        return Place("prepared", f"once{self.kept}")
 
     def _allocate(self, size: Dim, dtype: DType) -> Place:
         length = _bytes(size, dtype)
@@ -294,6 +330,16 @@ class _Planner:
         for key in sorted(roots | own):
             if key in self.places and self.last_use.get(key, key[0]) == number:
                 self._give_back(self.places[key])
+
+
+def _is_static(kernel: Kernel) -> bool:
+    """Whether a kernel does the same work in every call."""
+    return all(b.size.static is not None for b in kernel.buffers) and not symbols_of(kernel.body) & {*kernel.sizes}
+
+
+def _total_bytes(types: Iterable[Type]) -> int:
+    """The bytes of arrays of static sizes."""
+    return sum(t.size.evaluate({}) * t.dtype.itemsize for t in types if isinstance(t, ArrayType))
 
 
 def _symbols(step: Step) -> set[str]:

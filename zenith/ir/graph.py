@@ -104,6 +104,7 @@ class Graph:
         self.inputs: list[Value] = []
         self.outputs: tuple[Value, ...] = ()
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
+        self.weights: dict[str, np.ndarray[Any, Any]] = {}  # one table, shared by a graph and what passes make of it
         self.guards: tuple[Guard, ...] = ()
 
     def add_input(self, type: Type, name: str, line: SourceLine | None = None) -> Value:
@@ -142,6 +143,18 @@ class Graph:
         key = content_hash(frozen)
         self.constants.setdefault(key, frozen)
         return self.add(get("constant"), (), {"id": key, "dtype": dtype, "shape": frozen.shape}, line)[0]
+
+    def add_weight(self, name: str, array: np.ndarray[Any, Any], line: SourceLine | None = None) -> Value:
+        """Append an array that is known by its name: held by reference, and no part of the program's text."""
+        dtype = dtype_of(array.dtype)
+        assert dtype is not None, f"no element type for {array.dtype}"
+        self.weights[name] = array
+        return self.add(get("weight"), (), {"name": name, "dtype": dtype, "shape": array.shape}, line)[0]
+
+    def stored(self, node: Node) -> np.ndarray[Any, Any] | None:
+        """The array of a constant or a weight; None when it is not stored with the graph."""
+        table = self.weights if node.primitive.name == "weight" else self.constants
+        return table.get(stored_name(node))
 
     def set_outputs(self, outputs: Iterable[Value]) -> None:
         """Say what the program returns."""
@@ -209,6 +222,12 @@ class Graph:
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
+
+
+def stored_name(node: Node) -> str:
+    """The name under which a graph stores the array of a constant or a weight."""
+    name: str = node.params["name" if node.primitive.name == "weight" else "id"]
+    return name
 
 
 def content_hash(array: np.ndarray[Any, Any]) -> str:

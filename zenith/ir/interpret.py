@@ -16,7 +16,7 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError, ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
-from zenith.ir.graph import Graph, Node
+from zenith.ir.graph import Graph, Node, stored_name
 from zenith.ir.lowering import Region
 from zenith.ir.types import ArrayType, dtype_of
 
@@ -24,13 +24,17 @@ Watch = Callable[[Node, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
 
 
 def interpret(
-    graph: Graph, *args: Any, sizes: Mapping[str, int] | None = None, watch: Watch | None = None
+    graph: Graph,
+    *args: Any,
+    sizes: Mapping[str, int] | None = None,
+    watch: Watch | None = None,
+    weights: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """Run ``graph`` on NumPy arrays and return its outputs.
 
     ``sizes`` gives symbols that no input shape determines; ``watch(node, args, results)`` sees every node and
-    returns the results to go on with (tests perturb values there). Raises ShapeError or DTypeError when arguments do
-    not fit the inputs' types or a guard does not hold.
+    returns the results to go on with (tests perturb values there). ``weights`` stand in for the graph's own. Raises
+    ShapeError or DTypeError when arguments do not fit the inputs' types or a guard does not hold.
     """
     arrays = [None if a is None else np.asarray(a) for a in args]
     bound = bind_sizes(graph, arrays, sizes or {})
@@ -39,7 +43,7 @@ def interpret(
         if node.primitive.name == "input":
             continue
         operands = [values[a.node, a.output] for a in graph.args(number)]
-        results = _run_node(graph, node, operands, bound, watch)
+        results = _run_node(graph, node, operands, bound, watch, graph.weights if weights is None else weights)
         if watch is not None:
             results = watch(node, operands, results)
         values.update({(number, i): r for i, r in enumerate(results)})
@@ -47,23 +51,31 @@ def interpret(
 
 
 def _run_node(
-    graph: Graph, node: Node, args: Sequence[Any], sizes: Mapping[str, int], watch: Watch | None
+    graph: Graph,
+    node: Node,
+    args: Sequence[Any],
+    sizes: Mapping[str, int],
+    watch: Watch | None,
+    weights: Mapping[str, Any],
 ) -> tuple[Any, ...]:
-    if node.primitive.name == "constant":
-        try:
-            return (graph.constants[node.params["id"]],)
-        except KeyError:
-            raise ZenithError(
-                f"constant {node.params['id']} is not stored with the graph", fix="give parse(text, constants)"
-            ) from None
+    if node.primitive.name in ("constant", "weight"):
+        return (_stored(graph, node, weights),)
     params = params_.evaluate(node.primitive.params, node.params, sizes)
     if isinstance(node.primitive.lowering, Region):
-        return tuple(interpret(params["body"], *args, sizes=sizes, watch=watch))
+        return tuple(interpret(params["body"], *args, sizes=sizes, watch=watch, weights=weights))
     try:
         results = node.primitive.evaluate(args, params)
     except ZenithError as error:
         raise error.at(node.line) from None
     return tuple(r if r is None else np.asarray(r) for r in results)
+
+
+def _stored(graph: Graph, node: Node, weights: Mapping[str, Any]) -> Any:
+    kind, name = node.primitive.name, stored_name(node)
+    array = weights.get(name) if kind == "weight" else graph.stored(node)
+    if array is None:
+        raise ZenithError(f"{kind} {name} is not stored with the graph", fix=f"give parse(text, {kind}s=...)")
+    return array
 
 
 def bind_sizes(graph: Graph, args: Sequence[Any], known: Mapping[str, int]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """The text form: every graph prints as a small Python program, and the program parses back to an equal graph.
 
 Values are renumbered in order, lines of the user are left out (``with_lines=True`` adds them as comments), so the text
-is canonical: two graphs are equal when their texts are. Constants appear by the hash of their contents; small ones
-are stored with the graph and must be given to :func:`parse` to run the result.
+is canonical: two graphs are equal when their texts are. Constants appear by the hash of their contents and weights
+by name; the arrays are stored with the graph and must be given to :func:`parse` to run the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -87,10 +87,14 @@ def _name_subgraph(graph: Graph, subgraphs: dict[str, str], with_lines: bool) ->
     return name
 
 
-def parse(text: str, constants: Mapping[str, np.ndarray[Any, Any]] | None = None) -> Graph:
+def parse(
+    text: str,
+    constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    weights: Mapping[str, np.ndarray[Any, Any]] | None = None,
+) -> Graph:
     """The graph that ``text`` spells: the inverse of ``str(graph)``.
 
-    ``constants`` (a graph's ``.constants``) supplies the arrays that the text names by hash. Raises
+    ``constants`` and ``weights`` (a graph's own) supply the arrays that the text names by hash and by name. Raises
     :class:`~zenith.errors.ParseError` naming the line of the text that is wrong.
 
     >>> print(parse("def f(x: f32[n]) -> (f32[n]):\\n    v1 = exp(x)\\n    return (v1,)"))
@@ -104,11 +108,19 @@ def parse(text: str, constants: Mapping[str, np.ndarray[Any, Any]] | None = None
         raise ParseError(f"not a graph: {error.msg} in line {error.lineno}") from error
     if len(module.body) != 1 or not isinstance(module.body[0], ast.FunctionDef):
         raise ParseError("not a graph: the text must be one function definition")
-    return _parse_function(module.body[0], dict(constants or {}))
+    return _parse_function(module.body[0], _Stored(constants or {}, dict(weights or {})))
 
 
-def _parse_function(function: ast.FunctionDef, constants: dict[str, Any]) -> Graph:
+class _Stored(NamedTuple):
+    """The arrays that a text names: constants by hash, weights by name."""
+
+    constants: Mapping[str, Any]
+    weights: dict[str, Any]
+
+
+def _parse_function(function: ast.FunctionDef, stored: _Stored) -> Graph:
     graph = Graph(function.name)
+    graph.weights = stored.weights
     values: dict[str, Value] = {}
     subgraphs: dict[str, Graph] = {}
     guards: list[Guard] = []
@@ -118,7 +130,7 @@ def _parse_function(function: ast.FunctionDef, constants: dict[str, Any]) -> Gra
         values[argument.arg] = graph.add_input(_parse_type(argument.annotation), argument.arg)
     for statement in function.body:
         try:
-            _parse_statement(statement, graph, values, subgraphs, guards, constants)
+            _parse_statement(statement, graph, values, subgraphs, guards, stored)
         except (ValueError, TypeError) as error:
             if isinstance(statement, ast.FunctionDef):
                 raise  # the statement inside is named already
@@ -134,18 +146,18 @@ def _parse_statement(
     values: dict[str, Value],
     subgraphs: dict[str, Graph],
     guards: list[Guard],
-    constants: dict[str, Any],
+    stored: _Stored,
 ) -> None:
     match statement:
         case ast.FunctionDef():
-            subgraphs[statement.name] = _parse_function(statement, constants)
+            subgraphs[statement.name] = _parse_function(statement, stored)
         case ast.Expr(value=ast.Call(func=ast.Name(id="assume" | "require" as kind), args=[ast.Compare() as test])):
             relation = _RELATIONS.get(type(test.ops[0]))
             if relation is None or len(test.ops) > 1:
                 raise ParseError("not a relation of two sizes")
             guards.append(Guard(kind, dims_.parse(test.left), relation, dims_.parse(test.comparators[0])))
         case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id=name)) as call):
-            results = _parse_call(name, call, graph, values, subgraphs, constants)
+            results = _parse_call(name, call, graph, values, subgraphs, stored)
             targets = target.elts if isinstance(target, ast.Tuple) else [target]
             if len(targets) != len(results):
                 raise ParseError(f"{name} gives {len(results)} results, not {len(targets)}")
@@ -169,7 +181,7 @@ def _parse_call(
     graph: Graph,
     values: dict[str, Value],
     subgraphs: dict[str, Graph],
-    constants: dict[str, Any],
+    stored: _Stored,
 ) -> tuple[Value, ...]:
     if name == "input":
         raise ParseError("an input stands in the signature")
@@ -183,8 +195,8 @@ def _parse_call(
         kind = _find(primitive.params, str(keyword.arg), f"parameter of {name} called")
         value = params_.KINDS[kind].parse(keyword.value)
         params[str(keyword.arg)] = _find(subgraphs, value, "subgraph") if kind == "graph" else value
-    if name == "constant" and params["id"] in constants:
-        graph.constants[params["id"]] = constants[params["id"]]
+    if name == "constant" and params["id"] in stored.constants:
+        graph.constants[params["id"]] = stored.constants[params["id"]]
     return graph.add(primitive, args, params)
 
 

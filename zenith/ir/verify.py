@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from zenith.errors import VerifyError, ZenithError
-from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.graph import Graph, Node, Value, stored_name
 from zenith.ir.primitive import get
-from zenith.ir.types import TokenType
+from zenith.ir.types import ArrayType, TokenType, dtype_of
 
 
 def verify(graph: Graph) -> Graph:
@@ -13,7 +13,7 @@ def verify(graph: Graph) -> Graph:
 
     Checked: edges run forwards and number arguments 0, 1, ...; every argument exists; recorded result types are what
     the primitive's typing rule gives; inputs have unique names; outputs exist; no token is used twice;
-    constants are stored; the same in every subgraph.
+    constants and weights are stored, with the type that their node says; the same in every subgraph.
     """
     _check_inputs(graph)
     for number, node in graph.nodes():
@@ -63,8 +63,8 @@ def _check_edges(graph: Graph, number: int, node: Node) -> None:
 def _check_types(graph: Graph, number: int, node: Node) -> None:
     if node.primitive is get("input"):
         return
-    if node.primitive is get("constant") and node.params["id"] not in graph.constants:
-        raise _fail(graph, number, node, f"constant {node.params['id']} is not stored with the graph")
+    if node.primitive in (get("constant"), get("weight")):
+        _check_stored(graph, number, node)
     try:
         args = _edge_args(graph, number)
         types = node.primitive.typing([a.type for a in args], node.params)
@@ -74,6 +74,16 @@ def _check_types(graph: Graph, number: int, node: Node) -> None:
         raise _fail(graph, number, node, f"recorded types are not {', '.join(map(str, types))}")
     if [a[:2] for a in args] != [a[:2] for a in graph.args(number)]:
         raise _fail(graph, number, node, "its recorded arguments are not those of its edges")
+
+
+def _check_stored(graph: Graph, number: int, node: Node) -> None:
+    name, array = stored_name(node), graph.stored(node)
+    if array is None:
+        raise _fail(graph, number, node, f"{node.primitive.name} {name} is not stored with the graph")
+    dtype = dtype_of(array.dtype)
+    if dtype is None or (ArrayType(dtype, array.shape),) != node.types:
+        what = f"{node.primitive.name} {name} is stored as {array.dtype}{list(array.shape)}"
+        raise _fail(graph, number, node, what)
 
 
 def _edge_args(graph: Graph, number: int) -> tuple[Value, ...]:

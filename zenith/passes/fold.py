@@ -1,8 +1,8 @@
 """Constant folding: what depends on literals and constants only is computed now, by the primitive's own reference.
 
 A result is kept only when it is small or not larger than what it was computed from, so that programs never grow.
-Sizes that are known numbers become literals, and constants of one repeated number become broadcast literals, which
-the simplifier understands.
+Weights are never folded: their contents change. Sizes that are known numbers become literals, and constants of one
+repeated number become broadcast literals, which the simplifier understands.
 """
 
 from __future__ import annotations

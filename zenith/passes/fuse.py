@@ -31,7 +31,7 @@ class _Emitter:
 
     def emit(self) -> Graph:
         self.target.guards = self.source.guards
-        self.target.constants = dict(self.source.constants)
+        self.target.constants, self.target.weights = dict(self.source.constants), self.source.weights
         for value in self.source.inputs:
             node = self.source.node(value.node)
             self.values[value.node, 0] = self.target.add_input(value.type, node.params["name"], node.line)

@@ -1,8 +1,9 @@
 """The one sweep that all passes share: a new graph is built front to back, each node copied or replaced.
 
 A pass gives a *visit* function. It sees a node with its arguments in the new graph and answers with the values that
-stand for the node's results, or with None to copy it. The old graph is never touched; user lines, guards, inputs and
-constants travel along; subgraphs are rebuilt first. What no longer feeds anything stays until dead code is removed.
+stand for the node's results, or with None to copy it. The old graph is never touched; user lines, guards, inputs,
+constants and weights travel along; subgraphs are rebuilt first. What no longer feeds anything stays until dead code is
+removed.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def rebuild(
         return rebuild(body, visit, again=again)
 
     new = Graph(graph.name)
-    new.guards = graph.guards
+    new.guards, new.weights = graph.guards, graph.weights
     builder = Rewriter(new, visit, again)
     moved: dict[tuple[int, int], Value] = {}
     for number, node in graph.nodes():

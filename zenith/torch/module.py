@@ -42,12 +42,11 @@ class CompiledModule(Inspectable):
         self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
         self._weights = Weights(module)
-        self._weights.check()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result for these arguments: the same structure, tensors that share memory with nothing."""
-        if self._weights.replaced() or self._weights.written():
-            self.refresh()
+        if self._weights.changed():
+            self._follow(every=False)
         self._weights.check_gradients()
         if not kwargs:
             try:
@@ -60,16 +59,24 @@ class CompiledModule(Inspectable):
         return self._call_any(args, kwargs)
 
     def refresh(self) -> None:
-        """Capture the module's weights again: by hand only after writes that torch does not count (``.data``)."""
-        with self._lock:
-            if self._weights.replaced():
-                self._exports.clear()
-            self._weights = Weights(self.module)
-            self._weights.check()
-            self._specializer.clear("the weights changed")
+        """Look at all weights again: by hand only after writes that torch does not count (through ``.data``)."""
+        self._follow(every=True)
 
     def __repr__(self) -> str:
         return f"<zenith.from_torch of {self.__name__}>"
+
+    def _follow(self, every: bool) -> None:
+        """Have the programs follow the module's weights; they are compiled again only for another structure."""
+        with self._lock:
+            if not (every or self._weights.changed()):
+                return  # another thread was faster
+            told = self._weights.follow(every)
+            if told is None:
+                self._exports.clear()
+                self._specializer.clear("the weights' structure changed")
+                self._weights = Weights(self.module)
+            else:
+                self._specializer.repacked += told
 
     def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         call = _Call(self._signature, args, kwargs)
@@ -114,12 +121,12 @@ class CompiledModule(Inspectable):
             return fitting
 
     def _build(self, call: _Call) -> Program:
-        exported = self._export_for(call)
+        with self._lock:
+            exported, weights = self._export_for(call), self._weights
         specs = []
         for name, tensor, symbols, fixed in zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True):
             sizes = [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)]
             specs.append(input_spec(name, tensor, sizes))
-        weights = {**exported.program.constants, **self._weights.tensors}
         flat = _Results(exported, translate(exported.program, weights))
         with torch.no_grad():
             traced = trace(flat, specs, self.__name__)
@@ -232,7 +239,7 @@ def from_torch(
     Returns
     -------
     A :class:`CompiledModule`, called like the module, with results of the same structure. It shares the module's
-    weights; when they change (training, ``load_state_dict``), the next call captures them again.
+    weights; when some change (training, ``load_state_dict``), the next call packs these again.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """From an exported program to a traced function: each ATen node is one rule of :mod:`zenith.torch.aten`.
 
-Weights enter as constants by reference, without a copy. Every rule runs at the module's own source line, so that graph
-nodes, messages and kernels show the line of the user's model.
+Weights enter by name and reference, without a copy; tensors that the module's code made are constants. Every rule runs
+at the module's own source line, so that graph nodes, messages and kernels show the line of the user's model.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from zenith.arrays import torch_adapter
 from zenith.errors import UnsupportedError
-from zenith.ir.graph import content_hash
-from zenith.ir.primitive import get
-from zenith.ir.types import dtype_of
 from zenith.torch import aten
+from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\w+)')
@@ -35,11 +32,11 @@ def check_supported(program: Any, name: str) -> None:
         listed = ", ".join(f"{target} ({count} times)" for target, count in sorted(missing.items()))
         raise UnsupportedError(
             f"{name} uses operators of PyTorch that Zenith does not know yet: {listed}",
-            fix="rewrite these parts of the module, or add a rule for each to zenith/torch/aten.py",
+            fix="rewrite these parts of the module, or add a rule for each below zenith/torch/aten/",
         )
 
 
-def translate(program: Any, weights: Mapping[str, torch.Tensor]) -> Callable[..., list[Any]]:
+def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
     """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None)."""
 
     def run(*tensors: Any) -> list[Any]:
@@ -55,17 +52,17 @@ def translate(program: Any, weights: Mapping[str, torch.Tensor]) -> Callable[...
     return run
 
 
-def _inputs(
-    program: Any, weights: Mapping[str, torch.Tensor], tensors: tuple[Any, ...], recorder: Recorder
-) -> dict[Any, Any]:
-    """The value of every placeholder: a constant for a weight, the traced tensor or the number for an argument."""
-    given, values, constants = iter(tensors), dict[Any, Any](), dict[str, Any]()
+def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: Recorder) -> dict[Any, Any]:
+    """The value of every placeholder: a weight, a constant, the traced tensor or the number for an argument."""
+    given, values, stored = iter(tensors), dict[Any, Any](), dict[str, Tracer]()
+    recorder.graph.weights = weights.table
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.target is not None:
-            if spec.target not in constants:
-                constants[spec.target] = _constant(recorder, weights[spec.target])
-            values[node] = constants[spec.target]
+            name = weights.names.get(spec.target, spec.target)
+            if name not in stored:
+                stored[name] = _stored(recorder, weights, name, program.constants)
+            values[node] = stored[name]
         elif isinstance(node.meta.get("val"), torch.Tensor):
             values[node] = next(given)
         else:
@@ -73,17 +70,11 @@ def _inputs(
     return values
 
 
-def _constant(recorder: Recorder, tensor: torch.Tensor) -> Tracer:
-    """A weight as a constant that shares the tensor's memory (a weight that is not dense is copied)."""
-    array = np.asarray(torch_adapter().numpy(tensor), order="C")
-    dtype = dtype_of(array.dtype)
-    assert dtype is not None, "weights were checked"
-    if array.ndim == 0:
-        return Tracer(recorder, recorder.constant(array))
-    key = content_hash(array)
-    recorder.graph.constants.setdefault(key, array)
-    params = {"id": key, "dtype": dtype, "shape": array.shape}
-    return Tracer(recorder, recorder.graph.add(get("constant"), (), params)[0])
+def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[str, torch.Tensor]) -> Tracer:
+    """A weight, which shares the tensor's memory, or a snapshot of a tensor that is none of the module's weights."""
+    if name in weights.table:
+        return Tracer(recorder, recorder.graph.add_weight(name, weights.table[name]))
+    return Tracer(recorder, recorder.constant(torch_adapter().numpy(constants[name])))
 
 
 def _apply(node: Any, values: Mapping[Any, Any]) -> Any:

@@ -1,7 +1,9 @@
-"""A module's weights: where they stand, and whether they changed since a program captured them.
+"""A module's weights: where they stand, and whether they changed since programs were told of them.
 
 A weight is changed when its module holds another tensor, the tensor another memory, or its version counter moved. What
-no counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``.
+no counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``. Programs follow a change
+without being compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and
+sizes of the weights.
 """
 
 from __future__ import annotations
@@ -12,55 +14,100 @@ from typing import Any
 import torch
 
 from zenith.arrays import requires_grad, torch_adapter
+from zenith.backends.weights import WeightTable
 
 
 class Weights:
-    """Every parameter, buffer and submodule of ``module``, as they are now."""
+    """Every parameter and buffer of ``module``, for programs that follow its changes.
+
+    Attributes
+    ----------
+    table: the arrays of all weights by name, which programs share.
+    names: the name in ``table`` for each of the module's own names; a tensor with several names stands there once.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
-        tables = [(path, m, table) for path, m in module.named_modules() for table in (m._parameters, m._buffers)]
-        places = [
-            (path, table, name) for path, _, table in tables for name, value in table.items() if value is not None
-        ]
-        modules = [
-            (m._modules, name) for m in module.modules() for name, child in m._modules.items() if child is not None
-        ]
-        self.tensors: dict[str, torch.Tensor] = {
-            f"{path}.{name}" if path else name: table[name] for path, table, name in places
-        }
-        self._holders: list[Any] = [table for _, table, _ in places] + [table for table, _ in modules]
-        self._names = [name for _, _, name in places] + [name for _, name in modules]
-        self._held = [table[name] for table, name in zip(self._holders, self._names, strict=True)]
-        self._plain = list(self.tensors.values())
-        self._versioned = [t for t in self._plain if not t.is_inference()]
-        self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
-        self._versions = list(map(_version, self._versioned))
+        self.module = module
+        self._known = _Look(module)
+        self.names = self._known.names
+        self.table = WeightTable({name: _array(name, t) for name, t in self._known.tensors.items()})
 
-    def check(self) -> None:
-        """Refuse weights that Zenith cannot compute with."""
-        for name, tensor in self.tensors.items():
-            torch_adapter().check(tensor.detach(), f"weight {name}")
+    def changed(self) -> bool:
+        """Whether the module's weights are not those that programs know."""
+        return self._known.replaced() or self._known.written()
+
+    def follow(self, every: bool) -> int | None:
+        """Tell the programs what changed, or of ``every`` weight; return how many weights they were told of.
+
+        None when the module has another structure now, so that its programs are of no use; then nothing is told.
+        """
+        now = _Look(self.module)
+        if now.structure != self._known.structure:
+            return None
+        known = self._known.marks
+        told = [name for name, mark in now.marks.items() if every or mark != known[name]]
+        self.table.change({name: _array(name, now.tensors[name]) for name in told})
+        self._known = now  # not before the programs know: another thread may be asking whether anything changed
+        return len(told)
 
     def check_gradients(self) -> None:
         """Raise when gradients are recorded and a weight asks for one, which would be lost."""
         if torch.is_grad_enabled():
-            name = next((n for n, t in self.tensors.items() if t.requires_grad), None)
+            name = next((n for n, t in self._known.tensors.items() if t.requires_grad), None)
             if name is not None:
                 raise requires_grad(f"weight {name}")
 
+
+class _Look:
+    """The tensors of a module at one moment. What tells a change is read first, so that none is overlooked."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        modules = dict(module.named_modules(remove_duplicate=False))
+        found = [
+            (f"{path}.{name}" if path else name, table, name, value)
+            for path, m in modules.items()
+            for table in (m._parameters, m._buffers)
+            for name, value in table.items()
+            if value is not None
+        ]
+        first: dict[int, str] = {}
+        self.names = {full: first.setdefault(id(value), full) for full, _, _, value in found}
+        self.tensors: dict[str, torch.Tensor] = {full: t for full, _, _, t in found if self.names[full] == full}
+        children = [(m._modules, name, c) for m in module.modules() for name, c in m._modules.items() if c is not None]
+        self._tables: list[Any] = [table for _, table, _, _ in found] + [table for table, _, _ in children]
+        self._keys = [name for _, _, name, _ in found] + [name for _, name, _ in children]
+        self._values = [value for _, _, _, value in found] + [child for _, _, child in children]
+        self._plain = list(self.tensors.values())
+        self._versioned = [t for t in self._plain if not t.is_inference()]
+        self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
+        self._versions = list(map(_version, self._versioned))
+        versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
+        self.marks = {
+            name: (id(t), address, versions.get(id(t)), t.stride())
+            for (name, t), address in zip(self.tensors.items(), self._addresses, strict=True)
+        }
+        kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
+        self.structure = (self.names, kinds, {path: id(m) for path, m in modules.items()})
+
     def replaced(self) -> bool:
-        """Whether the module holds other tensors or submodules than before."""
+        """Whether the module holds other tensors or submodules now."""
         try:
-            return not all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
+            return not all(map(operator.is_, map(operator.getitem, self._tables, self._keys), self._values))
         except KeyError:
             return True
 
     def written(self) -> bool:
-        """Whether a tensor has other memory or was written to."""
+        """Whether a tensor has other memory now or was written to."""
         return (
             list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
             or list(map(_version, self._versioned)) != self._versions
         )
+
+
+def _array(name: str, tensor: torch.Tensor) -> Any:
+    """The array on a tensor's memory; raises when Zenith cannot compute with it."""
+    torch_adapter().check(tensor.detach(), f"weight {name}")
+    return torch_adapter().numpy(tensor)
 
 
 _version = torch.Tensor._version.__get__  # type: ignore[attr-defined]

@@ -101,7 +101,7 @@ def _output(recorder: Recorder, output: Any) -> Value:
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
     """The graph with size symbols replaced everywhere; types follow from the primitives' rules again."""
     new = Graph(graph.name)
-    new.constants = dict(graph.constants)
+    new.constants, new.weights = dict(graph.constants), graph.weights
     moved: dict[tuple[int, int], Value] = {}
     for number, node in graph.nodes():
         if node.primitive.name == "input":

@@ -34,6 +34,7 @@ class Frame:
             *plan.inputs,
             *(n for n, _ in plan.outputs),
             *plan.constants,
+            *plan.weights,
             *(name for p in plan.prepared for name, _, _ in p.results),
         ]
         words = {f"a_{n}": FIXED + i for i, n in enumerate(names)}
@@ -85,10 +86,13 @@ def _launch_lines(plan: Plan, frame: Frame, step: Launch, number: int) -> list[s
 def _grain(kernel: Kernel) -> str:
     """How many tasks make a chunk: a constant, or an expression of the sizes that a task's cost depends on."""
     cost = kernel.cost.static
-    if cost is None:
-        return f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))"
+    return f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))" if cost is None else str(grain_of(cost))
+
+
+def grain_of(cost: int) -> int:
+    """How many tasks of a known cost make a chunk."""
     grain = max(1, CHUNK_COST // max(1, cost))
-    return str(grain if grain < CHUNK_STEP else -(-grain // CHUNK_STEP) * CHUNK_STEP)
+    return grain if grain < CHUNK_STEP else -(-grain // CHUNK_STEP) * CHUNK_STEP
 
 
 def address(plan: Plan, frame: Frame, place: Place) -> str:

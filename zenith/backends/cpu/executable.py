@@ -7,17 +7,32 @@ frame, runs the driver without the GIL, looks at the status words and returns th
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from zenith.backends.cpu.driver import ARENA, FIXED, SELF, STATUS, TEAM, Frame, address, driver_source, segments
+from zenith.backends.cpu.driver import (
+    ARENA,
+    FIXED,
+    SELF,
+    STATUS,
+    TEAM,
+    Frame,
+    address,
+    driver_source,
+    grain_of,
+    segments,
+)
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import Linked, link_driver, link_kernel
 from zenith.backends.cpu.threads import team
+from zenith.backends.fixed import FixedMemory
 from zenith.backends.plan import ALIGN, Call, Launch, Plan
+from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, DType
@@ -53,6 +68,15 @@ def size_function(symbols: Sequence[str], sizes: Sequence[Dim]) -> Callable[...,
     return function
 
 
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """The addresses of what is the same in every call until weights change; a call that runs keeps ``arrays`` alive."""
+
+    number: int
+    words: tuple[tuple[int, int], ...]
+    arrays: tuple[Any, ...]
+
+
 class _Lease:
     """A frame and an arena; one call uses it at a time."""
 
@@ -68,8 +92,15 @@ class _Lease:
         self.words[SELF] = self.address
         self.arena: Any = None
         self.capacity = -1
-        for word, value in executable.fixed_words():
+        self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
+        for name, linked in executable.kernels.items():
+            self.words[frame.words[f"k_{name}"]] = linked.address
+
+    def take(self, fixed: _Fixed) -> None:
+        """Write the addresses of constants, weights and what was prepared from them."""
+        for word, value in fixed.words:
             self.words[word] = value
+        self.fixed = fixed.number
 
     def reserve(self, length: int) -> None:
         """Make the arena at least ``length`` bytes."""
@@ -81,7 +112,7 @@ class _Lease:
 class Executable:
     """A compiled program for the CPU; made by :func:`zenith.compile.compile_graph`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, weights: WeightTable) -> None:
         self.plan = plan
         self.report: Any = None
         self.stages: dict[str, str] = {}
@@ -89,10 +120,12 @@ class Executable:
         launches = [s for s in plan.steps if isinstance(s, Launch)]
         self.kernels: dict[str, Linked] = {s.kernel.name: link_kernel(s.kernel) for s in launches}
         self.drivers = self._link_segments()
-        self._constants = {n: np.ascontiguousarray(a) for n, a in plan.constants.items()}
-        self._prepare()
         self._empty, self._empty_address = _aligned(EMPTY_BYTES)
         self._empty[:] = 0
+        self._once = {p.launch.kernel.name: link_kernel(p.launch.kernel).address for p in plan.prepared}
+        self._numbers = itertools.count()
+        self._fixed: FixedMemory[_Fixed] = FixedMemory(plan, weights, self._once)
+        self._fixed.bind(self)
         self._leases: list[_Lease] = []
         self._arena_bytes = size_function(plan.symbols, [plan.arena])
         self._shapes = [size_function(plan.symbols, t.shape) for _, t in plan.outputs]
@@ -103,20 +136,25 @@ class Executable:
         self._checked = [i for i, s in enumerate(launches) if s.kernel.can_fail]
         self._lines = [s.lines for s in launches]
 
-    def _prepare(self) -> None:
-        """Run the launches on constants, and keep their results as constants."""
-        for step in self.plan.prepared:
-            self._constants.update({name: np.empty(size, dtype.numpy) for name, dtype, size in step.results})
-            linked = link_kernel(step.launch.kernel)
-            status = np.zeros(1, np.int64)
-            places = [self._constants[p.name].ctypes.data for p in step.launch.places]
-            block = np.array([status.ctypes.data, *places, *(0 for _ in step.launch.kernel.sizes)], np.int64)
-            tasks = step.launch.kernel.tasks.evaluate({})
-            team().launch(linked.address, tasks, 1, block.ctypes.data)
-            if status[0]:
-                raise _out_of_bounds(step.launch.lines)
-        used = {p.name for s in self.plan.steps for p in s.places}
-        self._constants = {n: a for n, a in self._constants.items() if n in used}
+    def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
+        """Run a prepared launch."""
+        kernel = self._once[launch.kernel.name]
+        status = np.zeros(1, np.int64)
+        places = map(self._address_of, arrays)
+        block = np.array([status.ctypes.data, *places, *(0 for _ in launch.kernel.sizes)], np.int64)
+        grain = grain_of(launch.kernel.cost.static or 1)
+        team().launch(kernel, launch.kernel.tasks.evaluate({}), grain, block.ctypes.data)
+        if status[0]:
+            raise _out_of_bounds(launch.lines)
+
+    def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
+        """The words of frames for the arrays at fixed places."""
+        words = tuple((self.frame.words[f"a_{name}"], self._address_of(array)) for name, array in arrays.items())
+        return _Fixed(next(self._numbers), words, tuple(arrays.values()))
+
+    def _address_of(self, array: Any) -> int:
+        address: int = array.ctypes.data if array.size else self._empty_address
+        return address
 
     def _link_segments(self) -> list[Any]:
         linked: list[Any] = []
@@ -132,13 +170,6 @@ class Executable:
             first += len(steps)
         return linked
 
-    def fixed_words(self) -> list[tuple[int, int]]:
-        """The words of a frame that are the same in every call: addresses of kernels and constants."""
-        words = [(self.frame.words[f"k_{n}"], k.address) for n, k in self.kernels.items()]
-        for name, array in self._constants.items():
-            words.append((self.frame.words[f"a_{name}"], array.ctypes.data if array.size else self._empty_address))
-        return words
-
     def run(
         self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
     ) -> list[Any]:
@@ -151,10 +182,13 @@ class Executable:
         keep: list[Any] = []
         addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
         addresses += [results.address(a) for a in out]
+        fixed = self._fixed.state or self._fixed.bind(self)
         try:
             lease = self._leases.pop()
         except IndexError:
             lease = _Lease(self)
+        if lease.fixed != fixed.number:
+            lease.take(fixed)
         lease.reserve(self._arena_bytes(*values)[0])
         self._pack(lease.words, 8 * FIXED, *addresses)
         self._pack_sizes(lease.words, self._sizes_at, *values)

@@ -1,4 +1,4 @@
-"""Values that stand in a program: inputs, literals, constants, sizes and counters."""
+"""Values that stand in a program: inputs, literals, constants, weights, sizes and counters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _batch_nothing(name: str) -> Any:
 
 
 def _no_value(values: Sequence[Any], params: Params) -> tuple[Any]:
-    raise ZenithError("an input or a constant is not computed: the interpreter takes it from the graph")
+    raise ZenithError("an input, constant or weight is not computed: the interpreter takes it from the graph")
 
 
 def _no_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -54,6 +54,14 @@ register(Primitive(
     typing=_of_nothing("constant", lambda params: ArrayType(params["dtype"], params["shape"])), evaluate=_no_value,
     lowering=Data(),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("constant"), ulp=0, effect=False, samples=_no_samples,
+))  # fmt: skip
+
+register(Primitive(
+    name="weight", doc="An array that the program knows by name only: its contents may change between calls.",
+    params={"name": "text", "dtype": "dtype", "shape": "sizes"},
+    typing=_of_nothing("weight", lambda params: ArrayType(params["dtype"], params["shape"])), evaluate=_no_value,
+    lowering=Data(),
+    jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("weight"), ulp=0, effect=False, samples=_no_samples,
 ))  # fmt: skip
 
 

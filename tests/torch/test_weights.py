@@ -1,0 +1,242 @@
+"""A module's weights: programs share them, follow their changes without compiling, and keep what they began with."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import zenith
+from tests.torch.test_from_torch import Mlp, compare
+from zenith.backends.cpu.link import linked_count
+from zenith.torch.weights import Weights
+
+BACKENDS = ["reference", "lanes", "cpu"]
+
+
+@pytest.fixture
+def mlp():
+    torch.manual_seed(0)
+    return Mlp().eval()
+
+
+def follows(fast, module, *args, repacked):
+    """The next two calls are right, without a new program, after ``repacked`` weights were taken over."""
+    before, linked = fast.cache_info(), linked_count()
+    for _ in range(2):
+        compare(fast, module, *args)
+    after = fast.cache_info()
+    assert (after.misses, linked_count()) == (before.misses, linked)
+    assert after.repacked - before.repacked == repacked
+
+
+def test_weights_are_shared_and_no_part_of_the_text(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
+    compare(fast, mlp, torch.randn(4, 16))
+    assert fast.graph.weights.keys() == dict(mlp.named_parameters()).keys() and not fast.graph.constants
+    for name, weight in mlp.named_parameters():
+        assert fast.graph.weights[name].ctypes.data == weight.data_ptr()
+    other = zenith.from_torch(Mlp().eval(), (torch.zeros(4, 16),), backend="reference")
+    with torch.no_grad():
+        other(torch.zeros(4, 16))
+    assert other.graph == fast.graph
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_changed_weights_are_followed_without_compiling(mlp, backend):
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend=backend), torch.randn(4, 16)
+    compare(fast, mlp, x)
+    with torch.no_grad():
+        mlp.up.weight.add_(1)
+    follows(fast, mlp, x, repacked=1)
+    mlp.load_state_dict(Mlp().state_dict())
+    follows(fast, mlp, x, repacked=6)
+    mlp.down.bias.data = torch.ones(16)
+    follows(fast, mlp, x, repacked=1)
+    mlp.up.weight = nn.Parameter(torch.randn(48, 16))
+    follows(fast, mlp, x, repacked=1)
+    mlp.up.weight.data = torch.randn(16, 48).t()  # not dense
+    follows(fast, mlp, x, repacked=1)
+    assert fast.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_training_between_calls(mlp, backend):
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend=backend), torch.randn(4, 16)
+    for weight in mlp.norm.parameters():
+        weight.requires_grad_(False)
+    optimizer = torch.optim.SGD([p for p in mlp.parameters() if p.requires_grad], lr=0.1)
+    compare(fast, mlp, x)
+    for _ in range(3):
+        mlp(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        follows(fast, mlp, x, repacked=4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_writes_that_torch_does_not_count_need_refresh(mlp, backend):
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend=backend), torch.randn(4, 16)
+    compare(fast, mlp, x)
+    mlp.up.weight.data.add_(1.0)
+    fast.refresh()
+    compare(fast, mlp, x)
+    mlp.down.weight.data.zero_()
+    fast.refresh()
+    compare(fast, mlp, x)
+    info = fast.cache_info()
+    assert (info.misses, info.repacked) == (1, 12) and "repacked=12" in str(info)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_another_structure_is_compiled_again(mlp, backend):
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend=backend), torch.randn(4, 16)
+    compare(fast, mlp, x)
+    changes = [
+        lambda: setattr(mlp, "norm", nn.LayerNorm(16, eps=0.1)),
+        lambda: (setattr(mlp, "up", nn.Linear(16, 8)), setattr(mlp, "down", nn.Linear(8, 16))),
+        lambda: setattr(mlp.up, "weight", nn.Parameter(mlp.down.weight.data.t().clone())),  # only the memory differs
+        lambda: setattr(mlp.norm, "bias", mlp.norm.weight),  # tied
+        lambda: mlp.to(torch.float64),
+    ]
+    misses = [2, 3, 3, 4, 5]
+    for change, expected in zip(changes, misses, strict=True):
+        change()
+        x = x.to(mlp.up.weight.dtype)
+        compare(fast, mlp, x)
+        compare(fast, mlp, x)
+        assert fast.cache_info().misses == expected
+    assert [miss.reason for miss in fast.cache_info().reasons[1:4]] == ["the weights' structure changed"] * 3
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        self.head.weight = self.embedding.weight
+        self.once = nn.Linear(8, 8)
+        self.again = self.once
+
+    def forward(self, tokens):
+        return self.head(self.again(self.once(self.embedding(tokens))))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tied_weights_are_one_weight(backend):
+    torch.manual_seed(0)
+    module, tokens = Tied().eval(), torch.tensor([[1, 5, 10], [0, 0, 3]])
+    fast = zenith.from_torch(module, (tokens,), backend=backend)
+    compare(fast, module, tokens)
+    assert sorted(fast.graph.weights) == ["embedding.weight", "once.bias", "once.weight"]
+    assert sum(node.primitive.name == "weight" for _, node in fast.graph.nodes()) == 3
+    with torch.no_grad():
+        module.head.weight.mul_(2)
+    follows(fast, module, tokens, repacked=1)
+
+
+class Scaled(nn.Module):
+    """Work on weights alone: a cast, a transform, a product of two, and a weight without axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.randn(6, 5)), nn.Parameter(torch.randn(5, 7))
+        self.scale = nn.Parameter(torch.tensor(1.5))
+        self.register_buffer("count", torch.arange(7))
+        self.plain = torch.arange(7.0)
+
+    def forward(self, x):
+        return x @ (torch.tanh(self.a) @ self.b) * self.scale + torch.exp(self.count.to(torch.float32)) + self.plain
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_work_on_weights_alone_is_done_once(backend):
+    torch.manual_seed(0)
+    module, x = Scaled().eval(), torch.randn(3, 6)
+    fast = zenith.from_torch(module, (x,), backend=backend)
+    compare(fast, module, x)
+    if backend != "reference":
+        steps = fast.show("plan").split("\n   0 launch")[1]
+        assert "tanh" not in steps and "exp" not in steps
+    for weight in (module.a, module.b, module.scale, module.count):
+        with torch.no_grad():
+            weight.add_(1)
+        follows(fast, module, x, repacked=1)
+
+
+def test_programs_share_what_they_pack(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
+    compare(fast, mlp, torch.randn(4, 16))
+    table = fast.graph.weights
+    packed = {key: array.ctypes.data for key, array in table.prepared.items()}
+    assert len(packed) == 2
+    compare(fast, mlp, x=torch.randn(5, 16))
+    assert fast.cache_info().misses == 2
+    assert {key: array.ctypes.data for key, array in table.prepared.items()} == packed
+    with torch.no_grad():
+        mlp.up.weight.add_(1)
+    compare(fast, mlp, torch.randn(4, 16))
+    again = {key: array.ctypes.data for key, array in table.prepared.items()}
+    assert len(again) == 2 and len(again.items() & packed.items()) == 1, "the other one is not packed again"
+    assert sorted(again.values()) == sorted(packed.values()), "into memory that is there already"
+
+
+def test_what_was_packed_goes_with_its_programs(mlp):
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
+    compare(fast, mlp, torch.randn(4, 16))
+    table = weakref.ref(fast.graph.weights)
+    assert len(table().prepared) == 2
+    fast.cache_clear()
+    fast._specializer.latest = None
+    gc.collect()
+    assert len(table().prepared) == 0
+    del fast
+    gc.collect()
+    assert table() is None
+
+
+def test_a_call_keeps_the_weights_with_which_it_began():
+    """Threads call while another writes and refreshes: each result is of one set of weights."""
+    module = nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)).eval()
+    versions = [torch.eye(64), 2 * torch.eye(64)]
+    with torch.no_grad():
+        for layer in module:
+            layer.weight.copy_(versions[0])
+        fast, x = zenith.from_torch(module, (torch.ones(8, 64),)), torch.ones(8, 64)
+        fast(x)
+    stop, found, failures = threading.Event(), set(), []
+
+    def call():
+        while not stop.is_set():
+            with torch.no_grad():
+                values = fast(x).unique()
+            if values.numel() != 1:
+                failures.append(values)
+            found.add(float(values[0]))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for i in range(200):
+        for layer in module:
+            layer.weight.data = versions[i % 2].clone()
+        fast.refresh()
+        with torch.no_grad():
+            assert float(fast(x)[0, 0]) == (1, 4)[i % 2]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures and found <= {1.0, 2.0, 4.0} and fast.cache_info().misses == 1
+
+
+def test_a_check_of_unchanged_weights_sees_every_counted_change():
+    module = Tied()
+    weights = Weights(module)
+    assert not weights.changed() and weights.follow(every=False) == 0
+    with torch.no_grad():
+        module.once.bias.add_(1)
+    assert weights.changed() and weights.follow(every=False) == 1 and not weights.changed()
+    del module.once.bias
+    module.once.bias = None
+    assert weights.changed() and weights.follow(every=False) is None and weights.changed()

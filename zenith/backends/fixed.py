@@ -1,0 +1,113 @@
+"""Fixed memory: what is the same in every call of a program until weights change.
+
+These are constants, weights, and what is *prepared* from both, such as packed panels and casts: computed when the
+program is linked, and again when a weight in it changes. Programs of one table share what they prepare, by the code and
+the versions of what it reads. A call keeps the state with which it began. A change first takes the stale results from
+all programs, so that new ones are prepared in memory that nobody uses any more and that is there already.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Hashable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from zenith.backends.plan import ALIGN, FIXED, Launch, Place, Plan, Prepared
+from zenith.backends.weights import Array, WeightTable
+from zenith.ir.types import DType
+
+State = TypeVar("State")
+State_co = TypeVar("State_co", covariant=True)
+
+
+class Processor(Protocol[State_co]):
+    """What runs a program: its executable."""
+
+    def run_once(self, launch: Launch, arrays: list[Array]) -> None:
+        """Run a prepared launch."""
+        ...
+
+    def fix(self, arrays: dict[str, Array]) -> State_co:
+        """What a call needs of the arrays of all fixed places that steps read, by the places' names."""
+        ...
+
+
+class FixedMemory(Generic[State]):
+    """The fixed memory of one program. ``codes`` tells kernels apart by name; equal code has equal values.
+
+    ``state`` is for a call that begins now; None after a change of weights, until :meth:`bind`.
+    """
+
+    def __init__(self, plan: Plan, table: WeightTable, codes: Mapping[str, Hashable]) -> None:
+        self.table, self.codes = table, codes
+        self.state: State | None = None
+        self._constants = {name: np.ascontiguousarray(a) for name, a in plan.constants.items()}
+        self._weights = plan.weights
+        self._made_by = {name: p for p in plan.prepared for name in _results(p)}
+        self._read = {p.name: p for s in plan.steps for p in s.places if p.kind in FIXED}
+        self._held: dict[str, tuple[Hashable, Array]] = {}
+        table.add_program(self)
+
+    def forget_stale(self) -> None:
+        """Let go of everything that a change of weights made stale. The table's lock is held."""
+        self.state = None
+        self._held = {n: held for n, held in self._held.items() if held[0] == self._key(self._read[n])}
+
+    def bind(self, processor: Processor[State]) -> State:
+        """The state for a call that begins now; what is missing in it is prepared on ``processor``."""
+        with self.table.lock:
+            if self.state is None:
+                for name, place in self._read.items():
+                    if name not in self._held:
+                        self._held[name] = self._key(place), self._array(place, processor)
+                self.state = processor.fix({name: array for name, (_, array) in self._held.items()})
+                self.table.drop_free()
+            return self.state
+
+    def _key(self, place: Place) -> Hashable:
+        """What the contents of a place follow from."""
+        if place.kind == "constant":
+            return "constant", place.name
+        if place.kind == "weight":
+            return self.table.version(self._weights[place.name].name)
+        made_by = self._made_by[place.name]
+        results = _results(made_by)
+        sources = tuple(self._key(p) for p in made_by.launch.places if p.name not in results)
+        return self.codes[made_by.launch.kernel.name], results.index(place.name), sources
+
+    def _array(self, place: Place, processor: Processor[State]) -> Array:
+        if place.kind == "constant":
+            return self._constants[place.name]
+        if place.kind == "weight":
+            return self.table.dense(self._weights[place.name].name, self._weights[place.name].type)
+        found = self.table.prepared.get(self._key(place))
+        return self._prepare(self._made_by[place.name], processor)[place.name] if found is None else found
+
+    def _prepare(self, prepared: Prepared, processor: Processor[State]) -> dict[str, Array]:
+        """Run a launch for its results, after those that it reads."""
+        places, results = prepared.launch.places, _results(prepared)
+        sources = {p.name: self._array(p, processor) for p in places if p.name not in results}
+        made = {name: self._allocate(size, dtype) for name, dtype, size in prepared.results}
+        processor.run_once(prepared.launch, [{**sources, **made}[p.name] for p in places])
+        for place in places:
+            if place.name in made:
+                key = self._key(place)
+                self.table.prepared[key] = made[place.name]
+                if place.name in self._read:
+                    self._held[place.name] = key, made[place.name]
+        return made
+
+    def _allocate(self, size: int, dtype: DType) -> Array:
+        """An aligned array, in the memory of stale results where that fits."""
+        length = size * dtype.itemsize
+        owner = self.table.allocate(length + ALIGN)
+        start = -owner.ctypes.data % ALIGN
+        array: Array = owner[start : start + length].view(dtype.numpy)
+        weakref.finalize(array, self.table.recycle, owner).atexit = False
+        return array
+
+
+def _results(prepared: Prepared) -> list[str]:
+    return [name for name, _, _ in prepared.results]

@@ -1,0 +1,103 @@
+"""Weights: named arrays whose contents change, shared by the programs that compute with them.
+
+A :class:`WeightTable` belongs to one module, whose memory its arrays are. It counts changes, so that a program knows
+what is stale, and keeps what programs prepared from weights as long as one of them uses it, so that they share it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenith.errors import ZenithError
+from zenith.ir.graph import Graph
+from zenith.ir.types import ArrayType, dtype_of
+
+Array = np.ndarray[Any, Any]
+
+
+class Program(Protocol):
+    """Who is told of changes."""
+
+    def forget_stale(self) -> None:
+        """Let go of everything that a change made stale. The table's lock is held."""
+        ...
+
+
+class WeightTable(dict[str, Array]):
+    """Arrays by name, held by reference: what ``graph.weights`` is for graphs whose programs follow changes."""
+
+    def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
+        super().__init__(arrays or {})
+        self.lock = threading.RLock()
+        self.prepared: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
+        self._changes: Counter[str] = Counter()
+        self._dense: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
+        self._programs: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._free: list[Array] = []
+        self._recycles = False
+
+    @classmethod
+    def of(cls, graph: Graph) -> WeightTable:
+        """The table of a graph's weights; for a graph with a plain dictionary one of its own."""
+        return graph.weights if isinstance(graph.weights, WeightTable) else cls(graph.weights)
+
+    def change(self, changed: Mapping[str, Array]) -> None:
+        """Take new arrays, or new contents of the same ones, for some names; calls that run keep what they have."""
+        with self.lock:
+            self.update(changed)
+            self._changes.update(changed.keys())
+            self._recycles = True
+            for program in list(self._programs):
+                program.forget_stale()
+            self._recycles = False
+
+    def snapshot(self) -> dict[str, Array]:
+        """All arrays as they are at this moment, by reference."""
+        with self.lock:
+            return dict(self)
+
+    def add_program(self, program: Program) -> None:
+        """Have ``program`` told of changes while it lives."""
+        with self.lock:
+            self._programs.add(program)
+
+    def version(self, name: str) -> Hashable:
+        """What differs after every change of a weight."""
+        return "weight", name, self._changes[name]
+
+    def dense(self, name: str, type: ArrayType) -> Array:
+        """A weight in row-major order: its own memory, or one copy that all programs share."""
+        array = self[name]
+        dtype = dtype_of(array.dtype)
+        if dtype is None or ArrayType(dtype, array.shape) != type:
+            raise ZenithError(f"weight {name} is {array.dtype}{list(array.shape)}, but the program was made for {type}")
+        if array.flags.c_contiguous:
+            return array
+        key = self.version(name)
+        found = self._dense.get(key)
+        if found is None:
+            found = self._dense[key] = np.ascontiguousarray(array)
+        return found
+
+    def allocate(self, length: int) -> Array:
+        """``length`` bytes, from stale results where there are some of this length. ``recycle`` gives them back."""
+        owner = next((o for o in self._free if len(o) == length), None)
+        if owner is None:
+            return np.empty(length, np.uint8)
+        self._free[:] = [o for o in self._free if o is not owner]
+        return owner
+
+    def drop_free(self) -> None:
+        """Give the memory of stale results back to the system."""
+        self._free.clear()
+
+    def recycle(self, owner: Array) -> None:
+        """Take memory that nobody uses any more, for the next allocation if that comes with this change."""
+        if self._recycles:
+            self._free.append(owner)
