@@ -167,13 +167,15 @@ def measure(
     }
 
 
-def run(names: Sequence[str], settings: Settings, folder: Path | None, progress: Progress) -> list[Record]:
+def run(
+    workloads: Sequence[str], names: Sequence[str], settings: Settings, folder: Path | None, progress: Progress
+) -> list[Record]:
     """Measure workloads by name and store each as ``folder/<name>.json``; without a folder nothing is stored."""
     documents = []
-    for name in names:
-        document = measure(WORKLOADS[name], list(contenders.CONTENDERS), settings, progress)
+    for workload in workloads:
+        document = measure(WORKLOADS[workload], names, settings, progress)
         documents.append(document)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+            (folder / f"{workload}.json").write_text(json.dumps(document, indent=2) + "\n")
     return documents

@@ -25,9 +25,9 @@ class Settings:
     """
 
     processes: int = 2
-    rounds: int = 9
-    round_s: float = 0.1
-    warm_up_s: float = 0.1
+    rounds: int = 7
+    round_s: float = 0.08
+    warm_up_s: float = 0.08
     settle_s: float = 0.05
     threads: int = machine.usable_cores()
     keep_memory: bool = True

@@ -109,11 +109,11 @@ def show(console: Console, ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 
 def _matrix(name: str, values: torch.Tensor) -> Table:
-    table = Table(title=f"Cosine similarities, {name}", box=None, padding=(0, 0, 0, 1))
+    table = Table(title=f"Cosine similarity in %, {name}", box=None, padding=(0, 0, 0, 1))
     for header in ("", *map(str, range(1, len(values) + 1))):
         table.add_column(header, justify="right")
     for number, row in enumerate(values.tolist(), 1):
-        table.add_row(str(number), *(f"{value:.2f}".removeprefix("0") for value in row))
+        table.add_row(str(number), *(str(round(100 * value)) for value in row))
     return table
 
 

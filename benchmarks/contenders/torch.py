@@ -42,8 +42,8 @@ def _needs_compiler(workload: Workload) -> str | None:
     return None if shutil.which(compiler) else f"inductor needs a C++ compiler, and {compiler} is not installed"
 
 
-def _needs_weights(workload: Workload) -> str | None:
-    return _needs_compiler(workload) or (None if workload.has_weights else "there are no weights to freeze")
+def _needs_matrices(workload: Workload) -> str | None:
+    return _needs_compiler(workload) or (None if workload.has_matrices else "there are no matrices to freeze")
 
 
 def _needs_changing_sizes(workload: Workload) -> str | None:
@@ -76,5 +76,5 @@ EAGER = Contender(
     versions=("torch",),
 )
 INDUCTOR = _contender("inductor", _inductor())
-INDUCTOR_FREEZING = _contender("inductor freezing", _inductor(freezing=True), _needs_weights)
+INDUCTOR_FREEZING = _contender("inductor freezing", _inductor(freezing=True), _needs_matrices)
 INDUCTOR_DYNAMIC = _contender("inductor dynamic", _inductor(dynamic=True), _needs_changing_sizes)

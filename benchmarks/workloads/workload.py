@@ -58,9 +58,9 @@ class Workload:
     sentences: int = 0
 
     @property
-    def has_weights(self) -> bool:
-        """Whether the program captures arrays."""
-        return self.weights is not tuple or self.numpy is None
+    def has_matrices(self) -> bool:
+        """Whether the program captures matrices."""
+        return self.numpy is None or any(w.ndim > 1 for w in self.weights())
 
     def changing_axes(self) -> list[list[int]]:
         """For each argument the axes whose size is not the same in all calls."""
