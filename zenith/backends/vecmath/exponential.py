@@ -1,11 +1,12 @@
 """Functions built on the exponential: exp, exp2, expm1, sinh, cosh, tanh, sigmoid.
 
-All share one reduction: ``x = n ln 2 + r`` with integer n and |r| <= ln 2 / 2, so that ``exp(x) = 2**n exp(r)``. The
-polynomial gives ``expm1(r)``, which keeps its relative accuracy where exp is near 1. The rounding to n is done by
-adding a large constant (``Format.round_magic``), which leaves n in the low bits of the sum: no conversion to integer,
-hence no undefined result for NaN, which flows through everything below.
+All share one reduction: ``x = n ln 2 + r`` with integer n, so that ``exp(x) = 2**n exp(r)``, and a polynomial for
+``expm1(r)``, which keeps its relative accuracy where exp is near 1. The rounding to n is done by adding a large
+constant, which leaves n in the low bits of the sum: no conversion to integer, hence no undefined result for NaN, which
+flows through everything below. The constant also holds the bias of binary exponents, so one shift of the sum is
+``2**n``. Where ``2**n`` is out of range although the result is not, each function has its own way around.
 
-The polynomials are minimax fits (Remez, coefficients rounded one by one, the others fitted again).
+The polynomials are minimax fits (coefficients rounded one by one, the others fitted again).
 """
 
 from __future__ import annotations
@@ -30,40 +31,49 @@ EXPM1 = {
         2.087513851401934e-09,
     ),
 }
-# (tanh(x) - x) / x**3 in powers of x**2 for |x| <= 0.551; relative error 2^-29.7 and 2^-60.5.
-TANH = {
-    "float32": (-0.33333316, 0.13332544, -0.053847548, 0.021050714, -0.006242849),
+# exp(r) for |r| <= 0.6935; relative error 2^-26.0 and 2^-56.5.
+EXP = {
+    "float32": (1.0, 1.0, 0.50000036, 0.16666618, 0.04166123, 0.008335935, 0.0014104778, 0.0001962975),
     "float64": (
-        -0.333333333333333,
-        0.1333333333332652,
-        -0.05396825396368116,
-        0.021869488383182294,
-        -0.008863232552646655,
-        0.0035920914962737655,
-        -0.0014555391776099528,
-        0.000588428557045077,
-        -0.00023333909238294753,
-        8.325298747124069e-05,
-        -1.945401218748811e-05,
+        1.0,
+        1.0,
+        0.4999999999999993,
+        0.16666666666666938,
+        0.041666666666702164,
+        0.008333333333269717,
+        0.001388888888356616,
+        0.00019841269892912212,
+        2.4801590835814354e-05,
+        2.755730061291357e-06,
+        2.755615669309547e-07,
+        2.5055037876170543e-08,
+        2.1062442718298316e-09,
+        1.593543951086045e-10,
     ),
 }
+# (expm1(2 r) / 2 - r) / r**2 for |r| <= 0.1737: the coefficients of EXPM1 times powers of two.
+HALF_EXPM1_OF_DOUBLE = {dtype: tuple(c * 2.0 ** (i + 1) for i, c in enumerate(e)) for dtype, e in EXPM1.items()}
 SUBNORMAL_SHIFT = 64
 """Powers of two near the bottom of the range are built this much larger and scaled down by one rounded product."""
 
 
-def nearest_integer(k: Ops, x: Value, factor: float) -> tuple[Value, Value]:
-    """n = rint(x * factor) as a float, and an integer whose low bits are n in two's complement."""
-    magic = k.const(FORMATS[k.dtype].round_magic)
+def nearest_integer(k: Ops, x: Value, factor: float, offset: int = 0, step: int = 1) -> tuple[Value, Value]:
+    """The multiple n of ``step`` nearest to x * factor, as a float, and its exponent for :func:`power_of_two`.
+
+    That is an integer with n / step + offset and the bias of exponents in its low bits.
+    """
+    form = FORMATS[k.dtype]
+    magic = k.const(step * (form.round_magic + form.exponent_bias + offset))
     shifted = k.fma(x, k.const(factor), magic)
     return k.sub(shifted, magic), k.bitcast_int(shifted)
 
 
-def reduce_exponent(k: Ops, x: Value) -> tuple[Value, Value, Value]:
-    """x = n ln 2 + r: returns r, n, and the integer that holds n in its low bits."""
+def reduce_exponent(k: Ops, x: Value, offset: int = 0, step: int = 1) -> tuple[Value, Value, Value]:
+    """x = n ln 2 + r with n a multiple of ``step``: returns r, n, and the exponent that holds n / step + offset."""
     ln2 = FORMATS[k.dtype].ln2
-    n, bits = nearest_integer(k, x, FORMATS[k.dtype].log2e.hi)
+    n, exponent = nearest_integer(k, x, FORMATS[k.dtype].log2e.hi, offset, step)
     r = k.fma(n, k.const(-ln2.hi), x)
-    return k.fma(n, k.const(-ln2.lo), r), n, bits
+    return k.fma(n, k.const(-ln2.lo), r), n, exponent
 
 
 def expm1_reduced(k: Ops, r: Value) -> Value:
@@ -71,49 +81,46 @@ def expm1_reduced(k: Ops, r: Value) -> Value:
     return k.fma(k.mul(r, r), polynomial(k, r, EXPM1[k.dtype]), r)
 
 
-def power_of_two(k: Ops, bits: Value, offset: int = 0) -> Value:
-    """2**(n + offset), which must be a normal number, from the integer that holds n in its low bits."""
-    form = FORMATS[k.dtype]
-    base = form.one_bits + (offset << form.mantissa_bits)
-    return k.bitcast_float(k.iadd(k.shl(bits, form.mantissa_bits), k.int_const(base)))
+def power_of_two(k: Ops, exponent: Value) -> Value:
+    """2**n, which must be a normal number, from the exponent that holds n."""
+    return k.bitcast_float(k.shl(exponent, FORMATS[k.dtype].mantissa_bits))
 
 
-def scale(k: Ops, p: Value, n: Value, bits: Value) -> Value:
+def scale(k: Ops, p: Value, n: Value, exponent: Value) -> Value:
     """p * 2**n for p in [1/2, 2], rounded once even where the result is subnormal, infinite where it overflows.
 
     2**n alone is out of range at both ends. It is split as 2**(n - 1) * 2, or 2**(n + 64) * 2**-64 for small n.
     """
-    form = FORMATS[k.dtype]
     small = k.lt(n, k.const(-120.0))
-    one, up = form.one_bits, SUBNORMAL_SHIFT << form.mantissa_bits
-    base = k.select(small, k.int_const(one + up), k.int_const(one - (1 << form.mantissa_bits)))
-    factor = k.bitcast_float(k.iadd(k.shl(bits, form.mantissa_bits), base))
+    offset = k.select(small, k.int_const(SUBNORMAL_SHIFT), k.int_const(-1))
+    factor = power_of_two(k, k.iadd(exponent, offset))
     return k.mul(k.mul(p, factor), k.select(small, k.const(2.0**-SUBNORMAL_SHIFT), k.const(2.0)))
 
 
 def exp(k: Ops, x: Value) -> Value:
-    """e to the power x."""
+    """e to the power x, as ``exp(r) 2**(n/2) 2**(n/2)`` with even n: both factors are normal, one product rounds."""
     form = FORMATS[k.dtype]
     x = at_least(k, at_most(k, x, form.exp_overflow), form.exp_underflow)
-    r, n, bits = reduce_exponent(k, x)
-    return scale(k, k.add(k.const(1.0), expm1_reduced(k, r)), n, bits)
+    r, _, exponent = reduce_exponent(k, x, step=2)
+    root = power_of_two(k, exponent)
+    return k.mul(k.mul(polynomial(k, r, EXP[k.dtype]), root), root)
 
 
 def exp2(k: Ops, x: Value) -> Value:
     """2 to the power x; exact for integral x."""
     form = FORMATS[k.dtype]
     x = at_least(k, at_most(k, x, form.exp2_overflow), form.exp2_underflow)
-    n, bits = nearest_integer(k, x, 1.0)
+    n, exponent = nearest_integer(k, x, 1.0)
     r = k.mul(k.sub(x, n), k.const(form.ln2.hi))
-    return scale(k, k.add(k.const(1.0), expm1_reduced(k, r)), n, bits)
+    return scale(k, k.add(k.const(1.0), expm1_reduced(k, r)), n, exponent)
 
 
 def half_expm1(k: Ops, x: Value) -> Value:
     """expm1(x) / 2, which does not overflow before expm1 does, as 2**(n-1) expm1(r) + (2**(n-1) - 1/2)."""
     form = FORMATS[k.dtype]
     x = at_least(k, at_most(k, x, form.exp_overflow), form.expm1_saturated)
-    r, _, bits = reduce_exponent(k, x)
-    factor = power_of_two(k, bits, -1)
+    r, _, exponent = reduce_exponent(k, x, offset=-1)
+    factor = power_of_two(k, exponent)
     return k.fma(factor, expm1_reduced(k, r), k.sub(factor, k.const(0.5)))
 
 
@@ -144,30 +151,34 @@ def cosh(k: Ops, x: Value) -> Value:
 
 
 def tanh(k: Ops, x: Value) -> Value:
-    """Hyperbolic tangent: ``1 - 2 / (exp(2 |x|) + 1)``, and a polynomial below 0.55, where that cancels."""
-    one, two = k.const(1.0), k.const(2.0)
-    a, square = k.abs(x), k.mul(x, x)
-    small = k.fma(k.mul(a, square), polynomial(k, square, TANH[k.dtype]), a)
-    doubled = at_most(k, k.add(a, a), -FORMATS[k.dtype].expm1_saturated)
-    r, _, bits = reduce_exponent(k, doubled)
-    factor = power_of_two(k, bits)
-    large = k.sub(one, k.div(two, k.fma(factor, expm1_reduced(k, r), k.add(factor, one))))
-    return k.copysign(k.select(k.lt(a, k.const(0.55)), small, large), x)
+    """Hyperbolic tangent, from ``h = expm1(2 |x|) / 2``.
+
+    It is ``h / (h + 1)``, which suffers from the rounding of h + 1 where h is small. There ``h - h h / (h + 1)`` is
+    better, and ``1 - 1 / (h + 1)`` where h is large. With ``m = min(h, 1)`` both are ``m - m m / (h + 1)``.
+    """
+    form = FORMATS[k.dtype]
+    a = at_most(k, k.abs(x), form.expm1_saturated / -2)
+    # 2 |x| = n ln 2 + 2 r. In float32 the first part of ln 2 will do: where n is large, tanh hardly changes.
+    n, exponent = nearest_integer(k, a, 2 * form.log2e.hi)
+    r = k.fma(n, k.const(form.ln2.hi / -2), a)
+    if k.dtype == "float64":
+        r = k.fma(n, k.const(form.ln2.lo / -2), r)
+    increment = k.fma(k.mul(r, r), polynomial(k, r, HALF_EXPM1_OF_DOUBLE[k.dtype]), r)
+    factor, half = power_of_two(k, exponent), k.const(0.5)
+    h = k.fma(factor, increment, k.fma(factor, half, k.neg(half)))
+    m = at_most(k, h, 1.0)
+    quotient = k.div(m, k.add(h, k.const(1.0)))
+    return k.copysign(k.fma(k.neg(quotient), m, m), x)
 
 
 def sigmoid(k: Ops, x: Value) -> Value:
-    """The logistic function 1 / (1 + exp(-x)), as ``y / (1 + y)`` with ``y = exp(x)`` where x is negative.
+    """The logistic function ``1 / (1 + exp(-x))``, with numerator and denominator scaled by 2**-64.
 
-    Only exponentials of negative arguments occur: none overflows, and small results keep their relative accuracy.
-    There y = 2**n (1 + e) suffers the rounding of 1 + e, a relative error c; with (1 - c) + y in place of 1 + y
-    the quotient does not see it.
+    So the denominator stays in range where the quotient is nearly zero, which may then be subnormal and is rounded
+    once. With ``exp(-x) = 2**n (1 + e)`` it is ``2**n + (2**n e + 1)``: the inner sum rounds to less than the outer.
     """
-    one, zero = k.const(1.0), k.const(0.0)
-    is_negative = k.lt(x, zero)
-    below = at_least(k, k.neg(k.abs(x)), FORMATS[k.dtype].exp_underflow)
-    r, n, bits = reduce_exponent(k, below)
-    e = expm1_reduced(k, r)
-    sum_ = k.add(one, e)
-    error = k.select(is_negative, k.sub(e, k.sub(sum_, one)), zero)
-    y = scale(k, sum_, n, bits)
-    return k.div(k.select(is_negative, y, one), k.add(one, k.sub(y, error)))
+    form = FORMATS[k.dtype]
+    x = at_least(k, at_most(k, x, form.sigmoid_saturated), form.exp_underflow)
+    r, _, exponent = reduce_exponent(k, k.neg(x), offset=-SUBNORMAL_SHIFT)
+    factor, one = power_of_two(k, exponent), k.const(2.0**-SUBNORMAL_SHIFT)
+    return k.div(one, k.add(factor, k.fma(factor, expm1_reduced(k, r), one)))

@@ -22,6 +22,7 @@ class Format:
     """One binary floating-point format, and the argument ranges of the exponential in it."""
 
     mantissa_bits: int
+    exponent_bias: int
     min_normal: float
     round_magic: float
     """1.5 * 2**mantissa_bits: adding it rounds to an integer, which then stands in the low bits of the sum."""
@@ -36,6 +37,8 @@ class Format:
     exp2_overflow: float
     expm1_saturated: float
     """expm1 rounds to -1 for every argument below this, and tanh(x) to 1 for 2 x above its negative."""
+    sigmoid_saturated: float
+    """The logistic function rounds to 1 for every argument above this."""
     negligible: float
     """For |x| below this, functions like x + O(x**2) round to x, give or take half an ulp."""
     ln2: Split
@@ -46,6 +49,7 @@ class Format:
 
 FLOAT32 = Format(
     mantissa_bits=23,
+    exponent_bias=127,
     min_normal=2.0**-126,
     round_magic=1.5 * 2.0**23,
     magic_bits=0x4B400000,
@@ -56,6 +60,7 @@ FLOAT32 = Format(
     exp2_underflow=-151.0,
     exp2_overflow=128.0,
     expm1_saturated=-20.0,
+    sigmoid_saturated=20.0,
     negligible=2.0**-26,
     ln2=Split(0.6931471824645996, -1.904654299957768e-09),
     log2e=Split(1.4426950216293335, 1.9259629911266175e-08),
@@ -65,6 +70,7 @@ FLOAT32 = Format(
 
 FLOAT64 = Format(
     mantissa_bits=52,
+    exponent_bias=1023,
     min_normal=2.0**-1022,
     round_magic=1.5 * 2.0**52,
     magic_bits=0x4338000000000000,
@@ -75,6 +81,7 @@ FLOAT64 = Format(
     exp2_underflow=-1076.0,
     exp2_overflow=1024.0,
     expm1_saturated=-40.0,
+    sigmoid_saturated=40.0,
     negligible=2.0**-55,
     ln2=Split(0.6931471805599453, 2.3190468138462996e-17),
     log2e=Split(1.4426950408889634, 2.0355273740931033e-17),

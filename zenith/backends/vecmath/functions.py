@@ -28,12 +28,12 @@ def _function(body: Callable[..., Value], float32: float, float64: float, arity:
 
 
 _ALL = (
-    _function(exponential.exp, 1.25, 1.25),
+    _function(exponential.exp, 1.75, 1.75),
     _function(exponential.exp2, 1.25, 1.25),
     _function(exponential.expm1, 1.75, 2),
     _function(exponential.sinh, 0.75, 2),
     _function(exponential.cosh, 0.75, 2),
-    _function(exponential.tanh, 1.5, 1.5),
+    _function(exponential.tanh, 2, 2),
     _function(exponential.sigmoid, 2, 2),
     _function(logarithm.log, 1.75, 1.75),
     _function(logarithm.log2, 1.25, 1.25),
