@@ -29,7 +29,7 @@ import example  # noqa: E402
 
 import zenith  # noqa: E402
 from tests import test_architecture as structure  # noqa: E402
-from zenith.backends.cpu.driver import Frame, driver_source  # noqa: E402
+from zenith.backends.cpu.program import program_of  # noqa: E402
 from zenith.backends.cpu.schedule import choose  # noqa: E402
 from zenith.backends.cpu.vectors import TABLE  # noqa: E402
 from zenith.backends.emit import LanesPrinter, Printer  # noqa: E402
@@ -195,8 +195,8 @@ def short(value: Any) -> str:
 
 
 def driver(program: Plan) -> str:
-    """The driver of a program of one segment."""
-    return python(driver_source(program, Frame.of(program), program.steps, 0, "driver"))
+    """What the driver runs for a program."""
+    return block(str(program_of(program)))
 
 
 # --- calls ---

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import zenith
 from zenith import cli
+from zenith.config import config
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,6 +53,33 @@ def test_without_a_command_the_help_is_printed():
 @pytest.mark.parametrize("probe", [probe for _, probe in cli.CHECKS if probe is not cli.gpu])
 def test_each_check_finds_what_is_here(probe):
     assert probe()
+
+
+def test_the_cache_is_listed_and_cleared(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_dir", tmp_path / "cache")
+    zenith.jit(lambda x: np.tanh(x) * 3.5)(np.ones(3, np.float32))
+    listed = CliRunner().invoke(cli.app, ["cache"], env={"COLUMNS": "200"}).output
+    assert "2 entries" in listed or "3 entries" in listed, "a kernel, a program, the runtime where nobody had it"
+    assert "tanh" in listed and "program" in listed and "s ago" in listed and "yes" in listed
+    assert "entries removed" in CliRunner().invoke(cli.app, ["cache", "--clear"]).output
+    assert "0 entries" in CliRunner().invoke(cli.app, ["cache"]).output
+
+
+def test_a_cache_that_is_turned_off(monkeypatch):
+    monkeypatch.setattr(config, "cache", False)
+    assert "turned off" in CliRunner().invoke(cli.app, ["cache"]).output
+    with pytest.raises(cli.Absent, match="ZENITH_CACHE=0"):
+        cli.cache_folder()
+
+
+def test_ages_are_given_in_the_unit_that_suits_them():
+    assert [cli._ago(s) for s in (-1, 5, 300, 7300, 2e5)] == [
+        "0 s ago",
+        "5 s ago",
+        "5 minutes ago",
+        "2 hours ago",
+        "2 days ago",
+    ]
 
 
 def test_the_gpu_is_not_used_yet():

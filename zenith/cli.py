@@ -1,5 +1,7 @@
 """The command line: ``python -m zenith doctor`` says what Zenith finds on this machine, each line by really trying.
 
+``python -m zenith cache`` lists what is compiled on disk.
+
 >>> check("python", python_version).passed
 True
 """
@@ -11,10 +13,10 @@ import importlib.metadata
 import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -23,7 +25,6 @@ from rich.table import Table
 from rich.text import Text
 
 import zenith
-from zenith.config import config
 
 app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
 
@@ -98,12 +99,16 @@ def threads() -> str:
 
 def cache_folder() -> str:
     """The folder of compiled kernels, by writing a file to it."""
-    folder = config.cache_dir
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(b"zenith")
-    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    return f"{folder}, writable, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB (ZENITH_CACHE_DIR changes it)"
+    from zenith.backends.cache import store
+
+    folder = store()
+    if folder is None:
+        raise Absent("turned off (ZENITH_CACHE=0): each process compiles again")
+    folder.check()
+    entries = folder.entries()
+    size, limit = sum(e.bytes for e in entries) / 1e6, folder.limit / 1e6
+    what = f"{folder.folder}, writable, {len(entries)} entries, {size:.1f} of {limit:.0f} MB"
+    return f"{what} (ZENITH_CACHE_DIR, ZENITH_CACHE_BYTES change it)"
 
 
 def gpu() -> str:
@@ -169,3 +174,33 @@ def doctor() -> None:
     Console().print(table)
     if any(finding.passed is False for finding in findings):
         raise typer.Exit(1)
+
+
+@app.command()
+def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entry.")] = False) -> None:
+    """List what is compiled on disk, the latest used first: kernels' machine code, and whole programs."""
+    from zenith.backends.cache import store
+
+    folder = store()
+    if folder is None:
+        Console().print("The cache is turned off (ZENITH_CACHE=0).")
+        return
+    if clear:
+        Console().print(f"{folder.clear()} entries removed from {folder.folder}")
+        return
+    entries = folder.entries()
+    table = Table(title=f"{folder.folder}: {len(entries)} entries", title_justify="left")
+    for column in ("name", "kind", "last used", "bytes", "source"):
+        table.add_column(column, overflow="fold")
+    for entry in entries:
+        row = (entry.name, entry.kind, _ago(entry.age), str(entry.bytes), "yes" if entry.has_source else "no")
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _ago(seconds: float) -> str:
+    """A span of time in the unit that suits it."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{max(0.0, seconds):.0f} s ago"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
 from zenith.backends.weights import WeightTable
+from zenith.config import config
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
@@ -21,12 +23,16 @@ BACKENDS = ("cpu", "lanes", "reference")
 
 @dataclass(slots=True)
 class Report:
-    """What compiling did: passes with their milliseconds, groups, kernels, milliseconds of linking."""
+    """What compiling did: passes with their milliseconds, groups, kernels, milliseconds of linking.
+
+    ``cached`` says that the program was in the cache on disk, so that no pass ran.
+    """
 
     passes: list[PassReport] = field(default_factory=list)
     groups: dict[str, int] = field(default_factory=dict)
     kernels: list[tuple[str, float]] = field(default_factory=list)
     link_ms: float = 0.0
+    cached: bool = False
 
 
 class Reference:
@@ -53,14 +59,48 @@ class Reference:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredGraph:
-    """A graph after all passes, and its plan (None for the ``reference`` backend): all but machine code."""
+@dataclass(frozen=True)
+class Lowering:
+    """What passes and planning give; ``plan`` is None for the ``reference`` backend."""
 
     graph: Graph
-    backend: str
     passes: list[PassReport]
     plan: Any
+
+
+@dataclass
+class LoweredGraph:
+    """A traced graph on its way to machine code.
+
+    ``stored`` is its program from the cache on disk. Then passes and planner run only if somebody asks what they give.
+    """
+
+    traced: Graph
+    backend: str
+    made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
+    stored: Any = None
+
+    @cached_property
+    def lowering(self) -> Lowering:
+        """The graph after all passes and its plan; backends are imported when they are used."""
+        if self.backend == "reference":
+            return Lowering(self.traced, [], None)
+        from zenith.backends.cpu.target import cpu_target
+        from zenith.backends.plan import plan
+
+        _refuse_uncomputed_types(self.traced)
+        optimized, passes = run(self.traced)
+        return Lowering(optimized, passes, plan(optimized, cpu_target()))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes."""
+        return self.lowering.graph
+
+    @property
+    def plan(self) -> Any:
+        """The plan; None for the ``reference`` backend."""
+        return self.lowering.plan
 
 
 def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
@@ -69,34 +109,69 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
 
 
 def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
-    """Run the passes and plan the kernels; backends are imported when they are used."""
+    """Run the passes and plan the kernels, unless the cache has the program."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    if backend == "reference":
-        return LoweredGraph(graph, backend, [], None)
-    from zenith.backends.cpu.target import cpu_target
-    from zenith.backends.plan import plan
+    lowered = LoweredGraph(graph, backend)
+    if backend == "cpu" and config.cache and not config.debug:
+        from zenith.backends.cpu import stored
+        from zenith.backends.cpu.target import cpu_target
 
-    _refuse_uncomputed_types(graph)
-    optimized, passes = run(graph)
-    return LoweredGraph(optimized, backend, passes, plan(optimized, cpu_target()))
+        lowered.made_of = stored.identity(graph, cpu_target().name)
+        lowered.stored = stored.find(graph, lowered.made_of)
+    if lowered.stored is None:
+        lowered.lowering  # noqa: B018  (now, so that errors come from here)
+    return lowered
 
 
 def link_graph(lowered: LoweredGraph) -> Any:
     """The executable of a lowered graph."""
     if lowered.backend == "reference":
-        return Reference(lowered.graph)
+        return Reference(lowered.traced)
     started = time.perf_counter()
-    executable = _link(lowered)
-    kinds = [n.params["anchor"] for _, n in lowered.graph.nodes() if n.primitive.name == "fused"]
-    executable.report = Report(
-        lowered.passes,
-        {kind: kinds.count(kind) for kind in sorted(set(kinds))},
-        [(k.name, k.milliseconds) for k in executable.kernels.values()] if lowered.backend == "cpu" else [],
-        (time.perf_counter() - started) * 1e3,
-    )
-    executable.stages["optimized"] = print_graph(lowered.graph, with_lines=True)
+    executable = _link_cpu(lowered) if lowered.backend == "cpu" else _link_lanes(lowered)
+    executable.report.link_ms = (time.perf_counter() - started) * 1e3
     return executable
+
+
+def _link_cpu(lowered: LoweredGraph) -> Any:
+    from zenith.backends.cpu.executable import Executable
+    from zenith.backends.cpu.program import kernel_sources, program_of
+    from zenith.backends.cpu.stored import Stored, keep
+
+    stored = lowered.stored
+    if stored is None:
+        program, plan = program_of(lowered.plan), lowered.plan
+        stages = {"plan": f"{plan}\n{program}", "kernels": kernel_sources(plan), "optimized": _text(lowered.graph)}
+        stored = Stored(program, stages, _groups(lowered.graph))
+    executable = Executable(stored.program, WeightTable.of(lowered.traced))
+    if lowered.stored is None and lowered.made_of is not None:
+        keep(lowered.traced, lowered.made_of, stored)
+    executable.stages = stored.stages
+    kernels = [(k.name, k.milliseconds) for k in executable.kernels.values()]
+    passes = lowered.lowering.passes if lowered.stored is None else []
+    executable.report = Report(passes, stored.groups, kernels, cached=lowered.stored is not None)
+    return executable
+
+
+def _link_lanes(lowered: LoweredGraph) -> Any:
+    from zenith.backends.cpu.link import TILE_FUNCTIONS
+    from zenith.backends.lanes import LanesExecutable
+
+    executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.traced))
+    kernels = "\n".join(executable.sources.values())
+    executable.stages = {"plan": str(lowered.plan), "kernels": kernels, "optimized": _text(lowered.graph)}
+    executable.report = Report(lowered.lowering.passes, _groups(lowered.graph))
+    return executable
+
+
+def _text(graph: Graph) -> str:
+    return print_graph(graph, with_lines=True)
+
+
+def _groups(optimized: Graph) -> dict[str, int]:
+    kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
+    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
 
 def _refuse_uncomputed_types(graph: Graph) -> None:
@@ -108,20 +183,3 @@ def _refuse_uncomputed_types(graph: Graph) -> None:
                     f"no kernel computes with {type.dtype} yet", where=node.line, types=(type,),
                     fix='cast to float32 first, or use backend="reference"',
                 )  # fmt: skip
-
-
-def _link(lowered: LoweredGraph) -> Any:
-    executable: Any
-    if lowered.backend == "cpu":
-        from zenith.backends.cpu.executable import Executable
-
-        executable = Executable(lowered.plan, WeightTable.of(lowered.graph))
-        kernels = executable.kernel_text()
-    else:
-        from zenith.backends.cpu.link import TILE_FUNCTIONS
-        from zenith.backends.lanes import LanesExecutable
-
-        executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.graph))
-        kernels = "\n".join(executable.sources.values())
-    executable.stages.update(plan=str(lowered.plan), kernels=kernels)
-    return executable

@@ -164,6 +164,10 @@ def _short(line: Any) -> str:
 
 def _report_tables(report: Any) -> Iterable[RenderableType]:
     """The tables of a compilation's report; the reference backend's is empty."""
+    from rich.text import Text
+
+    if report.cached:
+        yield Text("from the cache on disk: passes, plan and texts are those of an earlier process")
     if report.passes:
         rows = [(p.name, f"{p.milliseconds:.2f}", f"{p.before} -> {p.after}") for p in report.passes]
         yield table("passes", ("pass", "ms", "nodes"), rows)
@@ -171,7 +175,7 @@ def _report_tables(report: Any) -> Iterable[RenderableType]:
         yield table("groups", ("anchor", "count"), list(report.groups.items()))
     if report.kernels:
         linked = [(name, f"{milliseconds:.1f}") for name, milliseconds in report.kernels]
-        yield table("kernels", ("kernel", "ms to compile"), linked)
+        yield table("kernels", ("kernel", "ms to compile or load"), linked)
 
 
 def _place(line: Any) -> str:

@@ -105,6 +105,13 @@ class Store:
             fix = "make room, or give another folder with ZENITH_CACHE_DIR; ZENITH_CACHE=0 turns the cache off"
             _warn(f"nothing more is cached in {self.folder}: {problem}", fix)
 
+    def check(self) -> None:
+        """Write and remove a file; raises OSError or Damaged when the folder cannot be used."""
+        self._make_folder()
+        _refuse_foreign(os.stat(self.folder))
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            file.write(b"zenith")
+
     def entries(self) -> list[Listed]:
         """All entries, the latest used first; of a damaged one only the file's name is known."""
         now = time.time()

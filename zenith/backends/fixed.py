@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from zenith.backends.plan import ALIGN, FIXED, Launch, Place, Plan, Prepared
+from zenith.backends.plan import ALIGN, FIXED, Place, Prepared, Weight
 from zenith.backends.weights import Array, WeightTable
 from zenith.ir.types import DType
 
@@ -25,7 +25,7 @@ State_co = TypeVar("State_co", covariant=True)
 class Processor(Protocol[State_co]):
     """What runs a program: its executable."""
 
-    def run_once(self, launch: Launch, arrays: list[Array]) -> None:
+    def run_once(self, launch: Any, arrays: list[Array]) -> None:
         """Run a prepared launch."""
         ...
 
@@ -34,13 +34,29 @@ class Processor(Protocol[State_co]):
         ...
 
 
+class Steps(Protocol):
+    """A plan, or what a backend makes of it."""
+
+    @property
+    def constants(self) -> Mapping[str, Array]: ...
+
+    @property
+    def weights(self) -> Mapping[str, Weight]: ...
+
+    @property
+    def prepared(self) -> tuple[Any, ...]: ...
+
+    @property
+    def steps(self) -> tuple[Any, ...]: ...
+
+
 class FixedMemory(Generic[State]):
     """The fixed memory of one program. ``codes`` tells kernels apart by name; equal code has equal values.
 
     ``state`` is for a call that begins now; None after a change of weights, until :meth:`bind`.
     """
 
-    def __init__(self, plan: Plan, table: WeightTable, codes: Mapping[str, Hashable]) -> None:
+    def __init__(self, plan: Steps, table: WeightTable, codes: Mapping[str, Hashable]) -> None:
         self.table, self.codes = table, codes
         self.state: State | None = None
         self._constants = {name: np.ascontiguousarray(a) for name, a in plan.constants.items()}

@@ -202,13 +202,13 @@ def test_a_host_call_that_raises_leaves_no_trace_in_the_next_call() -> None:
     graph, x = _take(), np.arange(5, dtype=np.float32)
     executable = compiled(graph, "cpu")
 
-    def fail(address: int) -> None:
+    def fail(frame: int, first: int, last: int) -> None:
         raise ZeroDivisionError
 
-    executable.drivers.append(fail)
+    executable.segments.append((fail, 0, 0))
     with pytest.raises(ZeroDivisionError):
         call(executable, graph, [x, np.array([7])])
-    executable.drivers.pop()
+    executable.segments.pop()
     np.testing.assert_array_equal(call(executable, graph, [x, np.array([3])])[0], [3])
 
 

@@ -16,12 +16,13 @@ from numba import cfunc, njit
 
 from zenith.backends.cpu import threads
 from zenith.backends.cpu.atomics import call_kernel, compare_exchange, fetch_add, load_acquire, nanoseconds, pause
-from zenith.backends.cpu.launching import launch
+from zenith.backends.cpu.native import native
 
 KERNEL = "void(int64, int64, CPointer(int64))"
 FORK = multiprocessing.get_context("fork")
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 30.0  # seconds until a test that hangs fails
+run_launch = native().run_launch
 
 
 @cfunc(KERNEL)
@@ -55,7 +56,7 @@ def mix(begin, end, args):
 def launch_again(begin, end, args):
     """Item i launches the kernel at address args[1] over args[3 + i * 16 ...] with the team at args[2]."""
     for i in range(begin, end):
-        launch(args[2], args[1], 14, 3, args[3 + i])
+        run_launch(args[2], args[1], 14, 3, args[3 + i])
 
 
 @cfunc(KERNEL)
@@ -79,7 +80,7 @@ def meet(begin, end, words):
 @njit("void(int64, int64, int64, int64, int64, int64)", nogil=True)
 def driver(times, team, kernel, total, grain, args):
     for _ in range(times):
-        launch(team, kernel, total, grain, args)
+        run_launch(team, kernel, total, grain, args)
 
 
 def arguments(items: int, parameter: int = 0) -> np.ndarray:

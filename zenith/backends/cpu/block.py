@@ -1,10 +1,9 @@
-"""The thread team's block of words: what stands where. Native code and Python agree by these numbers alone."""
+"""Blocks of words, and what stands where in them: native code and Python agree by these numbers alone."""
 
 from __future__ import annotations
 
 # The block: byte offsets of its words. What different threads write stands 128 bytes (two cache lines, which
 # processors fetch together) apart. Line 0 changes only when the team is configured.
-LAUNCH = 0  # address of the compiled launch function: linked code needs the block's address and nothing else
 SIZE = 8  # threads, the caller included
 START = 16  # address of a callback that starts the workers
 STARTED = 24  # 1 when the workers run
@@ -38,3 +37,7 @@ SPINS = 2000
 SPINS_BEFORE_YIELD = 200
 WAKE_WORK = 100_000  # ns
 RECENT = 1_000_000  # ns
+
+# A program's frame (see ``driver``): numbers of words.
+TEAM, TABLE, PATCHES, LAST_PATCH, FIRST = range(5)
+ROW = 4  # words of a launch in the table

@@ -26,9 +26,9 @@ from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
 import zenith.backends.cpu.panel_code
-import zenith.backends.cpu.tile_code  # noqa: F401  (both teach Numba the names of kernel sources)
+import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources)
 from zenith.backends.cpu.buffers import PREFER_WIDTH
-from zenith.backends.cpu.launching import NATIVE, launch
+from zenith.backends.cpu.launching import NATIVE
 from zenith.backends.cpu.machine import target_machine
 from zenith.errors import CompileError
 
@@ -74,12 +74,6 @@ def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
     """The optimised LLVM module of one kernel, ``void symbol(int64 begin, int64 end, int64* args)``."""
     with _compiling():
         return _optimized([_module(function, _KERNEL, False, symbol)], {symbol})
-
-
-def driver_module(function: Callable[..., Any], symbol: str) -> Any:
-    """The optimised LLVM module of a driver, ``void symbol(int64* frame)``."""
-    with _compiling():
-        return _optimized([_module(function, (types.CPointer(_WORD),), False, symbol)], {symbol})
 
 
 def runtime_module(exported: set[str]) -> Any:
@@ -166,7 +160,7 @@ def _optimized(modules: Sequence[Any], exported: set[str]) -> Any:
     whole.data_layout = str(machine.target_data)
     whole.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(whole, builder)
     needed = [f.name for f in whole.functions if f.is_declaration and f.name.startswith(_NUMBA_SYMBOLS)]
@@ -204,4 +198,3 @@ def greatest(x: int, y: int) -> int:
 _teach_index_function(least, "<")
 _teach_index_function(greatest, ">")
 INDEX_FUNCTIONS = {"min": least, "max": greatest}
-DRIVER_FUNCTIONS = {"launch": launch, **INDEX_FUNCTIONS}

@@ -1,103 +1,125 @@
-"""The driver: one generated function that runs a whole program, launch after launch, without Python.
+"""The driver's frame: the block of 64-bit words from which one native function runs any program.
 
-A call hands it a *frame*, a block of 64-bit words: the fixed words, the addresses of inputs, outputs and constants,
-the sizes, the kernels' addresses, and for each launch room for its argument block. No address stands in the code.
-Host calls cut a program into *segments*, one driver function each.
+That function is ``run_steps`` of :mod:`zenith.backends.cpu.launching`, the same for all programs: it walks the frame's
+*table*, one row a launch (kernel, tasks, chunk, argument block). What a program needs besides is arithmetic on its
+sizes, which changes only with them. It is one generated Python function, whose results are written into the frame when
+a call's sizes differ from those of the frame's last call. What differs in every call are the addresses of inputs and
+outputs: they are written once, and *patches* (from word, to word) copy them into the argument blocks.
+
+====================  ==================================================================================
+``TEAM``              address of the thread team's block
+``TABLE``             address of the table
+``PATCHES, LAST``     addresses of the first patch and behind the last one, each a pair of byte offsets
+``FIRST ...``         addresses of inputs, then of outputs
+the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block
+blocks                for each launch: address of its status word, addresses of buffers, sizes
+status words          one a launch; not 0 when an index was outside its axis
+====================  ==================================================================================
+
+A host call has a block too: addresses and sizes of its arrays. Host calls cut a program into *segments*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-from zenith.backends.kernel import Kernel
-from zenith.backends.plan import Call, Launch, Place, Plan
+import numpy as np
 
-STATUS, TEAM, ARENA, SELF = 0, 1, 2, 3  # the fixed words of a frame; STATUS holds the address of the status words
-FIXED = 4
-CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
-CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
+from zenith.backends.cpu.block import FIRST, ROW
+from zenith.backends.cpu.program import Call, Launch, Program
+from zenith.backends.plan import FIXED, Place
+
+
+@dataclass(slots=True)
+class Words:
+    """Places in a frame that get values of expressions: ``frame[at] = values[which]``."""
+
+    at: list[int] = field(default_factory=list)
+    which: list[int] = field(default_factory=list)
+
+    def arrays(self) -> tuple[Any, Any]:
+        """Both as index arrays."""
+        return np.array(self.at, np.int64), np.array(self.which, np.int64)
+
+
+class Frame:
+    """Which word of a program's frames holds what."""
+
+    def __init__(self, program: Program) -> None:
+        names = [*program.inputs, *(name for name, _ in program.outputs)]
+        self.addresses = {name: FIRST + i for i, name in enumerate(names)}
+        self.table = FIRST + len(names)
+        self.length = self.table + ROW * len(program.launches)
+        self.blocks: list[int] = []  # the first word of each step's block
+        self.fixed: dict[str, list[int]] = {}  # the words that want the address of a fixed place
+        self._expressions: dict[str, int] = {program.arena: 0}
+        self._patches: list[int] = []
+        self._sized, self._slots = Words(), Words()
+        for step in program.steps:
+            self._add_block(step, program)
+        for number, launch in enumerate(program.launches):
+            self._size(self.table + ROW * number + 1, launch.tasks)
+            self._size(self.table + ROW * number + 2, launch.grain)
+        self.status = self.length
+        self.length += max(1, len(program.launches))
+        self.shapes = [[self._number(str(size)) for size in type.shape] for _, type in program.outputs]
+        self.patches = np.array(self._patches, np.int64)
+        self.sized, self.slots = self._sized.arrays(), self._slots.arrays()
+        self.sizes = _function(program.symbols, list(self._expressions))
+
+    def _add_block(self, step: Launch | Call, program: Program) -> None:
+        self.blocks.append(self.length)
+        self.length += isinstance(step, Launch)  # the status word's address
+        for place in step.places:
+            self._place(self.length, place, program)
+            self.length += 1
+        for size in step.sizes:
+            self._size(self.length, size)
+            self.length += 1
+
+    def _place(self, word: int, place: Place, program: Program) -> None:
+        if place.kind == "slot":
+            self._slots.at.append(word)
+            self._slots.which.append(self._number(program.slots[place.name]))
+        elif place.kind in FIXED:
+            self.fixed.setdefault(place.name, []).append(word)
+        else:
+            self._patches += [8 * self.addresses[place.name], 8 * word]
+
+    def _size(self, word: int, expression: str) -> None:
+        self._sized.at.append(word)
+        self._sized.which.append(self._number(expression))
+
+    def _number(self, expression: str) -> int:
+        return self._expressions.setdefault(expression, len(self._expressions))
+
+
+def _function(symbols: tuple[str, ...], expressions: list[str]) -> Callable[..., tuple[int, ...]]:
+    """A Python function from the sizes' values to those of expressions."""
+    source = f"lambda {', '.join(symbols)}: ({', '.join(expressions)},)"
+    function: Callable[..., tuple[int, ...]] = eval(source, {"__builtins__": {"max": max, "min": min}})
+    return function
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """Which word of a frame holds what."""
+class Run:
+    """A segment of launches, ``first`` to before ``last``; the one with ``first`` 0 also patches addresses."""
 
-    words: dict[str, int]
-    blocks: tuple[int, ...]
-    length: int
-
-    @classmethod
-    def of(cls, plan: Plan) -> Frame:
-        """The layout for a plan; the names are those that the driver's source uses."""
-        names = [
-            *plan.inputs,
-            *(n for n, _ in plan.outputs),
-            *plan.constants,
-            *plan.weights,
-            *(name for p in plan.prepared for name, _, _ in p.results),
-        ]
-        words = {f"a_{n}": FIXED + i for i, n in enumerate(names)}
-        words.update({n: FIXED + len(words) + i for i, n in enumerate(plan.symbols)})
-        position = FIXED + len(words)
-        launches = [s for s in plan.steps if isinstance(s, Launch)]
-        for name in dict.fromkeys(f"k_{s.kernel.name}" for s in launches):
-            words[name] = position
-            position += 1
-        blocks = []
-        for step in launches:
-            blocks.append(position)
-            position += 1 + len(step.kernel.buffers) + len(step.kernel.sizes)
-        return cls(words, tuple(blocks), position)
+    first: int
+    last: int
 
 
-def segments(plan: Plan) -> list[list[Launch | Call]]:
-    """The steps between host calls: each segment is a list of launches or one call."""
-    parts: list[list[Launch | Call]] = []
-    for step in plan.steps:
-        if isinstance(step, Call) or not parts or isinstance(parts[-1][-1], Call):
-            parts.append([])
-        parts[-1].append(step)
-    return parts
-
-
-def driver_source(plan: Plan, frame: Frame, steps: Sequence[Launch | Call], first: int, name: str) -> str:
-    """The source of one segment's driver; ``first`` is the number of its first launch in the plan."""
-    lines = [f"def {name}(frame):", f'    """Segment of {plan.name}."""']
-    body = [f"{word} = frame[{at}]" for word, at in frame.words.items() if word in plan.symbols]
-    for number, step in enumerate(steps, first):
-        assert isinstance(step, Launch)
-        body += _launch_lines(plan, frame, step, number)
-    return "\n".join(lines + ["    " + line for line in body]) + "\n"
-
-
-def _launch_lines(plan: Plan, frame: Frame, step: Launch, number: int) -> list[str]:
-    kernel, block = step.kernel, frame.blocks[number]
-    words = [f"frame[{STATUS}] + {8 * number}", *(address(plan, frame, p) for p in step.places), *kernel.sizes]
-    lines = [f"frame[{block + i}] = {word}" for i, word in enumerate(words)]
-    grain = _grain(kernel)
-    code = f"frame[{frame.words[f'k_{kernel.name}']}]"
-    where = f"frame[{SELF}] + {8 * block}"
-    comment = ", ".join(dict.fromkeys(str(line) for line in step.lines))
-    lines.append(f"launch(frame[{TEAM}], {code}, {kernel.tasks}, {grain}, {where})  # {kernel.name} {comment}".rstrip())
-    return lines
-
-
-def _grain(kernel: Kernel) -> str:
-    """How many tasks make a chunk: a constant, or an expression of the sizes that a task's cost depends on."""
-    cost = kernel.cost.static
-    return f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))" if cost is None else str(grain_of(cost))
-
-
-def grain_of(cost: int) -> int:
-    """How many tasks of a known cost make a chunk."""
-    grain = max(1, CHUNK_COST // max(1, cost))
-    return grain if grain < CHUNK_STEP else -(-grain // CHUNK_STEP) * CHUNK_STEP
-
-
-def address(plan: Plan, frame: Frame, place: Place) -> str:
-    """The source of a place's address."""
-    if place.kind == "slot":
-        slot = next(s for s in plan.slots if s.name == place.name)
-        return f"frame[{ARENA}] + {slot.offset}"
-    return f"frame[{frame.words[f'a_{place.name}']}]"
+def segments(program: Program) -> list[Run | int]:
+    """What runs without Python in between, and the numbers of the steps that are host calls."""
+    found: list[Run | int] = []
+    launches = 0
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Call):
+            found += [number] if found else [Run(0, 0), number]
+            continue
+        begun = found.pop().first if found and isinstance(found[-1], Run) else launches
+        launches += 1
+        found.append(Run(begun, launches))
+    return found

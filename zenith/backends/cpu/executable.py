@@ -1,7 +1,8 @@
 """The executable: a linked program, and what one call of it does.
 
-A call leases a frame and an arena (so that calls of many threads do not meet), writes addresses and sizes into the
-frame, runs the driver without the GIL, looks at the status words and returns the results. It costs microseconds.
+A call leases a frame and an arena (so that calls of many threads do not meet), writes addresses into the frame, runs
+the driver without the GIL, looks at the status words and returns the results. It costs microseconds: what follows from
+the sizes is computed again only when they differ from those of the frame's last call.
 """
 
 from __future__ import annotations
@@ -9,32 +10,22 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from zenith.backends.cpu.driver import (
-    ARENA,
-    FIXED,
-    SELF,
-    STATUS,
-    TEAM,
-    Frame,
-    address,
-    driver_source,
-    grain_of,
-    segments,
-)
-from zenith.backends.cpu.emit import CpuPrinter
-from zenith.backends.cpu.link import Linked, link_driver, link_kernel
+from zenith.backends.cpu.block import FIRST, LAST_PATCH, PATCHES, ROW, TABLE, TEAM
+from zenith.backends.cpu.driver import Frame, Run, segments
+from zenith.backends.cpu.link import Linked, link_kernel
+from zenith.backends.cpu.native import native
+from zenith.backends.cpu.program import Call, Launch, Program
 from zenith.backends.cpu.threads import team
 from zenith.backends.fixed import FixedMemory
-from zenith.backends.plan import ALIGN, Call, Launch, Plan
+from zenith.backends.plan import ALIGN
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
-from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, DType
 
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
@@ -60,20 +51,13 @@ def _aligned(length: int) -> tuple[Any, int]:
     return owner, (owner.ctypes.data + ALIGN - 1) // ALIGN * ALIGN
 
 
-def size_function(symbols: Sequence[str], sizes: Sequence[Dim]) -> Callable[..., tuple[int, ...]]:
-    """A Python function from the symbols' values to sizes."""
-    body = ", ".join(map(str, sizes))
-    source = f"lambda {', '.join(symbols)}: ({body}{',' if len(sizes) == 1 else ''})"
-    function: Callable[..., tuple[int, ...]] = eval(source, {"max": max, "min": min})
-    return function
-
-
 @dataclass(frozen=True, slots=True)
 class _Fixed:
     """The addresses of what is the same in every call until weights change; a call that runs keeps ``arrays`` alive."""
 
     number: int
-    words: tuple[tuple[int, int], ...]
+    at: Any
+    addresses: Any
     arrays: tuple[Any, ...]
 
 
@@ -81,94 +65,99 @@ class _Lease:
     """A frame and an arena; one call uses it at a time."""
 
     def __init__(self, executable: Executable) -> None:
-        frame = executable.frame
-        launches = max(1, len(frame.blocks))
-        self.owner, self.address = _aligned(8 * (frame.length + launches))
-        self.words = (ctypes.c_int64 * (frame.length + launches)).from_address(self.address)
-        self.status = range(frame.length, frame.length + launches)
-        ctypes.memset(self.address, 0, 8 * (frame.length + launches))
-        self.words[STATUS] = self.address + 8 * frame.length
-        self.words[TEAM] = team().address
-        self.words[SELF] = self.address
+        frame = self.frame = executable.frame
+        self.owner, self.address = _aligned(8 * frame.length)
+        self.buffer = (ctypes.c_int64 * frame.length).from_address(self.address)
+        self.words = np.ctypeslib.as_array(self.buffer)
+        self.words[:] = 0
+        self.words[[TEAM, TABLE]] = team().address, self.address + 8 * frame.table
+        patches = frame.patches.ctypes.data
+        self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
+        self._fill_table(executable)
         self.arena: Any = None
-        self.capacity = -1
+        self.arena_address, self.capacity = 0, -1
         self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
-        for name, linked in executable.kernels.items():
-            self.words[frame.words[f"k_{name}"]] = linked.address
+        self.sizes: tuple[int, ...] | None = None  # those that the frame is filled for
+        self.shapes: list[tuple[int, ...]] = []
+
+    def _fill_table(self, executable: Executable) -> None:
+        """Kernels and argument blocks of all launches, and the addresses of their status words."""
+        frame, launches = self.frame, executable.program.launches
+        blocks = [b for b, s in zip(frame.blocks, executable.program.steps, strict=True) if isinstance(s, Launch)]
+        rows = np.arange(len(launches)) * ROW + frame.table
+        self.words[rows] = [executable.kernels[launch.kernel.name].address for launch in launches]
+        self.words[rows + 3] = self.address + 8 * np.array(blocks, np.int64)
+        self.words[blocks] = self.address + 8 * (frame.status + np.arange(len(launches)))
 
     def take(self, fixed: _Fixed) -> None:
         """Write the addresses of constants, weights and what was prepared from them."""
-        for word, value in fixed.words:
-            self.words[word] = value
+        self.words[fixed.at] = fixed.addresses
         self.fixed = fixed.number
 
-    def reserve(self, length: int) -> None:
-        """Make the arena at least ``length`` bytes."""
-        if length > self.capacity:
-            self.arena, self.words[ARENA] = _aligned(length)
-            self.capacity = length
+    def resize(self, sizes: tuple[int, ...]) -> None:
+        """Write everything that follows from a call's sizes, and make the arena large enough."""
+        self.sizes = None
+        values = self.frame.sizes(*sizes)
+        if values[0] > self.capacity:
+            self.arena, self.arena_address = _aligned(values[0])
+            self.capacity = values[0]
+        found = np.array(values, np.int64)
+        at, which = self.frame.sized
+        self.words[at] = found[which]
+        at, which = self.frame.slots
+        self.words[at] = found[which] + self.arena_address
+        self.shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
+        self.sizes = sizes
 
 
 class Executable:
-    """A compiled program for the CPU; made by :func:`zenith.compile.compile_graph`."""
+    """A linked program; made by :func:`zenith.compile.compile_graph`."""
 
-    def __init__(self, plan: Plan, weights: WeightTable) -> None:
-        self.plan = plan
+    def __init__(self, program: Program, weights: WeightTable) -> None:
+        self.program = program
         self.report: Any = None
         self.stages: dict[str, str] = {}
-        self.frame = Frame.of(plan)
-        launches = [s for s in plan.steps if isinstance(s, Launch)]
-        self.kernels: dict[str, Linked] = {s.kernel.name: link_kernel(s.kernel) for s in launches}
-        self.drivers = self._link_segments()
+        self.frame = Frame(program)
+        self.kernels = _link({launch.kernel.name: launch.kernel.text for launch in program.launches})
+        self._once = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
+        self.segments = [self._segment(segment) for segment in segments(program)]
         self._empty, self._empty_address = _aligned(EMPTY_BYTES)
         self._empty[:] = 0
-        self._once = {p.launch.kernel.name: link_kernel(p.launch.kernel).address for p in plan.prepared}
         self._numbers = itertools.count()
-        self._fixed: FixedMemory[_Fixed] = FixedMemory(plan, weights, self._once)
+        self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, {n: k.address for n, k in self._once.items()})
         self._fixed.bind(self)
         self._leases: list[_Lease] = []
-        self._arena_bytes = size_function(plan.symbols, [plan.arena])
-        self._shapes = [size_function(plan.symbols, t.shape) for _, t in plan.outputs]
-        self._dtypes = [t.dtype for _, t in plan.outputs]
-        self._pack = struct.Struct(f"={len(plan.inputs) + len(plan.outputs)}q").pack_into
-        self._pack_sizes = struct.Struct(f"={len(plan.symbols)}q").pack_into
-        self._sizes_at = 8 * min((self.frame.words[s] for s in plan.symbols), default=0)
-        self._checked = [i for i, s in enumerate(launches) if s.kernel.can_fail]
-        self._lines = [s.lines for s in launches]
+        self._dtypes = [type.dtype for _, type in program.outputs]
+        self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
+        self._checked = [(self.frame.status + i, s.lines) for i, s in enumerate(program.launches) if s.can_fail]
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""
-        kernel = self._once[launch.kernel.name]
         status = np.zeros(1, np.int64)
         places = map(self._address_of, arrays)
-        block = np.array([status.ctypes.data, *places, *(0 for _ in launch.kernel.sizes)], np.int64)
-        grain = grain_of(launch.kernel.cost.static or 1)
-        team().launch(kernel, launch.kernel.tasks.evaluate({}), grain, block.ctypes.data)
+        block = np.array([status.ctypes.data, *places, *(0 for _ in launch.sizes)], np.int64)
+        kernel = self._once[launch.kernel.name].address
+        team().launch(kernel, int(launch.tasks), int(launch.grain), block.ctypes.data)
         if status[0]:
             raise _out_of_bounds(launch.lines)
 
     def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
         """The words of frames for the arrays at fixed places."""
-        words = tuple((self.frame.words[f"a_{name}"], self._address_of(array)) for name, array in arrays.items())
-        return _Fixed(next(self._numbers), words, tuple(arrays.values()))
+        words = [(word, self._address_of(array)) for name, array in arrays.items() for word in self.frame.fixed[name]]
+        at, addresses = np.array(words, np.int64).reshape(-1, 2).T
+        return _Fixed(next(self._numbers), at, addresses, tuple(arrays.values()))
 
     def _address_of(self, array: Any) -> int:
         address: int = array.ctypes.data if array.size else self._empty_address
         return address
 
-    def _link_segments(self) -> list[Any]:
-        linked: list[Any] = []
-        self.driver_sources: list[str] = []
-        first = 0
-        for steps in segments(self.plan):
-            if isinstance(steps[0], Call):
-                linked.append(_HostCall(self.plan, self.frame, steps[0]))
-                continue
-            source = driver_source(self.plan, self.frame, steps, first, "driver")
-            self.driver_sources.append(source)
-            linked.append(link_driver(source))
-            first += len(steps)
-        return linked
+    def _segment(self, segment: Run | int) -> tuple[Any, int, int]:
+        """A function of a frame's address and two numbers, and these numbers."""
+        if isinstance(segment, Run):
+            return native().run_steps, segment.first, segment.last
+        step = self.program.steps[segment]
+        assert isinstance(step, Call)
+        return _HostCall(step), self.frame.blocks[segment], 0
 
     def run(
         self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
@@ -177,11 +166,6 @@ class Executable:
 
         Raises OutOfBoundsError when an index was outside its axis.
         """
-        values = [sizes[s] for s in self.plan.symbols]
-        out = [results.empty(shape(*values), dtype) for shape, dtype in zip(self._shapes, self._dtypes, strict=True)]
-        keep: list[Any] = []
-        addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
-        addresses += [results.address(a) for a in out]
         fixed = self._fixed.state or self._fixed.bind(self)
         try:
             lease = self._leases.pop()
@@ -189,15 +173,20 @@ class Executable:
             lease = _Lease(self)
         if lease.fixed != fixed.number:
             lease.take(fixed)
-        lease.reserve(self._arena_bytes(*values)[0])
-        self._pack(lease.words, 8 * FIXED, *addresses)
-        self._pack_sizes(lease.words, self._sizes_at, *values)
-        for run in self.drivers:
-            run(lease.address)
+        values = tuple([sizes[s] for s in self.program.symbols])
+        if lease.sizes != values:
+            lease.resize(values)
+        out = [results.empty(shape, dtype) for shape, dtype in zip(lease.shapes, self._dtypes, strict=True)]
+        keep: list[Any] = []
+        addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
+        addresses += [results.address(a) for a in out]
+        self._pack(lease.buffer, 8 * FIRST, *addresses)
+        for run, first, last in self.segments:
+            run(lease.address, first, last)
         failed = self._failed(lease) if self._checked else []
         self._leases.append(lease)  # not after an exception: what status words say then is not known
         if failed:
-            raise _out_of_bounds(self._lines[failed[0]])
+            raise _out_of_bounds(failed[0])
         return out
 
     def _address(self, array: Any, adapter: Adapter, keep: list[Any]) -> int:
@@ -210,18 +199,16 @@ class Executable:
         address: int = dense.ctypes.data
         return address
 
-    def _failed(self, lease: _Lease) -> list[int]:
-        """The launches that met an index outside its axis; their status words are cleared."""
-        failed = [i for i in self._checked if lease.words[lease.status[i]]]
-        for i in failed:
-            lease.words[lease.status[i]] = 0
-        return failed
+    def _failed(self, lease: _Lease) -> list[Sequence[SourceLine]]:
+        """The lines of launches that met an index outside its axis; their status words are cleared."""
+        failed = [(word, lines) for word, lines in self._checked if lease.buffer[word]]
+        for word, _ in failed:
+            lease.buffer[word] = 0
+        return [lines for _, lines in failed]
 
-    def kernel_text(self, with_lines: bool = True) -> str:
-        """The sources of all kernels and drivers."""
-        printer = CpuPrinter(with_lines)
-        kernels = {s.kernel.name: s.kernel for s in self.plan.steps if isinstance(s, Launch)}
-        return "\n".join([*(printer.kernel(k) for k in kernels.values()), *self.driver_sources])
+
+def _link(texts: Mapping[str, str]) -> dict[str, Linked]:
+    return {name: link_kernel(name, text) for name, text in texts.items()}
 
 
 def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
@@ -230,27 +217,23 @@ def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
 
 
 class _HostCall:
-    """A step that calls Python with arrays that stand at places of the frame."""
+    """A step that calls Python with arrays: its block holds their addresses, then their sizes."""
 
-    def __init__(self, plan: Plan, frame: Frame, step: Call) -> None:
-        self.step, self.length = step, frame.length
-        self.symbols = [(s, frame.words[s]) for s in plan.symbols]
-        self.addresses = [
-            eval(f"lambda frame, {', '.join(plan.symbols) or '_'}: " + address(plan, frame, p)) for p in step.places
-        ]
+    def __init__(self, step: Call) -> None:
+        self.step = step
+        self.length = len(step.places) + len(step.sizes)
 
-    def __call__(self, frame_address: int) -> None:
-        frame = (ctypes.c_int64 * self.length).from_address(frame_address)
-        sizes = {s: frame[at] for s, at in self.symbols}
+    def __call__(self, frame_address: int, block: int, _: int) -> None:
+        words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * block))
+        addresses, sizes = words[: len(self.step.places)], iter(words[len(self.step.places) :])
         arrays = [
-            _array_at(find(frame, *(sizes.values() or (0,))), type, sizes)
-            for find, type in zip(self.addresses, self.step.types, strict=True)
+            _array_at(address, type, tuple(itertools.islice(sizes, type.rank)))
+            for address, type in zip(addresses, self.step.types, strict=True)
         ]
         lowering: Any = self.step.node.primitive.lowering
         lowering.function([None, *arrays], self.step.node.params)
 
 
-def _array_at(address: int, type: ArrayType, sizes: Mapping[str, int]) -> Any:
-    shape = tuple(n.evaluate(sizes) for n in type.shape)
+def _array_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
     length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
     return np.frombuffer(bytearray(ctypes.string_at(address, length)), type.dtype.numpy).reshape(shape)

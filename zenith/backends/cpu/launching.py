@@ -39,7 +39,6 @@ from zenith.backends.cpu.atomics import (
     compare_exchange,
     current_cpu,
     fetch_add,
-    intrinsic,
     load_acquire,
     lock_mutex,
     nanoseconds,
@@ -65,12 +64,15 @@ from zenith.backends.cpu.block import (
     GRAIN,
     KERNEL,
     LAST,
+    LAST_PATCH,
     LEFT,
     LOCK,
     MAX_CHUNKS,
     MUTEX,
+    PATCHES,
     PENDING,
     RECENT,
+    ROW,
     SIZE,
     SLEEPERS,
     SPINS,
@@ -78,6 +80,8 @@ from zenith.backends.cpu.block import (
     START,
     STARTED,
     STOP,
+    TABLE,
+    TEAM,
     THREADS,
     TOTAL,
     UNAIDED,
@@ -272,20 +276,17 @@ def try_lock(team: int) -> int:
     return compare_exchange(team, LOCK, 0, 1)
 
 
-@intrinsic
-def launch(typingctx, team_address, kernel_address, total, grain, args_address):
-    """Launch from compiled code: ``launch(team_address, kernel_address, total, grain, args_address)``, all int64.
-
-    Runs ``void kernel(int64 begin, int64 end, int64* args)`` over ``[0, total)`` in chunks of ``grain`` items (the
-    last may be shorter; ``total <= 0`` is nothing to do) and returns when all are done. It calls through the team's
-    block, so the caller's object code holds no address.
-    """
-
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        word = ir.IntType(64)
-        function_type = ir.FunctionType(ir.VoidType(), [word] * 5)
-        function_pointer = builder.inttoptr(args[0], function_type.as_pointer().as_pointer())
-        builder.call(builder.load(function_pointer, typ=function_type.as_pointer()), args)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5), codegen
+@native
+def run_steps(frame: int, first: int, last: int) -> None:
+    """Run launches ``first`` to before ``last`` of a frame's table; first of all addresses are put where they belong."""
+    if first == 0:
+        patch = load_acquire(frame, 8 * PATCHES)
+        while patch < load_acquire(frame, 8 * LAST_PATCH):
+            store_release(frame, load_acquire(patch, 8), load_acquire(frame, load_acquire(patch, 0)))
+            patch += 16
+    team = load_acquire(frame, 8 * TEAM)
+    row = load_acquire(frame, 8 * TABLE) + 8 * ROW * first
+    end = row + 8 * ROW * (last - first)
+    while row < end:
+        run_launch(team, load_acquire(row, 0), load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24))
+        row += 8 * ROW

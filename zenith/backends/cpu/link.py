@@ -7,7 +7,6 @@ imported. Threads that ask for the same kernel at once wait for one compilation.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import importlib.metadata
 import linecache
@@ -25,6 +24,7 @@ from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.tile import pack_panel, product_tile
+from zenith.backends.cpu.vectors import select
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
 from zenith.errors import CompileError
@@ -33,6 +33,7 @@ TILE_FUNCTIONS = {"product_tile": product_tile, "pack_panel": pack_panel}
 _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
 _COMMENT = re.compile(r"\s+#.*")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +57,25 @@ class Linked:
 
 
 class _Linker:
-    """The process's machine code, by text."""
+    """The process's machine code, by symbols."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.linked: dict[str, Linked] = {}
+        self.linked: dict[tuple[str, ...], Linked] = {}
 
     def get(self, text: str, name: str, symbols: tuple[str, ...], compile: Callable[[], bytes]) -> Linked:
-        """The machine code of ``text``, from here, from the disk, or compiled."""
-        known = self.linked.get(text)
+        """The machine code of ``text``, known by its symbols, from here, from the disk, or compiled."""
+        known = self.linked.get(symbols)
         if known is not None:
             return known
         with self.lock:
-            if text not in self.linked:
+            if symbols not in self.linked:
                 started = time.perf_counter()
                 code, cached = _object(text, name, compile)
                 addresses = machine.load(code, symbols)
                 milliseconds = (time.perf_counter() - started) * 1e3
-                self.linked[text] = Linked(name, addresses, text, milliseconds, cached)
-            return self.linked[text]
+                self.linked[symbols] = Linked(name, addresses, text, milliseconds, cached)
+            return self.linked[symbols]
 
 
 _LINKER = _Linker()
@@ -85,26 +86,10 @@ def linked_count() -> int:
     return len(_LINKER.linked)
 
 
-def link_kernel(kernel: Kernel) -> Linked:
-    """The machine code of a kernel, ``void(int64 begin, int64 end, int64* args)``."""
-    text = kernel_text(kernel)
-    symbol = f"kernel_{digest([text])}"
-    return _LINKER.get(text, kernel.name, (symbol,), lambda: compile_kernel(text, symbol))
-
-
-def link_driver(source: str) -> Callable[[int], None]:
-    """A driver as a Python callable of the frame's address; it runs without the GIL."""
-    symbol = f"driver_{digest([source])}"
-
-    def compiled() -> bytes:
-        from zenith.backends.cpu import compiler
-
-        function = define(source, "driver", compiler.DRIVER_FUNCTIONS)
-        return compiler.object_code(compiler.driver_module(function, symbol))
-
-    address = _LINKER.get(source, "driver", (symbol,), compiled).address
-    function: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-    return function
+def link_kernel(name: str, text: str) -> Linked:
+    """The machine code of a kernel's text, ``void(int64 begin, int64 end, int64* args)``."""
+    symbol = f"kernel_{digest([select().name, text])}"
+    return _LINKER.get(text, name, (symbol,), lambda: compile_kernel(text, symbol))
 
 
 def link_runtime(symbols: tuple[str, ...]) -> Linked:
@@ -115,13 +100,30 @@ def link_runtime(symbols: tuple[str, ...]) -> Linked:
 
         return compiler.object_code(compiler.runtime_module(set(symbols)))
 
-    return _LINKER.get(f"runtime {' '.join(symbols)}", "runtime", symbols, compiled)
+    return _LINKER.get("", "runtime", symbols, compiled)
 
 
-def kernel_text(kernel: Kernel) -> str:
-    """What a kernel's machine code follows from."""
-    source = CpuPrinter(with_lines=False).kernel(replace(kernel, name="kernel", doc="")).splitlines()
-    return "\n".join(_COMMENT.sub("", line) for line in source if line.strip() != '"""."""') + "\n"
+def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
+    """What a kernel's machine code follows from, and the sizes that it takes, in order.
+
+    Sizes are named by the order of their first appearance, so that kernels equal but for symbols' names are one
+    (where the names sort alike: products in index expressions are written in the order of names).
+    """
+    plain = replace(kernel, name="kernel", doc="", sizes=())
+    words = dict.fromkeys(_WORD.findall(_source(plain)))
+    sizes = tuple(word for word in words if word in kernel.sizes)
+    stem = "size"
+    while any(re.fullmatch(rf"{stem}\d+", word) for word in words):
+        stem += "_"
+    names = {size: f"{stem}{number}" for number, size in enumerate(sizes)}
+    source = _source(replace(plain, sizes=sizes))
+    return _WORD.sub(lambda match: names.get(match.group(), match.group()), source), sizes
+
+
+def _source(kernel: Kernel) -> str:
+    """A kernel's source without comments and documentation."""
+    lines = CpuPrinter(with_lines=False).kernel(kernel).splitlines()
+    return "\n".join(_COMMENT.sub("", line) for line in lines if line.strip() != '"""."""') + "\n"
 
 
 def kernel_module(text: str, symbol: str) -> Any:
@@ -170,7 +172,7 @@ def _object(text: str, name: str, compile: Callable[[], bytes]) -> tuple[bytes, 
     folder = store()
     if folder is None:
         return compile(), False
-    depends = {"text": text, **_environment()}
+    depends = {"text": digest([text or name]), "instructions": select().name, **_environment()}
     found = folder.read("object", depends)
     if found is not None:
         return found.payload, True

@@ -39,7 +39,6 @@ from zenith.backends.cpu.block import (
     CORES_BYTES,
     COSTS,
     LAST,
-    LAUNCH,
     LOCK,
     MAX_THREADS,
     MUTEX,
@@ -121,7 +120,6 @@ class Team:
         self._native = native()
         self._call = self._native.run_launch
         self._callback = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start)
-        self._store(LAUNCH, self._native.run_launch_address)
         self._store(START, ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
         ctypes.memmove(self.address + CORES, _allowed_cores().to_bytes(CORES_BYTES, "little"), CORES_BYTES)
         self._reset(size)

@@ -1,0 +1,244 @@
+"""The cache on disk: what is stored comes back or not at all, whatever happens to the files and whoever else writes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zenith.backends import cache
+from zenith.backends.cache import ABANDONED, SUFFIX, TEMPORARY, Store
+from zenith.errors import CacheWarning
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE_OF = {"text": "x + y", "version": "1"}
+PAYLOAD = bytes(range(256)) * 10 + b"\n{}\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "cache", 1 << 20)
+
+
+def put(store: Store, text: str = "x + y", payload: bytes = PAYLOAD) -> Path:
+    """Write an entry; its file."""
+    store.write("object", MADE_OF | {"text": text}, {"name": text, "source": text}, payload)
+    return store._path("object", MADE_OF | {"text": text})
+
+
+def test_an_entry_comes_back_as_it_was(store: Store) -> None:
+    assert store.read("object", MADE_OF) is None
+    file = put(store)
+    found = store.read("object", MADE_OF)
+    assert found is not None and found.payload == PAYLOAD and found.header["source"] == "x + y"
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700 and stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("other", [{"text": "x - y"}, {"version": "2"}, {"processor": "new"}], ids=str)
+def test_whatever_it_depends_on_is_in_its_name(store: Store, other: dict[str, str]) -> None:
+    put(store)
+    assert store.read("object", MADE_OF | other) is None and store.read("program", MADE_OF) is None
+
+
+def _spoil(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda file: (file.write_bytes(change(file.read_bytes())), None)[1]
+
+
+def _replace_by_link(file: Path) -> None:
+    file.rename(file.with_suffix(".elsewhere"))
+    file.symlink_to(file.with_suffix(".elsewhere"))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a changed byte": (_spoil(lambda data: data[:-20] + b"?" + data[-19:]), "damaged or cut off"),
+    "cut off": (_spoil(lambda data: data[:-1]), "damaged or cut off"),
+    "cut off in the header": (_spoil(lambda data: data[:30]), "not JSON"),
+    "nothing": (_spoil(lambda data: b""), "not JSON"),
+    "another header": (_spoil(lambda data: b"[1]" + data[data.index(b"\n") :]), "not a JSON object"),
+    "made from something else": (_spoil(lambda data: data.replace(b"x + y", b"x - y")), "something else"),
+    "an older format": (_spoil(lambda data: data.replace(b'"format": 1', b'"format": 0')), "something else"),
+    "writable by the group": (lambda file: file.chmod(0o660), "other users may write"),
+    "writable by all": (lambda file: file.chmod(0o602), "other users may write"),
+    "a link": (_replace_by_link, "symbolic links"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_cannot_be_trusted_is_a_miss_and_one_warning(store: Store, damage: str) -> None:
+    spoil, why = DAMAGES[damage]
+    spoil(put(store))
+    with pytest.warns(CacheWarning, match=f"(?s)object-.* is not used: .*{why}.*fix: ") as seen:
+        assert store.read("object", MADE_OF) is None
+    assert len(seen) == 1
+    put(store)
+    found = store.read("object", MADE_OF)
+    assert found is not None and found.payload == PAYLOAD, "compiling again repairs it"
+
+
+def test_what_belongs_to_another_user_is_not_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(store)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.warns(CacheWarning, match="it belongs to another user"):
+        assert store.read("object", MADE_OF) is None
+    with pytest.warns(CacheWarning, match="(?s)the cache folder .* belongs to another user.*ZENITH_CACHE_DIR"):
+        other = Store(store.folder, store.limit)
+    put(other)
+    assert other.read("object", MADE_OF) is None
+
+
+def test_a_folder_that_others_can_write_is_not_used(store: Store) -> None:
+    put(store)
+    store.folder.chmod(0o777)
+    with pytest.warns(CacheWarning, match="(?s)other users may write to it.*chmod go-w"):
+        other = Store(store.folder, store.limit)
+    assert other.read("object", MADE_OF) is None
+
+
+@pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
+@pytest.mark.parametrize("where", ["mkstemp", "write"])
+def test_a_folder_that_cannot_be_written_is_one_warning(
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: int, where: str
+) -> None:
+    put(store)
+
+    class Full:
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def write(self, _: bytes) -> None:
+            raise OSError(problem, os.strerror(problem))
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise OSError(problem, os.strerror(problem))
+
+    if where == "mkstemp":
+        monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    else:
+        monkeypatch.setattr(os, "fdopen", lambda *_: Full())
+    with pytest.warns(CacheWarning, match=r"(?s)nothing more is cached in .*\[Errno.*ZENITH_CACHE=0"):
+        put(store, "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        put(store, "2")
+    monkeypatch.undo()
+    assert store.read("object", MADE_OF) is not None, "what is there is used"
+    assert [f.name for f in store.folder.iterdir() if f.name.startswith(TEMPORARY)] == []
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cache", 40_000)
+    files = [put(store, str(i), bytes(8_000)) for i in range(4)]
+    for age, file in zip((400, 300, 200, 100), files, strict=True):
+        os.utime(file, (time.time() - age,) * 2)
+    assert store.read("object", MADE_OF | {"text": "0"}) is not None
+    put(store, "4", bytes(8_000))
+    assert [f.exists() for f in files] == [True, False, True, True]
+    put(store, "too large", bytes(50_000))
+    assert len(store.entries()) == 4
+
+
+def test_files_of_dead_writers_are_removed(store: Store) -> None:
+    old, new = store.folder / f"{TEMPORARY}old", store.folder / f"{TEMPORARY}new"
+    put(store)
+    for file in (old, new):
+        file.write_bytes(b"half")
+    os.utime(old, (time.time() - 2 * ABANDONED,) * 2)
+    assert len(store.entries()) == 1 and not old.exists() and new.exists()
+
+
+def test_listing_and_clearing(store: Store) -> None:
+    assert store.entries() == [] and store.clear() == 0
+    put(store, "a")
+    os.utime(put(store, "b"), (time.time() - 100,) * 2)
+    (store.folder / f"broken{SUFFIX}").write_bytes(b"?")
+    (store.folder / "foreign.txt").write_text("not an entry")
+    by_name = {e.name: e for e in store.entries()}
+    assert set(by_name) == {"a", "b", f"broken{SUFFIX}"}
+    assert by_name["a"].has_source and not by_name[f"broken{SUFFIX}"].has_source
+    assert 99 < by_name["b"].age < 200 and by_name["a"].bytes > len(PAYLOAD)
+    assert store.clear() == 3 and [f.name for f in store.folder.iterdir()] == ["foreign.txt"]
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+_WRITER = """
+import sys
+from pathlib import Path
+from zenith.backends.cache import Store
+store = Store(Path(sys.argv[1]), 60_000)
+for round in range(40):
+    for i in range(8):
+        depends = {"text": str(i)}
+        found = store.read("object", depends)
+        assert found is None or found.payload == bytes([i]) * 10_000
+        store.write("object", depends, {"name": str(i)}, bytes([i]) * 10_000)
+"""
+
+_PROGRAM = """
+import sys
+import numpy as np
+import zenith
+
+@zenith.jit
+def step(x, w):
+    y = np.tanh(x @ w)
+    return y / np.sum(y * y, axis=-1, keepdims=True)
+
+x, w = np.linspace(0, 1, 60, dtype=np.float32).reshape(5, 12), np.ones((12, 7), np.float32)
+y = np.tanh(x @ w)
+np.testing.assert_allclose(step(x, w), y / np.sum(y * y, axis=-1, keepdims=True), rtol=1e-5)
+step(x[:3], w)
+print(*[name for name in ("numba", "zenith.backends.cpu.compiler") if name in sys.modules])
+"""
+
+
+def _start(code: str, *args: str, **environment: str) -> subprocess.Popen[str]:
+    command, environment = [sys.executable, "-W", "error", "-c", code, *args], {**os.environ, **environment}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=pipe, stderr=pipe, env=environment)
+
+
+def _end(process: subprocess.Popen[str]) -> str:
+    output, complaint = process.communicate(timeout=300)
+    assert process.returncode == 0, complaint
+    return output.strip()
+
+
+def _end_all(processes: list[subprocess.Popen[str]]) -> None:
+    """Wait for all, so that none is left behind when one fails."""
+    outcomes = [(p.communicate(timeout=300), p.returncode) for p in processes]
+    assert [(complaint, code) for (_, complaint), code in outcomes] == [("", 0)] * len(processes)
+
+
+def test_processes_that_write_and_trim_at_once(tmp_path: Path) -> None:
+    """The limit holds six of the eight entries, so that each process removes what the others write."""
+    folder = tmp_path / "cache"
+    _end_all([_start(_WRITER, str(folder)) for _ in range(3)])
+    assert sum(f.stat().st_size for f in folder.iterdir()) <= 70_000
+    assert [f.name for f in folder.iterdir() if f.name.startswith(TEMPORARY)] == []
+
+
+def test_the_second_process_runs_without_numba(tmp_path: Path) -> None:
+    """Two that start at once both compile, or one finds what the other stored; the next one finds everything."""
+    folder = tmp_path / "cache"
+    _end_all([_start(_PROGRAM, ZENITH_CACHE_DIR=str(folder)) for _ in range(2)])
+    before = sorted(f.name for f in folder.iterdir())
+    assert _end(_start(_PROGRAM, ZENITH_CACHE_DIR=str(folder))) == ""
+    assert sorted(f.name for f in folder.iterdir()) == before
+
+
+def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    compiled = _end(_start(_PROGRAM, ZENITH_CACHE_DIR=str(folder), ZENITH_CACHE="0"))
+    assert compiled.split() == ["numba", "zenith.backends.cpu.compiler"] and not folder.exists()

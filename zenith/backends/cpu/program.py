@@ -1,0 +1,163 @@
+"""The program: a plan for the CPU as plain data, all that linking and running need.
+
+Kernels are texts, sizes are expressions as text, and memory is places by name. So a program can be written to disk and
+read back by another process, which then runs it without the graph, the passes or the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from zenith.backends import plan as planned
+from zenith.backends.cpu.emit import CpuPrinter
+from zenith.backends.cpu.link import kernel_text
+from zenith.backends.kernel import Kernel
+from zenith.backends.plan import Place, Plan, Weight
+from zenith.errors import SourceLine
+from zenith.ir.graph import Node
+from zenith.ir.types import ArrayType, DType
+
+CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
+CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kernel: what users call it, and the text that its machine code follows from (:mod:`link`)."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run a kernel: ``tasks`` tasks in chunks of ``grain``, on the memory at ``places``, with ``sizes`` as arguments.
+
+    Tasks, grain and sizes are expressions of the program's sizes. ``can_fail`` says that an index is checked.
+    """
+
+    kernel: Code
+    places: tuple[Place, ...]
+    tasks: str
+    grain: str
+    sizes: tuple[str, ...]
+    can_fail: bool
+    lines: tuple[SourceLine, ...]
+
+    def __str__(self) -> str:
+        words = [*map(str, self.places), *self.sizes]
+        return f"{self.kernel.name}({', '.join(words)}) in chunks of {self.grain}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call back into Python with arrays at places."""
+
+    node: Node
+    places: tuple[Place, ...]
+    types: tuple[ArrayType, ...]
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes of all arrays, one after the other."""
+        return tuple(str(size) for type in self.types for size in type.shape)
+
+    def __str__(self) -> str:
+        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A launch on constants and weights; ``results`` (name, type, elements) keep its work."""
+
+    results: tuple[tuple[str, DType, int], ...]
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Steps and the memory they need; see :class:`~zenith.backends.plan.Plan`. ``slots`` are offsets in the arena."""
+
+    name: str
+    symbols: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[str, ArrayType], ...]
+    constants: Mapping[str, Any]
+    weights: Mapping[str, Weight]
+    slots: Mapping[str, str]
+    arena: str
+    prepared: tuple[Prepared, ...]
+    steps: tuple[Launch | Call, ...]
+
+    @property
+    def launches(self) -> list[Launch]:
+        """The rows of the driver's table."""
+        return [s for s in self.steps if isinstance(s, Launch)]
+
+    def __str__(self) -> str:
+        lines = [f"table of {self.name}:"]
+        number = 0
+        for step in self.steps:
+            lines.append(f"  {number if isinstance(step, Launch) else '':>3} {step}")
+            number += isinstance(step, Launch)
+        return "\n".join(lines)
+
+
+_Codes = dict[str, tuple[Code, tuple[str, ...]]]  # kernels by name, with the sizes that they take
+
+
+def program_of(plan: Plan) -> Program:
+    """A plan as a program."""
+    codes: _Codes = {}
+    return Program(
+        plan.name,
+        plan.symbols,
+        plan.inputs,
+        plan.outputs,
+        plan.constants,
+        plan.weights,
+        {slot.name: str(slot.offset) for slot in plan.slots},
+        str(plan.arena),
+        tuple(Prepared(p.results, _launch(_without_sizes(p.launch), codes)) for p in plan.prepared),
+        tuple(_step(step, codes) for step in plan.steps),
+    )
+
+
+def kernel_sources(plan: Plan) -> str:
+    """The sources of all kernels that calls launch, with the user's lines, for reading."""
+    printer = CpuPrinter()
+    kernels = {s.kernel.name: s.kernel for s in plan.steps if isinstance(s, planned.Launch)}
+    return "\n".join(printer.kernel(kernel) for kernel in kernels.values())
+
+
+def _step(step: planned.Step, codes: _Codes) -> Launch | Call:
+    if isinstance(step, planned.Call):
+        return Call(step.node, step.places, step.types)
+    return _launch(step, codes)
+
+
+def _launch(step: planned.Launch, codes: _Codes) -> Launch:
+    kernel = step.kernel
+    if kernel.name not in codes:
+        text, sizes = kernel_text(kernel)
+        codes[kernel.name] = Code(kernel.name, text), sizes
+    code, sizes = codes[kernel.name]
+    return Launch(code, step.places, str(kernel.tasks), _grain(kernel), sizes, kernel.can_fail, step.lines)
+
+
+def _without_sizes(step: planned.Launch) -> planned.Launch:
+    """A launch whose work no size enters, with 0 for those that its kernel mentions all the same."""
+    kernel, nothing = step.kernel, dict.fromkeys(step.kernel.sizes, 0)
+    known = replace(kernel, tasks=kernel.tasks.substitute(nothing), cost=kernel.cost.substitute(nothing))
+    return replace(step, kernel=known)
+
+
+def _grain(kernel: Kernel) -> str:
+    """How many tasks make a chunk: a number, or an expression of the sizes that a task's cost depends on."""
+    cost = kernel.cost.static
+    if cost is None:
+        return f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))"
+    grain = max(1, CHUNK_COST // max(1, cost))
+    return str(grain if grain < CHUNK_STEP else -(-grain // CHUNK_STEP) * CHUNK_STEP)

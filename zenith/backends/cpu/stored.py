@@ -1,0 +1,172 @@
+"""Programs on disk: a :class:`~zenith.backends.cpu.program.Program` as JSON, and back.
+
+A program is found again by the text of the graph that was traced, with the user's lines, since errors and texts name
+them. So a process that traces the same function skips passes, planning and printing; its kernels are objects of their
+own (:mod:`link`), which other programs share.
+
+Constants of the traced graph are named by their contents and stay in it; those that folding made are stored with the
+program, behind its JSON, unless they are large: then the program is not stored. Nor is one that calls back into Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.cache import digest, sources_digest, store
+from zenith.backends.cpu import machine
+from zenith.backends.cpu.program import Code, Launch, Prepared, Program
+from zenith.backends.plan import Place, Weight
+from zenith.errors import SourceLine
+from zenith.ir import dims
+from zenith.ir.graph import Graph
+from zenith.ir.text import print_graph
+from zenith.ir.types import BY_NAME, ArrayType
+
+_ZENITH = Path(__file__).resolve().parents[2]
+MAX_CONSTANTS = 1 << 24  # bytes of constants that are stored with a program
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A program with what users may ask about it: ``stages`` are texts, ``groups`` counts of fused groups."""
+
+    program: Program
+    stages: dict[str, str]
+    groups: dict[str, int]
+
+
+def identity(graph: Graph, target: str) -> dict[str, str]:
+    """What the program of a traced graph follows from."""
+    lines = [node.line for _, node in graph.nodes()]
+    return {
+        "graph": digest([print_graph(graph, with_lines=True), *(f"{n and n.file}:{n and n.function}" for n in lines)]),
+        "target": target,
+        "zenith": sources_digest(_ZENITH),
+        "numpy": np.__version__,
+        **machine.processor(),
+    }
+
+
+def find(graph: Graph, made_of: Mapping[str, str]) -> Stored | None:
+    """The stored program of a traced graph, or None."""
+    folder = store()
+    found = None if folder is None else folder.read("program", made_of)
+    if found is None:
+        return None
+    text, _, data = found.payload.partition(b"\n")
+    content = json.loads(text)
+    return Stored(decode(content["program"], graph.constants, data), content["stages"], content["groups"])
+
+
+def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
+    """Store a program, if it can be stored."""
+    folder, made = store(), _made_constants(stored.program, graph.constants)
+    size = sum(array.nbytes for array in made.values())
+    if folder is None or size > MAX_CONSTANTS or len(stored.program.launches) < len(stored.program.steps):
+        return
+    program, data = encode(stored.program, graph.constants)
+    content = {"program": program, "stages": stored.stages, "groups": stored.groups}
+    about = {"name": graph.name, "source": str(graph)}
+    folder.write("program", made_of, about, json.dumps(content).encode() + b"\n" + data)
+
+
+def _made_constants(program: Program, known: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: np.ascontiguousarray(a) for name, a in program.constants.items() if name not in known}
+
+
+def encode(program: Program, known: Mapping[str, Any]) -> tuple[Json, bytes]:
+    """A program without host calls as JSON's own types, and the bytes of its constants that are not ``known``."""
+    made = _made_constants(program, known)
+    tables = _Tables()
+    stored = {
+        "name": program.name,
+        "symbols": program.symbols,
+        "inputs": program.inputs,
+        "outputs": [[name, *_type(type)] for name, type in program.outputs],
+        "known": [name for name in program.constants if name in known],
+        "constants": [[name, str(array.dtype), array.shape] for name, array in made.items()],
+        "weights": {place: [w.name, *_type(w.type)] for place, w in program.weights.items()},
+        "slots": dict(program.slots),
+        "arena": program.arena,
+        "prepared": [
+            {"results": [[n, dtype.name, size] for n, dtype, size in p.results], "launch": tables.launch(p.launch)}
+            for p in program.prepared
+        ],
+        "steps": [tables.launch(launch) for launch in program.launches],
+        "kernels": [[code.name, code.text] for code in tables.kernels],
+        "lines": [[line.file, line.line, line.function] for line in tables.lines],
+    }
+    return stored, b"".join(array.tobytes() for array in made.values())
+
+
+def decode(stored: Json, known: Mapping[str, Any], data: bytes) -> Program:
+    """The program that :func:`encode` made JSON and bytes of."""
+    kernels = [Code(*pair) for pair in stored["kernels"]]
+    lines = [SourceLine(*parts) for parts in stored["lines"]]
+
+    def launch(parts: list[Any]) -> Launch:
+        kernel, places, tasks, grain, sizes, can_fail, at = parts
+        where = tuple(lines[i] for i in at)
+        return Launch(kernels[kernel], tuple(Place(*p) for p in places), tasks, grain, tuple(sizes), can_fail, where)
+
+    return Program(
+        name=stored["name"],
+        symbols=tuple(stored["symbols"]),
+        inputs=tuple(stored["inputs"]),
+        outputs=tuple((name, _read_type(dtype, shape)) for name, dtype, shape in stored["outputs"]),
+        constants={name: known[name] for name in stored["known"]} | _read_arrays(stored["constants"], data),
+        weights={p: Weight(name, _read_type(dtype, shape)) for p, (name, dtype, shape) in stored["weights"].items()},
+        slots=stored["slots"],
+        arena=stored["arena"],
+        prepared=tuple(
+            Prepared(tuple((n, BY_NAME[dtype], size) for n, dtype, size in p["results"]), launch(p["launch"]))
+            for p in stored["prepared"]
+        ),
+        steps=tuple(launch(parts) for parts in stored["steps"]),
+    )
+
+
+class _Tables:
+    """Kernels and lines that launches share, by number."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[Code, int] = {}
+        self.lines: dict[SourceLine, int] = {}
+
+    def launch(self, launch: Launch) -> list[Any]:
+        kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
+        lines = [self.lines.setdefault(line, len(self.lines)) for line in launch.lines]
+        places = [[p.kind, p.name] for p in launch.places]
+        return [kernel, places, launch.tasks, launch.grain, launch.sizes, launch.can_fail, lines]
+
+
+def _type(type: ArrayType) -> list[Any]:
+    return [type.dtype.name, [str(size) for size in type.shape]]
+
+
+def _read_type(dtype: str, shape: list[str]) -> ArrayType:
+    return ArrayType(BY_NAME[dtype], [_read_size(size) for size in shape])
+
+
+def _read_size(text: str) -> dims.Dim:
+    return dims.dim(int(text)) if text.isdecimal() else dims.parse(ast.parse(text, mode="eval").body)
+
+
+def _read_arrays(constants: list[Any], data: bytes) -> dict[str, Any]:
+    """Arrays whose elements stand one behind the other."""
+    found, at = {}, 0
+    for name, dtype, shape in constants:
+        count = math.prod(shape)
+        found[name] = np.frombuffer(data, np.dtype(dtype), count, at).reshape(shape)
+        at += found[name].nbytes
+    return found
