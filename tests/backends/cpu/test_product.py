@@ -1,4 +1,4 @@
-"""Products on the CPU: every remainder of tiles, panels and blocks, any strides, batches, the same bits in every way."""
+"""Products: every remainder of tiles, panels and blocks, any strides, batches, the same bits in every way."""
 
 from __future__ import annotations
 

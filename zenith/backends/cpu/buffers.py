@@ -18,9 +18,14 @@ from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
 from zenith.backends.cpu.scalars import NUMBA_TYPES
+from zenith.backends.cpu.vectors import select
 
 SCRATCH_SLOT = 0
-PREFER_WIDTH = '"prefer-vector-width"="512"'  # LLVM halves vectors on some processors that do not slow down for them
+
+
+def preferred_width() -> str:
+    """A function attribute: LLVM halves the widest vectors on some processors that do not slow down for them."""
+    return f'"prefer-vector-width"="{8 * select().width}"'
 
 
 class Buffer(types.Type):
@@ -121,7 +126,7 @@ def _teach_buffer(function: Any, dtype: Any) -> None:
     @lower_builtin(function, types.Any, types.Any, types.Any)
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         word = ir.IntType(64)
-        set.add(builder.function.attributes, PREFER_WIDTH)
+        set.add(builder.function.attributes, preferred_width())
         address = builder.load(builder.gep(args[0], [word(sig.return_type.slot)], source_etype=word), typ=word)
         return builder.inttoptr(address, context.get_value_type(sig.return_type))
 

@@ -27,7 +27,7 @@ from numba.extending import lower_builtin, type_callable
 import zenith.backends.cpu.buffers
 import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources)
-from zenith.backends.cpu.buffers import PREFER_WIDTH
+from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.launching import NATIVE
 from zenith.backends.cpu.machine import target_machine
 from zenith.errors import CompileError
@@ -140,7 +140,7 @@ def _entry(symbol: str, inner: str, arguments: Sequence[Any], returns: bool) -> 
     result = "%r = load i64, ptr %result\n  ret i64 %r" if returns else "ret void"
     return f"""
 declare i32 @"{inner}"({", ".join(["ptr", "ptr", *kinds])})
-define {"i64" if returns else "void"} @{symbol}({given}) nounwind {PREFER_WIDTH} {{
+define {"i64" if returns else "void"} @{symbol}({given}) nounwind {preferred_width()} {{
   %result = alloca i64
   %exception = alloca ptr
   %status = call i32 @"{inner}"(ptr %result, ptr %exception, {given})

@@ -13,16 +13,15 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from zenith.backends.cpu.vectors import host_features
+from zenith.backends.cpu.vectors import code_features
 
 
 def processor() -> dict[str, str]:
     """What machine code depends on: architecture, processor, its features, and the version of the code generator."""
-    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(host_features().items()))
     return {
         "triple": llvm.get_process_triple(),
         "cpu": llvm.get_host_cpu_name(),
-        "features": features,
+        "features": code_features(),
         "llvmlite": llvmlite.__version__,
     }
 

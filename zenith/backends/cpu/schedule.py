@@ -2,7 +2,7 @@
 
 The product C[m, n] = A[m, k] B[k, n] is cut into panels of ``panel`` columns and blocks of at most ``row_block`` rows.
 A task is one panel times one block of rows, and goes through K in blocks of ``block`` terms. What it reads again and
-again must stay in the second-level cache: ``block * panel`` elements of B (64 KB), ``row_block * block`` of A (130 KB)
+again must stay in the second-level cache: ``block * panel`` elements of B (128 KB), ``row_block * block`` of A (264 KB)
 and its sums (33 KB). Tasks are numbered panel by panel, so that neighbours share the panel. A task walks down its rows
 in balanced register tiles (``lower.product``). No size of a matrix enters the choice, except that few columns narrow
 the panel. An element's sum does not depend on how the product is cut (see ``tile``), so the team may divide the tasks
@@ -23,8 +23,8 @@ from zenith.backends.cpu.tile import BLOCK, lookahead
 from zenith.backends.cpu.vectors import InstructionSet, select
 from zenith.ir.types import DType
 
-ROWS = 132  # of a task at most, whole tiles of 6 or 4; 126 rows in one, two or three blocks were equally fast
-TASKS = 16  # at least, where there are rows to cut: the last ones to finish leave other threads idle for a short time
+ROWS = 132  # of a task at most: whole tiles of 6 or 4 rows
+TASKS = 16  # at least, where there are rows to cut: for two threads, 24 tasks of 63 rows beat 12 of 126 by 5 %
 
 
 @dataclass(frozen=True, slots=True)

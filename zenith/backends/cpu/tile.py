@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-BLOCK = 256  # terms summed from zero before they join the total; 384, 512 and 768 were equally fast at K = 768 and 3072
+BLOCK = 512  # terms summed from zero before they join the total; 256, 384 and 768 were not faster at K = 768 and 3072
 UNROLL = 4  # terms per turn of the loop; 2 was 5 % slower, 8 doubles the code
 LINE = 64  # bytes of a cache line
 NEAR = 16  # terms by which a tile and a copy fetch B ahead: one row by 768x3072 takes 0.29 ms, without it 0.50

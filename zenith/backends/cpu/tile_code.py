@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
+from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, lookahead, product_tile
 from zenith.backends.cpu.vectors import multiply_add_of_width
 
@@ -37,10 +38,24 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
 
 @lower_builtin(product_tile, types.VarArg(types.Any))
 def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    rows, vectors, lanes = (size.literal_value for size in signature.args[:3])
-    operations = Vectors(builder, signature.args[3].dtype, lanes)
-    _Tile(operations, rows, vectors, *args[3:]).emit()
+    shape, dtype = tuple(size.literal_value for size in signature.args[:3]), signature.args[3].dtype
+    name = f"product_tile_{'_'.join(map(str, shape))}_{dtype}"
+    builder.call(builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtype, args), args[3:])
     return context.get_dummy_value()
+
+
+def _tile_function(module: Any, name: str, shape: tuple[int, int, int], dtype: Any, args: Sequence[Any]) -> Any:
+    """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM works on smaller pieces."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [a.type for a in args[3:]]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    set.add(function.attributes, preferred_width())
+    builder = ir.IRBuilder(function.append_basic_block())
+    rows, vectors, lanes = shape
+    _Tile(Vectors(builder, dtype, lanes), rows, vectors, *function.args).emit()
+    builder.ret_void()
+    return function
 
 
 class Vectors:

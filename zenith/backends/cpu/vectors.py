@@ -1,7 +1,9 @@
 """The instruction sets: how wide a vector is, how many registers there are, what one operation is called.
 
 This table is the only place where an instruction set enters the CPU backend. Tile intrinsics ask it for lanes and for
-the name of the multiply-add, schedules ask it for registers, and everything else is written in terms of those.
+the name of the multiply-add, schedules ask it for registers, and everything else is written in terms of those. LLVM is
+told the same: a process that ``ZENITH_ISA`` forces to a narrower row compiles all its code as for a processor without
+the features of wider ones.
 
 >>> TABLE["avx2"].lanes(8)
 4
@@ -33,7 +35,7 @@ class InstructionSet:
 
     ``width`` is the bytes of a vector, ``registers`` the number of vector registers, ``multiply_add`` the LLVM
     intrinsic of ``x * y + z`` on floating-point vectors, ``requires`` the processor features (LLVM's names) without
-    which the row is not used.
+    which the row is not used, ``excludes`` a feature that it does without, and with it everything that builds on that.
     """
 
     name: str
@@ -41,6 +43,7 @@ class InstructionSet:
     registers: int
     multiply_add: str
     requires: frozenset[str]
+    excludes: str | None
 
     def lanes(self, itemsize: int) -> int:
         """How many elements of ``itemsize`` bytes one vector holds."""
@@ -56,9 +59,9 @@ class InstructionSet:
 TABLE: dict[str, InstructionSet] = {
     row.name: row
     for row in (
-        InstructionSet("avx512", 64, 32, "llvm.fma", frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})),
-        InstructionSet("avx2", 32, 16, "llvm.fma", frozenset({"avx2", "fma"})),
-        InstructionSet("portable", 16, 16, "llvm.fmuladd", frozenset()),
+        InstructionSet("avx512", 64, 32, "llvm.fma", frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"}), None),
+        InstructionSet("avx2", 32, 16, "llvm.fma", frozenset({"avx2", "fma"}), "avx512f"),
+        InstructionSet("portable", 16, 16, "llvm.fmuladd", frozenset(), "avx"),
     )
 }
 
@@ -67,6 +70,13 @@ TABLE: dict[str, InstructionSet] = {
 def host_features() -> Mapping[str, bool]:
     """The features of this processor, by LLVM's names; empty where LLVM cannot tell."""
     return dict(llvm.get_host_cpu_features())
+
+
+def code_features() -> str:
+    """The features that code of this process may use, as LLVM reads them."""
+    features = [f"{'+' if on else '-'}{name}" for name, on in sorted(host_features().items())]
+    excluded = select().excludes
+    return ",".join([*features, f"-{excluded}"] if host_features().get(excluded or "") else features)
 
 
 def select(name: str | None = None) -> InstructionSet:

@@ -27,11 +27,11 @@ class Cut:
     least_rows: int | None
 
     @classmethod
-    def of(cls, rows: Dim, columns: Dim, matrices: Dim, tile: TileShape) -> Cut:
-        """The cut of ``matrices`` products with ``rows`` x ``columns`` elements each."""
+    def of(cls, rows: Dim, columns: Dim, matrices: Dim, tile: TileShape, tasks: int) -> Cut:
+        """The cut of ``matrices`` products with ``rows`` x ``columns`` elements each into at least so many tasks."""
         panels = (columns + (tile.panel - 1)) // tile.panel
         others = maximum(1, panels * matrices)
-        wanted = (others + (tile.tasks - 1)) // others  # ceil(tasks / others)
+        wanted = (others + (tasks - 1)) // others  # ceil(tasks / others)
         blocks = maximum(_quotient_up(rows, tile.row_block), minimum(wanted, _quotient_up(rows, tile.rows)))
         if rows.static is None or blocks.static is None or not blocks.static:
             return cls(panels, blocks, (1, tile.rows), None)

@@ -2,7 +2,8 @@
 
 The result is cut into tasks, a panel of columns as wide as a tile times a block of rows. A task goes through the terms
 in blocks, and through its rows in register tiles of nearly equal heights; its sums stay in a scratch buffer, where the
-operations behind the product find them, in ordinary lanes loops.
+operations behind the product find them, in ordinary lanes loops: a gelu there took no measurable time. Reductions of
+rows (layernorm) are kernels of their own, since no task has a whole row.
 
 A block of the right operand is read again for every tile. An operand that is the same in every call is *packed* into
 panels ``[batch][panel][term][column]``, padded with zeros, once. Any other is copied block by block by the task that
@@ -33,7 +34,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.cut import Cut
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_outputs
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
 from zenith.backends.lower.operand import Access, access
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
@@ -58,10 +59,11 @@ class _Product:
         self.m, self.n = self.result.shape[-2:]
         self.k = self.left.shape[-1]
         self.tile = target.product_tile(self.result.dtype, self.n.static)
-        self.cut = Cut.of(self.m, self.n, product(self.batch), self.tile)
         self.panel_size = self.k * self.tile.panel
         self.packed = self.face.builder().fresh("packed")
         self.is_packed = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer in fixed
+        tasks = self.tile.tasks if self.is_packed else self.tile.tasks // 2  # each task makes its own copy
+        self.cut = Cut.of(self.m, self.n, product(self.batch), self.tile, tasks)
 
     def kernels(self) -> list[Kernel]:
         """All kernels, in order."""
@@ -261,6 +263,6 @@ class _Product:
         e.open(j)
         at = symbol(r) * self.tile.panel + symbol(j)
         e.known[self.result.node, 0] = e.let(Load(self.sums, at, self.result.dtype))
-        store_outputs(e, self.face, (*self.index, self.top + symbol(r), self.column + symbol(j)))
+        store_results(e, self.face, (*self.index, self.top + symbol(r), self.column + symbol(j)))
         e.append(Loop(j, dim(0), self.columns, True, e.close()))
         e.append(Loop(r, dim(0), self.height, False, e.close()))
