@@ -13,7 +13,7 @@ from zenith.backends.scalars import NAMESPACE
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, symbol
-from zenith.ir.graph import Graph
+from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
 from zenith.ir.types import ArrayType
 
@@ -154,3 +154,19 @@ def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
     """Compute and write every output of the body at an index."""
     for name, value in zip(face.outputs, face.body.outputs, strict=True):
         e.append(Store(name, row_major(value.shape, index), e.element(value, index)))
+
+
+def store_results(e: ElementBuilder, face: Interface, index: Index) -> None:
+    """The same at an index of a tile kernel's result, of which an output may be a transpose."""
+    for name, value in zip(face.outputs, face.body.outputs, strict=True):
+        place = _turned(face.body, value, index)
+        e.append(Store(name, row_major(value.shape, place), e.element(value, place)))
+
+
+def _turned(body: Graph, value: Value, index: Index) -> Index:
+    """Where a value that may be transposed has the element of an index of its source."""
+    node = body.node(value.node)
+    if node.primitive.name != "transpose":
+        return index
+    source = _turned(body, body.args(value.node)[0], index)
+    return tuple(source[a] for a in node.params["axes"])

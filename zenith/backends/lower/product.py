@@ -16,7 +16,7 @@ follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplicatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from zenith.backends.kernel import (
@@ -210,7 +210,7 @@ class _Product:
         self._copy(source, start, terms, copy, dim(0))
         self._tiles(Operand(copy, dim(0), (dim(self.tile.panel), dim(1))), start, terms)
 
-    def _choose(self, at: Dim, cases: list[Callable[[], None]]) -> None:
+    def _choose(self, at: Dim, cases: Sequence[Callable[[], None]]) -> None:
         """Write the case of a number, all of them when the number is not known."""
         if at.static is not None:
             cases[at.static]()
