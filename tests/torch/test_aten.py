@@ -1,11 +1,14 @@
 """Every rule of the ATen table beside PyTorch: types, dimensions, edge values that libraries treat apart."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from zenith.errors import ZenithError
 from zenith.torch import aten
 
 X = torch.tensor([[0.5, -1.5, 2.0, 0.0], [3.0, -0.25, 1.0, 7.5], [-2.0, 4.0, 0.125, 1.5]])
@@ -23,6 +26,15 @@ def _checked(x):
     return x + 1
 
 
+def _replaced(x):
+    shifted, rows, last = x.new_zeros(x.shape), x.clone(), x.clone()
+    shifted[:, 1:] = x[:, :-1]
+    shifted[:, 0] = 7
+    rows[1:2] = x[:1].int()
+    last[..., -1] = x[:, 0]
+    return shifted, rows, last
+
+
 CASES = {
     "arithmetic": (lambda x, y: (x + y, x - y, x * y, x / y, -x, 3 - x, torch.rsub(x, 1.0),
                               torch.add(x, y, alpha=2), torch.sub(x, y, alpha=2), torch.sub(x, 1.0, alpha=2)), X, Y),
@@ -34,18 +46,24 @@ CASES = {
                           1 / x, torch.exp2(x), x.square()), X),
     "logarithms": (lambda x: (x.abs().log(), x.abs().log2(), x.abs().log10()), X),
     "angles": (lambda x, y: (x.tan(), x.sinh(), x.cosh(), (x / 9).asin(), (x / 9).acos(), x.atan(),
-                             torch.atan2(x, y)), X, Y),
+                             x.asinh(), (x.abs() + 1).acosh(), (x / 9).atanh(), torch.atan2(x, y), torch.hypot(x, y),
+                             torch.copysign(x, y)), X, Y),
     "functions": (lambda x: (x.exp(), x.tanh(), x.sigmoid(), x.erf(), x.sin(), x.cos(), x.abs().log1p(), x.expm1(),
                              F.relu(x), F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), x.floor(), x.round(),
-                             x.ceil(), x.trunc(), x.sign()), X),
+                             x.ceil(), x.trunc(), x.sign(), F.elu(x), F.elu(x, alpha=0.5), F.celu(x, 2.0), F.selu(x),
+                             F.leaky_relu(x), F.leaky_relu(x, 0.2), F.hardtanh(x), F.softplus(x), F.mish(x),
+                             F.logsigmoid(x), F.relu6(x), F.hardswish(x)), X),
     "functions of integers": (lambda i: (i.exp(), i.sigmoid(), i.abs(), i.abs().sqrt(), -i, F.relu(i)), N),
     "edge values": (lambda x: (x + 1, x.tanh(), x.sigmoid(), F.relu(x), x.clamp(-1, 1), torch.maximum(x, x.flip(0)),
-                               x.exp(), x == x, x > 0, x.amax(), x.softmax(0)), E),
+                               x.exp(), x == x, x > 0, x.amax(), x.softmax(0), x.isnan(), x.isinf(),
+                               x.nan_to_num()), E),
     "comparisons": (lambda x, i: (x == i, x != 2, x < i, x <= 0.5, x > 1, x >= i), X, N),
     "logic": (lambda b, i: (b & ~b, b | (i == 0), b ^ b, torch.logical_not(i), torch.logical_and(b, i), i & 3, i | 1,
-                           torch.logical_or(b, i), torch.logical_xor(b, i)), B, N),
+                           torch.logical_or(b, i), torch.logical_xor(b, i), torch.bitwise_or(i, 4),
+                           torch.bitwise_and(b, i), torch.bitwise_xor(i, i + 1)), B, N),
     "choices": (lambda b, x, i: (torch.where(b, x, 0.0), torch.where(b, x, i), x.masked_fill(b, -1.0),
-                                 torch.maximum(x, i * 1.0), torch.minimum(x, i * 1.0)), B, X, N),
+                                 i.masked_fill(b, x[0, 0].int()), torch.maximum(x, i * 1.0),
+                                 torch.minimum(x, i * 1.0), torch.max(x, i * 1.0), torch.min(i, i + 1)), B, X, N),
     "clamp": (lambda x, i: (x.clamp(min=0), x.clamp(max=1), x.clamp(-0.5, 0.5), i.clamp(0, 3), x.clamp_min(1),
                             x.clamp_max(1)), X, N),
     "casts": (lambda x, i, b: (x.double(), x.int(), x.long(), i.float(), b.float(), b.int(), x.bool(),
@@ -56,22 +74,50 @@ CASES = {
                                x.argmax(1), x.argmin(0)), X, N),
     "any and all": (lambda b, x: (b.any(), b.all(), b.any(1), b.all(0), (x > 0).any(0)), B, X),
     "variances": (lambda x: (x.var(1), x.var(0, correction=0), x.std(1), x.var(), torch.var_mean(x, 1)), X),
-    "softmax": (lambda x: (x.softmax(-1), x.softmax(0), x.log_softmax(1), F.softmax(x * 100, 1)), X),
-    "layer norm": (lambda x: (F.layer_norm(x, (4,)), F.layer_norm(x, (3, 4), eps=0.1)), X),
+    "norms": (lambda x: (*(torch.linalg.vector_norm(x, p, 1) for p in (2, 1, 0, 3, float("inf"), -float("inf"))),
+                         F.normalize(x, dim=-1), torch.linalg.vector_norm(x)), X),
+    "softmax": (lambda x, i: (x.softmax(-1), x.softmax(0), x.log_softmax(1), F.softmax(x * 100, 1), x[:0].softmax(0),
+                              i.softmax(1, dtype=torch.float32), torch.softmax(x, 1, torch.float64),
+                              torch.ops.aten._softmax(x, 1, False), torch.ops.aten._log_softmax(x, 0, False)), X, N),
+    "layer norm": (lambda x: (F.layer_norm(x, (4,)), F.layer_norm(x, (3, 4), eps=0.1),
+                              F.layer_norm(x, (4,), x[0], x[1]), F.layer_norm(x, (4,), x[0]),
+                              torch.native_layer_norm(x, (4,), x[0], x[1], 1e-5), F.rms_norm(x, (4,), x[0])), X),
+    "running sums": (lambda x, i, b: (x.cumsum(0), x.cumsum(-1), i.cumsum(1), b.cumsum(0),
+                                      x.cumsum(1, dtype=torch.float64), x[:0].cumsum(0),
+                                      x.repeat(50, 1).cumsum(0)), X, N, B),
     "products": (lambda x, s, t: (x @ s, t @ s, t @ t.transpose(1, 2), torch.addmm(x, x, s, beta=2, alpha=3), x @ s[0],
                                   torch.bmm(t, t.mT), s[0] @ s[1],
-                                  torch.baddbmm(t[:, :, :3], t, t.mT), F.linear(x, s, s[0])), X, SQUARE, BATCH),
+                                  torch.baddbmm(t[:, :, :3], t, t.mT), F.linear(x, s, s[0]), F.linear(x[0], s),
+                                  F.linear(t, s), torch.mm(x, s), torch.einsum("bij,kj->bik", t, s),
+                                  x[0] @ s[0]), X, SQUARE, BATCH),
     "views": (lambda t: (t.view(6, 4), t.view(-1), t.reshape(4, 6), t.permute(2, 0, 1), t.transpose(0, 2), t[0].t(),
                          t.unsqueeze(1), t.unsqueeze(-1), t[:1].squeeze(0), t[:1].squeeze(), t.flatten(1),
                          t.mT), BATCH),
     "expand and slices": (lambda x, t: (x[:1].expand(5, 4), x[None].expand(2, -1, -1), t[:, 1:, ::2], t[..., -1], t[1],
-                                        t[:, 1], t[:, -2:], t[..., None]), X, BATCH),
+                                        t[:, 1], t[:, -2:], t[..., None], x.repeat(2, 1), x.repeat(2, 1, 3)), X, BATCH),
+    "picks": (lambda x, t: (t[:, torch.tensor([0, 2, 2])], t[torch.tensor([[1], [0]]), torch.tensor([2, -1])],
+                            t[torch.tensor([1]), :, torch.tensor([0])], t.index_select(2, torch.tensor([3, 0])),
+                            x.gather(1, torch.tensor([[0, 3], [2, 2]])), x.gather(0, torch.tensor([[2, 0, 1, 1]])),
+                            torch.take_along_dim(x, torch.tensor([[1], [0], [3]]), 1)), X, BATCH),
+    "kept whole": (lambda x, i, t: (t.flatten(1), t.flatten(0, 1), t.flatten(), t[0, 0, 0].flatten(), t.unbind(1),
+                                    t.transpose(0, 2).contiguous(), x.type_as(i), F.dropout(x, 0.5, False), x.to(i),
+                                    x.detach() * 1, x.chunk(3, 1), (x > 0).chunk(2), x.split(3, 1), (x > 0) & (x < 1),
+                                    torch.einsum("ij,kj->ik", x, x), (x > 0) | (x < 1), i ^ 1, 3 - x), X, N, BATCH),
+    "parts replaced": (_replaced, X),
+    "padding": (lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 1, 0), value=5.0), F.pad(x > 0, (1, 0), value=True)), X),
     "joins": (lambda x, i: (torch.cat([x, x], 0), torch.cat([x, x[:, :1]], 1), torch.stack([x, x], 1), x.chunk(2, 1),
                             x.split([1, 3], 1), torch.cat([x, i], 1), x.unbind(1)), X, N),
-    "creation": (lambda x: (torch.zeros_like(x) + x, torch.ones(3, 1) * x, torch.full((2,), 7), torch.arange(3) + 1,
-                            x.new_zeros(2), torch.arange(x.shape[0]), torch.full_like(x, 2)), X),
-    "memory": (lambda x: (x.contiguous() + 0, x.clone(), x.T.contiguous(), x.detach() * 1), X),
+    "creation": (lambda x: (torch.zeros_like(x) + x, torch.ones_like(x), torch.zeros(x.shape), x.new_ones(3, 2),
+                            x.new_full((2,), 3.0), torch.eye(3), torch.eye(2, 3), torch.ones(3, 1) * x,
+                            torch.full((2,), 7), x.new_zeros(2), torch.full_like(x, 2)), X),
+    "ranges": (lambda x: (torch.arange(x.shape[0]), torch.arange(3) + 1, torch.arange(2, 9), torch.arange(9.0, 1, -2),
+                          torch.arange(x.shape[1] * 1.0, -3.0, -1.0), torch.arange(0, 1, 0.25)), X),
+    "memory": (lambda x: (x.contiguous() + 0, x.clone(), x.T.contiguous(), x.detach() * 1, torch.ops.aten.alias(x),
+                          torch.tensor(2.0) * x), X),
     "checks": (_checked, X),
+    "attention": (lambda t: (F.scaled_dot_product_attention(t, t, t),
+                             F.scaled_dot_product_attention(t, t, t, is_causal=True, scale=0.3)), BATCH[:, None]),
+    "scalars": (lambda x: (torch.scalar_tensor(3.0) + x, torch.where(x > 0, 1.0, 2.0)), X),
     "embedding": (lambda s: F.embedding(torch.tensor([[0, 3], [1, 1]]), s), SQUARE),
 }  # fmt: skip
 
@@ -85,21 +131,49 @@ class Function(nn.Module):
         return self.function(*args)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_rules_agree_with_torch(name):
+@functools.cache
+def compiled(name, whole):
+    """The case through its own operators where all have rules, or decomposed into those of core ATen."""
     function, *args = CASES[name]
-    fast = zenith.from_torch(Function(function), tuple(args), backend="reference")
+    with pytest.MonkeyPatch.context() as patch:
+        if not whole:
+            patch.setattr("zenith.torch.export._is_whole", lambda program: False)
+        return zenith.from_torch(Function(function), tuple(args), backend="reference")
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "decomposed"])
+@pytest.mark.parametrize("name", CASES)
+def test_rules_agree_with_torch(name, whole):
+    function, *args = CASES[name]
     with torch.no_grad():
-        found, expected = fast(*args), function(*args)
+        found, expected = compiled(name, whole)(*args), function(*args)
     torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 def test_every_rule_is_exercised():
     seen = set()
-    for function, *args in CASES.values():
-        program = zenith.from_torch(Function(function), tuple(args), backend="reference")
-        for exports in program._exports.values():
-            targets = {n.target for n in exports[0].program.graph.nodes if n.op == "call_function"}
-            seen |= {aten.find(target) for target in targets}
+    for name in CASES:
+        for whole in (True, False):
+            for exports in compiled(name, whole)._exports.values():
+                targets = {n.target for n in exports[0].program.graph.nodes if n.op == "call_function"}
+                seen |= {aten.find(target) for target in targets}
     unused = [name for name, rule in aten.RULES.items() if rule not in seen]
     assert sorted(unused) == []
+
+
+def test_other_libraries_and_writes_in_place_have_no_rule():
+    assert aten.find(torch.ops.aten.add.Tensor) and not aten.find(torch.ops.aten.add.out)
+    assert not aten.find(torch.ops.aten.add_.Tensor) and not aten.find(torch.ops.quantized.add.default)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: F.dropout(x, 0.5), "dropout in training mode(.|\n)*eval"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), "dropout"),
+        (lambda x: x[x > 0], "_assert_scalar"),
+    ],
+)
+def test_refusals(function, message):
+    with torch.no_grad(), pytest.raises(ZenithError, match=message):
+        zenith.from_torch(Function(function), (X,), backend="reference")(X)

@@ -67,7 +67,8 @@ def _reduce(primitive: str, x: Any, axis: Any, keepdims: Any, name: str) -> Any:
     return _keep(x, getattr(b, primitive)(x, axes=axes) if axes else x, axes, keepdims)
 
 
-def _sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
+def sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
+    """The element type of a sum: as asked, else NumPy's."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
     if x.dtype.kind == "u":
@@ -84,7 +85,7 @@ def sum(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     """The sum over axes, as ``numpy.sum``."""
     _refuse_options("sum", options)
     x = compute_array("sum", x)
-    return _reduce("reduce_sum", convert(x, _sum_dtype("sum", x, dtype)), axis, keepdims, "sum")
+    return _reduce("reduce_sum", convert(x, sum_dtype("sum", x, dtype)), axis, keepdims, "sum")
 
 
 @implements(np.prod)
@@ -92,7 +93,7 @@ def prod(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     """The product over axes, as ``numpy.prod``."""
     _refuse_options("prod", options)
     x = compute_array("prod", x)
-    return _reduce("reduce_prod", convert(x, _sum_dtype("prod", x, dtype)), axis, keepdims, "prod")
+    return _reduce("reduce_prod", convert(x, sum_dtype("prod", x, dtype)), axis, keepdims, "prod")
 
 
 def _nonempty(name: str, x: Any, axes: Sequence[int]) -> None:

@@ -1,8 +1,13 @@
 """``torch.export`` for Zenith: every size dynamic where the module allows it, with the conditions that it rests on.
 
-torch.export specialises example sizes 0 and 1, so an example gets larger sizes where it has such ones. What the export
-assumes comes back as :class:`~zenith.api.binding.Condition` s: the ranges of its symbols, sizes that it found equal or
-fixed, and the branches that the module's Python took on sizes. Outside them the module is exported again, never run.
+torch.export specialises example sizes 0 and 1, so an example gets larger sizes where it has such ones, and the export
+runs in torch's size-oblivious mode: a symbol is treated as neither 0 nor 1, without a guard, where only strides or
+broadcasting would differ. What the export assumes comes back as :class:`~zenith.api.binding.Condition` s: the ranges of
+its symbols, sizes that it found equal or fixed, and the branches that the module's Python took on sizes. Outside them
+the module is exported again, never run.
+
+Operators that have a rule of their own stay whole. Others are decomposed into core ATen, and writes in place are made
+results; where every operator has a rule, that second trace through the module is saved.
 """
 
 from __future__ import annotations
@@ -16,13 +21,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
+from zenith.torch import aten
 
-_LAYOUT = ("contiguous", "stride", "_reshape_view_helper_core_alg", "non_overlapping", "channels_last")
+# Guards about strides, and those that an export's own checks of its arguments raise when it is decomposed.
+_IRRELEVANT = (
+    *("contiguous", "stride", "_reshape_view_helper_core_alg", "non_overlapping", "channels_last"),
+    "in _call_impl",
+)
 _EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17)  # by axis, so that batch axes of several arguments stay equal
 
 
@@ -120,11 +131,11 @@ def _export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
                 static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
                 dynamic_shapes[leaf] = {a: static if n < 2 else auto for a, n in enumerate(leaf.shape)}
     try:
-        with _quiet(), torch.no_grad():
+        with _quiet(), torch.no_grad(), symbolic_config.patch(backed_size_oblivious=True):
             program = torch.export.export(
                 module, args, dict(kwargs), dynamic_shapes=dynamic_shapes or None, strict=False
             )
-            return program.run_decompositions()
+            return program if _is_whole(program) else program.run_decompositions(_decompositions())
     except Exception as error:
         shapes = ", ".join(
             str(tuple(t.shape)) for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)
@@ -133,6 +144,17 @@ def _export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
             f"torch.export cannot export {type(module).__name__} for shapes {shapes}: {error}",
             fix="the module must run eagerly on such inputs, and must not branch on values",
         ) from error
+
+
+def _is_whole(program: Any) -> bool:
+    """Whether there is a rule for every operator, which none that writes in place has."""
+    nodes = [n for n in program.graph.nodes if n.op not in ("placeholder", "output")]
+    return all(n.op == "call_function" and aten.find(n.target) is not None for n in nodes)
+
+
+def _decompositions() -> dict[Any, Any]:
+    """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning."""
+    return {op: how for op, how in torch.export.default_decompositions().items() if aten.find(op) is None}
 
 
 @contextmanager
@@ -188,6 +210,8 @@ def _conditions(
     for symbol, bounds in program.range_constraints.items():
         if str(symbol) in symbols:
             yield from _range(symbols[str(symbol)], bounds)
+    for size in _kept_by_squeeze(program):
+        yield Condition(f"{_renamed(size, symbols)} != 1", False, "torch.squeeze would remove the axis")
     branches = _branches(program, symbols)
     for source in _all_guards(program, module, args, kwargs, labels) if branches is None else branches:
         yield Condition(source, False, "the module branches on it, or torch.export does")
@@ -204,7 +228,7 @@ def _branches(program: Any, symbols: Mapping[str, str]) -> list[str] | None:
         return None
     found: dict[str, None] = {}
     for guard in environment.guards:
-        if any(word in str(guard.sloc) for word in _LAYOUT):
+        if any(word in str(guard.sloc) for word in _IRRELEVANT):
             continue
         expression = environment.replace(guard.expr)
         if expression == True:  # noqa: E712  sympy's own truth: the export fixed the sizes in it
@@ -222,6 +246,16 @@ def _all_guards(
     """Every guard about sizes that torch.export wrote down, in the names of sizes."""
     sources = (_guard_source(guard, module, args, kwargs, labels) for guard in program._guards_code)
     return [source for source in sources if source is not None]
+
+
+def _kept_by_squeeze(program: Any) -> Iterator[str]:
+    """The free sizes of axes that a squeeze was asked to remove: the export takes it that they are not 1."""
+    for node in program.graph.nodes:
+        if getattr(node.target, "overloadpacket", None) is torch.ops.aten.squeeze:
+            shape = node.args[0].meta["val"].shape
+            axes = node.args[1] if len(node.args) > 1 else range(len(shape))
+            asked = [shape[a] for a in ([axes] if isinstance(axes, int) else axes)]
+            yield from (str(size) for size in asked if _fixed(size) is None)
 
 
 def _range(name: str, bounds: Any) -> Iterator[Condition]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import zenith.numpy as znp
-from zenith.torch.aten.rules import Context, rule
+from zenith.torch.aten.rules import RULES, Context, rule
 
 
-@rule("full")
-def _full(c: Context, shape: Sequence[Any], value: Any, **_: Any) -> Any:
+@rule("full", "new_full")
+def _full(c: Context, *shape_and_value: Any, **_: Any) -> Any:
+    shape, value = shape_and_value[-2:]  # what comes before them in new_full only gives a type
     return znp.full(tuple(shape), value, dtype=c.dtype)
 
 
@@ -19,19 +20,52 @@ def _full_like(c: Context, x: Any, value: Any, **_: Any) -> Any:
     return znp.full(x.shape, value, dtype=c.dtype)
 
 
+def _register_constants() -> None:
+    for name, value in (("zeros", 0), ("ones", 1)):
+        RULES[name] = lambda c, shape, v=value, **__: _full(c, shape, v)
+        RULES[f"new_{name}"] = lambda c, x, shape, v=value, **__: _full(c, shape, v)
+        RULES[f"{name}_like"] = lambda c, x, v=value, **__: _full_like(c, x, v)
+
+
+_register_constants()
+
+
 @rule("scalar_tensor")
 def _scalar_tensor(c: Context, value: Any, **_: Any) -> Any:
     return znp.full((), value, dtype=c.dtype)
 
 
-@rule("arange.start_step")
-def _arange(c: Context, start: Any, end: Any, step: Any = 1, **_: Any) -> Any:
-    return znp.astype(znp.arange(start, end, step), c.dtype)
+@rule("arange.default", "arange.start", "arange.start_step")
+def _arange(c: Context, *bounds: Any, **_: Any) -> Any:
+    whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in bounds]
+    return znp.astype(znp.arange(*whole), c.dtype)
+
+
+@rule("eye")
+def _eye(c: Context, rows: Any, columns: Any = None, **_: Any) -> Any:
+    return znp.eye(rows, columns, dtype=c.dtype)
 
 
 @rule("embedding")
 def _embedding(c: Context, weight: Any, indices: Any, *_: Any) -> Any:
     return znp.take(weight, indices, axis=0)
+
+
+@rule("index.Tensor")
+def _index(c: Context, x: Any, indices: Sequence[Any]) -> Any:
+    return x[tuple(slice(None) if i is None else i for i in indices)]
+
+
+@rule("index_select")
+def _index_select(c: Context, x: Any, dim: int, index: Any) -> Any:
+    return znp.take(x, index, axis=dim)
+
+
+@rule("gather")
+def _gather(c: Context, x: Any, dim: int, index: Any, **_: Any) -> Any:
+    at = dim % x.ndim
+    inside = x[tuple(slice(None) if a == at else slice(n) for a, n in enumerate(index.shape))]
+    return znp.take_along_axis(inside, index, axis=at)
 
 
 @rule("sym_size")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.errors import UnsupportedError
 from zenith.torch.aten.rules import RULES, Context, rule, to
 from zenith.trace.dispatch import implementation
 
@@ -16,19 +17,25 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
     "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
+    "asinh": znp.arcsinh, "acosh": znp.arccosh, "atanh": znp.arctanh,
     "erf": implementation("_erf"), "sigmoid": implementation("_expit"), "relu": lambda x: znp.maximum(x, 0),
+    "silu": lambda x: x * implementation("_expit")(x),
     "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": znp.rint, "sign": znp.sign,
-    "bitwise_not": znp.invert, "clone": lambda x: x, "alias": lambda x: x, "_to_copy": lambda x: x,
+    "bitwise_not": znp.invert,
 }  # fmt: skip
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
-    "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "remainder": znp.remainder, "fmod": znp.fmod,
-    "atan2": znp.arctan2,
+    "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "__and__": znp.bitwise_and,
+    "__or__": znp.bitwise_or, "__xor__": znp.bitwise_xor, "max.other": znp.maximum, "min.other": znp.minimum,
+    "remainder": znp.remainder, "fmod": znp.fmod,
+    "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign,
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
 }  # fmt: skip
+_COPIES = ("alias", "clone", "contiguous", "detach", "to", "_to_copy", "type_as")
+_QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf}
 _LOGIC: dict[str, Callable[..., Any]] = {
     "logical_and": znp.logical_and, "logical_or": znp.logical_or, "logical_xor": znp.logical_xor,
     "logical_not": znp.logical_not,
@@ -42,6 +49,10 @@ def _register_elementwise() -> None:
         RULES[name] = lambda c, x, y, f=binary: f(*c.cast(x, y))
     for name, compare in _COMPARISONS.items():
         RULES[name] = lambda c, x, y, f=compare: f(to(x, c.common), to(y, c.common))
+    for name in _COPIES:
+        RULES[name] = lambda c, x, *_, **__: c.cast(x)
+    for name, ask in _QUESTIONS.items():
+        RULES[name] = lambda c, x, f=ask: f(x)
     for name, logic in _LOGIC.items():
         RULES[name] = lambda c, *args, f=logic: f(*(to(a, np.dtype(bool)) for a in args))
 
@@ -59,6 +70,11 @@ def _add(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
 def _sub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
     x, y = c.cast(x, y)
     return x - (y if alpha == 1 else y * alpha)
+
+
+@rule("rsub")
+def _rsub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
+    return _sub(c, y, x, alpha)
 
 
 @rule("div")
@@ -87,9 +103,36 @@ def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> Any:
 RULES["clamp_min"] = _clamp
 
 
-@rule("where")
+@rule("hardtanh")
+def _hardtanh(c: Context, x: Any, min: Any = -1, max: Any = 1) -> Any:
+    return _clamp(c, x, min, max)
+
+
+@rule("leaky_relu")
+def _leaky_relu(c: Context, x: Any, slope: float = 0.01) -> Any:
+    return znp.where(x > 0, x, x * slope)
+
+
+@rule("elu")
+def _elu(c: Context, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    return znp.where(x > 0, x * scale, znp.expm1(x * input_scale) * (alpha * scale))
+
+
+@rule("masked_fill")
+def _masked_fill(c: Context, x: Any, mask: Any, value: Any) -> Any:
+    return znp.where(mask, *c.cast(value, x))
+
+
+@rule("dropout")
+def _dropout(c: Context, x: Any, p: float, train: bool) -> Any:
+    if train and p:
+        raise UnsupportedError("dropout in training mode is not supported", fix="call module.eval() before from_torch")
+    return x
+
+
+@rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def _where(c: Context, condition: Any, x: Any, y: Any) -> Any:
-    return znp.where(condition, *c.cast(x, y))
+    return to(znp.where(condition, *c.cast(x, y)), c.dtype)
 
 
 @rule("gelu")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, Rule, rule
+from zenith.trace.bind import b
 
 
 def _axes(dim: Any) -> Any:
@@ -60,24 +62,44 @@ def _var_mean(c: Context, x: Any, dim: Any = None, correction: Any = 1, keepdim:
     return _var(c, x, dim, correction, keepdim), znp.mean(x, axis=_axes(dim), keepdims=keepdim)
 
 
-@rule("_softmax")
+@rule("linalg_vector_norm")
+def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    x, along = c.cast(x), {"axis": _axes(dim), "keepdims": keepdim}
+    if ord == 2:
+        return znp.norm(x, **along)
+    if ord == 0:
+        return c.cast(znp.sum(x != 0, **along))
+    if abs(ord) == math.inf:
+        return (znp.max if ord > 0 else znp.min)(znp.abs(x), **along)
+    return znp.sum(znp.abs(x) ** ord, **along) ** (1 / ord)
+
+
+@rule("softmax.int", "_softmax")
 def _softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
-    x = c.cast(x)
-    e = znp.exp(x - znp.max(x, axis=dim, keepdims=True))
+    e = znp.exp(_below_largest(c.cast(x), dim))
     return e / znp.sum(e, axis=dim, keepdims=True)
 
 
-@rule("_log_softmax")
+@rule("log_softmax.int", "_log_softmax")
 def _log_softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
-    x = c.cast(x)
-    shifted = x - znp.max(x, axis=dim, keepdims=True)
+    shifted = _below_largest(c.cast(x), dim)
     return shifted - znp.log(znp.sum(znp.exp(shifted), axis=dim, keepdims=True))
 
 
-@rule("native_layer_norm")
+def _below_largest(x: Any, dim: int) -> Any:
+    """``x`` less its largest element along an axis, which may be empty."""
+    return x - znp.expand_dims(b.reduce_max(x, axes=(dim % x.ndim,)), dim)
+
+
+@rule("layer_norm")
 def _layer_norm(
     c: Context, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Any:
+    return _native_layer_norm(c, x, shape, weight, bias, eps)[0]
+
+
+@rule("native_layer_norm")
+def _native_layer_norm(c: Context, x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
     axes = tuple(range(x.ndim - len(shape), x.ndim))
     mean = znp.mean(x, axis=axes, keepdims=True)
     centred = x - mean
@@ -86,3 +108,8 @@ def _layer_norm(
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
     return y, mean, rstd
+
+
+@rule("cumsum")
+def _cumsum(c: Context, x: Any, dim: int, **_: Any) -> Any:
+    return znp.cumsum(c.cast(x), axis=dim, dtype=c.dtype)

@@ -68,10 +68,16 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def find(target: Any) -> Rule | None:
-    """The rule for a node's target; None when there is none. Functions on sizes are Python's own."""
+    """The rule for a node's target; None when there is none, as for all that write in place.
+
+    Functions on sizes are Python's own.
+    """
     if not isinstance(target, torch._ops.OpOverload):
         return _plain(target)
-    packet, overload = target._schema.name.partition("::")[2], target._overloadname or "default"
+    namespace, _, packet = target._schema.name.partition("::")
+    if namespace != "aten" or target._schema.is_mutable:
+        return None
+    overload = target._overloadname or "default"
     return RULES.get(f"{packet}.{overload}", RULES.get(packet))
 
 
