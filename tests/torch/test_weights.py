@@ -7,10 +7,12 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import zenith
 from tests.torch.test_from_torch import Mlp, compare
 from zenith.backends.cpu.link import linked_count
+from zenith.errors import ZenithError
 from zenith.torch.weights import Weights
 
 BACKENDS = ["reference", "lanes", "cpu"]
@@ -240,3 +242,87 @@ def test_a_check_of_unchanged_weights_sees_every_counted_change():
     del module.once.bias
     module.once.bias = None
     assert weights.changed() and weights.follow(every=False) is None and weights.changed()
+
+
+# --- release_weights -----------------------------------------------------------------------------------------------
+
+
+def test_released_weights_leave_memory_and_the_program_goes_on(mlp):
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        expected = mlp(x), mlp(2 * x)
+    memory = [StorageWeakRef(layer.weight.untyped_storage()) for layer in (mlp.up, mlp.down)]
+    assert not any(storage.expired() for storage in memory)
+    fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), release_weights=True)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), expected[0])
+        assert mlp.up.weight.is_meta and mlp.down.weight.is_meta and mlp.up.weight.shape == (48, 16)
+        assert isinstance(mlp.up.weight, nn.Parameter) and mlp.up.weight.requires_grad
+        assert not mlp.up.bias.is_meta, "the program reads it"
+        gc.collect()
+        assert all(storage.expired() for storage in memory)
+        torch.testing.assert_close(fast(2 * x), expected[1])
+        torch.testing.assert_close(fast(x=x), expected[0])  # another program, of what is packed already
+    assert fast.cache_info().misses == 2 and fast.cache_info().repacked == 0
+
+
+@pytest.mark.parametrize("change", ["write", "replace", "refresh"])
+def test_a_change_of_released_weights_raises(mlp, change):
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), release_weights=True), torch.randn(4, 16)
+    with torch.no_grad():
+        fast(x)
+        if change == "write":
+            mlp.up.bias.add_(1)
+        elif change == "replace":
+            mlp.up.weight = nn.Parameter(torch.ones(48, 16))
+        with pytest.raises(ZenithError, match=r"weights of Mlp changed(.|\n)*from_torch again with the changed module"):
+            fast.refresh() if change == "refresh" else fast(x)
+
+
+def test_weights_released_for_one_program_are_missing_for_another_kind():
+    class Optional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8, bias=False)
+
+        def forward(self, x, turn=False):
+            return x * self.linear.weight if turn else self.linear(x)
+
+    module, x = Optional().eval(), torch.randn(8, 8)
+    fast = zenith.from_torch(module, (x,), release_weights=True)
+    with torch.no_grad():
+        fast(x)
+        with pytest.raises(ZenithError, match=r"weight linear.weight was released(.|\n)*release_weights=False"):
+            fast(x, turn=True)
+        fast(x)
+
+
+def test_what_reads_all_weights_releases_none(mlp):
+    fast, x = (
+        zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference", release_weights=True),
+        torch.ones(4, 16),
+    )
+    compare(fast, mlp, x)
+    compare(fast, mlp, x)
+    assert not any(p.is_meta for p in mlp.parameters())
+
+
+def test_weights_under_several_names_are_released_under_all():
+    module, tokens = Tied().eval(), torch.tensor([[1, 5, 10], [0, 0, 3]])
+    with torch.no_grad():
+        expected = module(tokens)
+        fast = zenith.from_torch(module, (tokens,), release_weights=True)
+        torch.testing.assert_close(fast(tokens), expected)
+        torch.testing.assert_close(fast(tokens), expected)
+    assert module.once.weight is module.again.weight and module.once.weight.is_meta
+    assert module.head.weight is module.embedding.weight and not module.head.weight.is_meta, "the embedding reads it"
+
+
+def test_replaced_weights_do_not_stay_in_memory(mlp):
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),)), torch.randn(4, 16)
+    compare(fast, mlp, x)
+    old = StorageWeakRef(mlp.up.weight.untyped_storage())
+    mlp.up.weight = nn.Parameter(torch.randn(48, 16))
+    compare(fast, mlp, x)
+    gc.collect()
+    assert old.expired()

@@ -71,16 +71,34 @@ class FixedMemory(Generic[State]):
         self.state = None
         self._held = {n: held for n, held in self._held.items() if held[0] == self._key(self._read[n])}
 
+    @property
+    def read_weights(self) -> set[str]:
+        """The weights that every call reads."""
+        return {self._weights[place.name].name for place in self._read.values() if place.kind == "weight"}
+
+    @property
+    def prepared_weights(self) -> set[str]:
+        """The weights that something is prepared from."""
+        places = (place for p in self._made_by.values() for place in p.launch.places)
+        return {self._weights[place.name].name for place in places if place.kind == "weight"}
+
     def bind(self, processor: Processor[State]) -> State:
         """The state for a call that begins now; what is missing in it is prepared on ``processor``."""
         with self.table.lock:
             if self.state is None:
+                self.table.reserve(self._missing())
                 for name, place in self._read.items():
                     if name not in self._held:
                         self._held[name] = self._key(place), self._array(place, processor)
                 self.state = processor.fix({name: array for name, (_, array) in self._held.items()})
                 self.table.drop_free()
             return self.state
+
+    def _missing(self) -> int:
+        """How many bytes are to be prepared."""
+        wanted = [p for n, p in self._read.items() if p.kind == "prepared" and n not in self._held]
+        made_by = {id(m): m for m in (self._made_by[p.name] for p in wanted if self._key(p) not in self.table.prepared)}
+        return sum(size * dtype.itemsize + ALIGN for m in made_by.values() for _, dtype, size in m.results)
 
     def _key(self, place: Place) -> Hashable:
         """What the contents of a place follow from."""

@@ -22,7 +22,17 @@ Array = np.ndarray[Any, Any]
 
 
 class Program(Protocol):
-    """Who is told of changes."""
+    """Who computes with weights: is told of changes, and says what it needs."""
+
+    @property
+    def read_weights(self) -> set[str]:
+        """The weights that every call reads."""
+        ...
+
+    @property
+    def prepared_weights(self) -> set[str]:
+        """The weights that something is prepared from."""
+        ...
 
     def forget_stale(self) -> None:
         """Let go of everything that a change made stale. The table's lock is held."""
@@ -37,10 +47,12 @@ class WeightTable(dict[str, Array]):
         self.lock = threading.RLock()
         self.prepared: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
         self._changes: Counter[str] = Counter()
+        self._released: set[str] = set()
         self._dense: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
         self._programs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._free: list[Array] = []
         self._recycles = False
+        self._reserve = np.empty(0, np.uint8)
 
     @classmethod
     def of(cls, graph: Graph) -> WeightTable:
@@ -67,12 +79,27 @@ class WeightTable(dict[str, Array]):
         with self.lock:
             self._programs.add(program)
 
+    def release(self) -> set[str]:
+        """Let go of the arrays of which programs only need what they prepared, and name them."""
+        with self.lock:
+            programs: list[Program] = list(self._programs)
+            released = {n for p in programs for n in p.prepared_weights} - {n for p in programs for n in p.read_weights}
+            for name in released:
+                self[name] = np.broadcast_to(np.empty((), self[name].dtype), self[name].shape)
+            self._released |= released
+            return released
+
     def version(self, name: str) -> Hashable:
         """What differs after every change of a weight."""
         return "weight", name, self._changes[name]
 
     def dense(self, name: str, type: ArrayType) -> Array:
         """A weight in row-major order: its own memory, or one copy that all programs share."""
+        if name in self._released:
+            raise ZenithError(
+                f"weight {name} was released, and a program for another kind of call needs it in another form",
+                fix="make the calls of all kinds before its weights are released, or keep them: release_weights=False",
+            )
         array = self[name]
         dtype = dtype_of(array.dtype)
         if dtype is None or ArrayType(dtype, array.shape) != type:
@@ -85,17 +112,25 @@ class WeightTable(dict[str, Array]):
             found = self._dense[key] = np.ascontiguousarray(array)
         return found
 
+    def reserve(self, length: int) -> None:
+        """Make room for allocations of so many bytes at once: large pages cost a fraction of small ones to get."""
+        self._reserve = np.empty(max(0, length - sum(map(len, self._free))), np.uint8)
+
     def allocate(self, length: int) -> Array:
         """``length`` bytes, from stale results where there are some of this length. ``recycle`` gives them back."""
         owner = next((o for o in self._free if len(o) == length), None)
-        if owner is None:
+        if owner is not None:
+            self._free[:] = [o for o in self._free if o is not owner]
+            return owner
+        if len(self._reserve) < length:
             return np.empty(length, np.uint8)
-        self._free[:] = [o for o in self._free if o is not owner]
+        owner, self._reserve = self._reserve[:length], self._reserve[length:]
         return owner
 
     def drop_free(self) -> None:
-        """Give the memory of stale results back to the system."""
+        """Give back to the system what is left of stale results and of the reserve."""
         self._free.clear()
+        self._reserve = self._reserve[:0].copy()
 
     def recycle(self, owner: Array) -> None:
         """Take memory that nobody uses any more, for the next allocation if that comes with this change."""

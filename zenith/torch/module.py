@@ -16,7 +16,7 @@ from zenith.api.leaves import dtype_text, input_names, input_spec, symbolic_size
 from zenith.api.signature import Signature
 from zenith.api.specialize import Finish, Program, Request, Specializer
 from zenith.arrays import torch_adapter
-from zenith.errors import TraceError
+from zenith.errors import TraceError, ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.types import dtype_of
 from zenith.torch.export import Exported, export
@@ -31,7 +31,12 @@ class CompiledModule(Inspectable):
     """What :func:`from_torch` returns: call it like the module. Safe to use from several threads."""
 
     def __init__(
-        self, module: torch.nn.Module, backend: str, dynamic_shapes: Any, max_compilations: int | None = None
+        self,
+        module: torch.nn.Module,
+        backend: str,
+        dynamic_shapes: Any,
+        max_compilations: int | None = None,
+        release_weights: bool = False,
     ) -> None:
         self.module = module
         self.__name__ = tree.identifier(type(module).__name__)
@@ -42,6 +47,7 @@ class CompiledModule(Inspectable):
         self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
         self._weights = Weights(module)
+        self._releases, self._released = release_weights, False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result for these arguments: the same structure, tensors that share memory with nothing."""
@@ -55,6 +61,8 @@ class CompiledModule(Inspectable):
                 return self._call_any(args, kwargs)
             found = self._specializer.find(key, args)
             if found is not self._specializer:
+                if self._releases:
+                    self._release()
                 return found
         return self._call_any(args, kwargs)
 
@@ -70,6 +78,11 @@ class CompiledModule(Inspectable):
         with self._lock:
             if not (every or self._weights.changed()):
                 return  # another thread was faster
+            if self._released:
+                raise ZenithError(
+                    f"the weights of {self.__name__} changed, but its programs have released them",
+                    fix="call from_torch again with the changed module, or keep them: release_weights=False",
+                )
             told = self._weights.follow(every)
             if told is None:
                 self._exports.clear()
@@ -78,15 +91,24 @@ class CompiledModule(Inspectable):
             else:
                 self._specializer.repacked += told
 
+    def _release(self) -> None:
+        """Give the memory of weights back that the program now has in another form."""
+        with self._lock:
+            if self._releases:
+                self._weights.release()
+                self._releases, self._released = False, True
+
     def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         call = _Call(self._signature, args, kwargs)
         for tensor, path in zip(call.tensors, call.paths, strict=True):
             torch_adapter().check(tensor, path)
         key = call.key()
         found = self._specializer.find(key, call.tensors)
-        if found is not self._specializer:
-            return found
-        return self._specializer.make(key, self._request(call))
+        if found is self._specializer:
+            found = self._specializer.make(key, self._request(call))
+        if self._releases:
+            self._release()
+        return found
 
     def _request(self, call: _Call) -> Request:
         return Request(call.tensors, lambda: self._build(call), call.describe)
@@ -99,26 +121,25 @@ class CompiledModule(Inspectable):
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Export for arguments of this structure, of any size that the module allows."""
-        call = _Call(self._signature, args, kwargs)
-        names = [list(map(str, sizes)) for sizes in call.sizes]
-        exported = export(self.module, args, kwargs, names, self._dynamic_shapes)
-        check_supported(exported.program, self.__name__)
-        self._exports.setdefault(call.structure, []).append(exported)
+        self._export(_Call(self._signature, args, kwargs))
+
+    def _export(self, call: _Call, keep_sizes: bool = False) -> Exported:
+        dynamic_shapes = None if keep_sizes else self._dynamic_shapes
+        with self._lock, self._weights.standing_in():
+            exported = export(self.module, call.args, call.kwargs, call.size_names(), dynamic_shapes, keep_sizes)
+            check_supported(exported.program, self.__name__)
+            self._weights.forget_in(exported.program)
+            self._exports.setdefault(call.structure, []).append(exported)
+            return exported
 
     def _export_for(self, call: _Call) -> Exported:
         """An export that is valid for a call, made when there is none."""
-        names = [list(map(str, sizes)) for sizes in call.sizes]
         with self._lock:
-            known = self._exports.get(call.structure)
-            if known is None:
-                self.prepare(call.args, call.kwargs)
-                known = self._exports[call.structure]
-            fitting = next((e for e in known if e.fits(call.tensors, names)), None)
-            if fitting is None:
-                fitting = export(self.module, call.args, call.kwargs, names, keep_sizes=True)
-                check_supported(fitting.program, self.__name__)
-                known.append(fitting)
-            return fitting
+            if call.structure not in self._exports:
+                self._export(call)
+            known = self._exports[call.structure]
+            fitting = next((e for e in known if e.fits(call.tensors, call.size_names())), None)
+            return fitting or self._export(call, keep_sizes=True)
 
     def _build(self, call: _Call) -> Program:
         with self._lock:
@@ -150,6 +171,10 @@ class _Call:
         self.structure: Hashable = (self.spec, self.values, kinds)
         self.names = input_names(self.paths)
         self.sizes = symbolic_sizes(self.names, [t.ndim for t in self.tensors])
+
+    def size_names(self) -> list[list[str]]:
+        """A name for every axis of every tensor."""
+        return [list(map(str, sizes)) for sizes in self.sizes]
 
     def key(self) -> Hashable:
         """What a compilation depends on; calls with positional tensors only have the short key of the fast path."""
@@ -224,6 +249,7 @@ def from_torch(
     *,
     backend: str = "cpu",
     max_compilations: int | None = None,
+    release_weights: bool = False,
 ) -> CompiledModule:
     """Compile a PyTorch module for inference.
 
@@ -235,6 +261,9 @@ def from_torch(
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
     backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
     max_compilations: how many programs may ever be compiled, as for :func:`zenith.jit`; None is no limit.
+    release_weights: after the first call give up the memory of weights that the program has in another form, such as
+        packed; in their place the module gets tensors on the device ``meta``. A call that finds the module's weights
+        changed afterwards raises ZenithError, and so does a call of another kind whose program needs them otherwise.
 
     Returns
     -------
@@ -252,6 +281,6 @@ def from_torch(
     ...     fast(torch.zeros(7, 3)).shape
     torch.Size([7, 2])
     """
-    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations)
+    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled

@@ -9,9 +9,12 @@ sizes of the weights.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 
 from zenith.arrays import requires_grad, torch_adapter
 from zenith.backends.weights import WeightTable
@@ -49,6 +52,42 @@ class Weights:
         self.table.change({name: _array(name, now.tensors[name]) for name in told})
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(told)
+
+    def release(self) -> None:
+        """Leave tensors without memory in the place of those that programs have prepared and do not read."""
+        released = self.table.release()
+        self._replace({n: torch.empty_like(t, device="meta") for n, t in self._known.tensors.items() if n in released})
+
+    @contextmanager
+    def standing_in(self) -> Iterator[None]:
+        """Within this block tensors without memory are replaced by ones that torch.export takes for weights."""
+        released = {name: t for name, t in self._known.tensors.items() if t.is_meta}
+        self._replace({name: torch.empty_like(t, device="cpu") for name, t in released.items()})
+        try:
+            yield
+        finally:
+            self._replace(released)
+
+    def forget_in(self, program: Any) -> None:
+        """Take the weights out of an export, which would keep them alive when the module has others."""
+        program.state_dict.clear()
+        for name in self.names.keys() & program.constants.keys():
+            del program.constants[name]
+
+    def _replace(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Have the module hold other tensors. They are no change; others that changed stay known as changed."""
+        if not tensors:
+            return
+        known = self._known
+        with torch.inference_mode(False):
+            known.put({
+                name: nn.Parameter(t.detach(), known.tensors[name].requires_grad)
+                if isinstance(known.tensors[name], nn.Parameter) else t
+                for name, t in tensors.items()
+            })  # fmt: skip
+        now = _Look(self.module)
+        if all(now.marks.get(name) == mark for name, mark in known.marks.items() if name not in tensors):
+            self._known = now
 
     def check_gradients(self) -> None:
         """Raise when gradients are recorded and a weight asks for one, which would be lost."""
@@ -88,6 +127,12 @@ class _Look:
         }
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
         self.structure = (self.names, kinds, {path: id(m) for path, m in modules.items()})
+
+    def put(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Have the module hold other tensors, under all of their names."""
+        for (full, name), table in zip(self.names.items(), self._tables[: len(self.names)], strict=True):
+            if name in tensors:
+                table[full.rpartition(".")[2]] = tensors[name]
 
     def replaced(self) -> bool:
         """Whether the module holds other tensors or submodules now."""
