@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import contenders, machine, stats
@@ -44,6 +44,11 @@ class Tally:
         """Seconds of a pass in each round."""
         return [sum(one["seconds"]) for one in self.rounds]
 
+    @property
+    def calls(self) -> list[float]:
+        """Seconds of each call of each round, or of the mean call where a pass is one."""
+        return [seconds for one in self.rounds for seconds in one["seconds"]]
+
     def record(self) -> Record:
         """What stands in the results."""
         if self.absence is not None:
@@ -64,7 +69,8 @@ class Session:
     """One workload while it is measured: the contenders' tallies, and the steps that fill them."""
 
     def __init__(self, workload: Workload, names: Sequence[str], settings: Settings) -> None:
-        self.workload, self.settings = workload, settings
+        self.workload = workload
+        self.settings = replace(settings, processes=1, rounds=1) if workload.long else settings
         self.tallies = {name: Tally(absence=_decline(name, workload)) for name in names}
 
     @functools.cached_property
@@ -73,13 +79,12 @@ class Session:
 
     def measure(self, progress: Progress) -> None:
         """All processes of all contenders."""
-        rounds = self.workload.rounds or self.settings.rounds
         with tempfile.TemporaryDirectory(prefix="zenith-bench-") as folder:
             for number in range(self.settings.processes):
                 with ExitStack() as stack:
                     workers = self._start(number, Path(folder), stack, progress)
                     progress(f"{self.workload.name}: rounds {number + 1} of {self.settings.processes}")
-                    for _ in range(rounds):
+                    for _ in range(self.settings.rounds):
                         for name in self._present(workers):
                             self._attempt(name, self._round, workers[name])
                     for name in self._present(workers):
@@ -132,7 +137,7 @@ class Session:
 
     def speedups(self, baselines: Iterable[str], names: Iterable[str]) -> Record:
         """Baseline -> contender -> how many times faster it is, where both took part."""
-        seconds = {name: self.tallies[name].seconds for name in self._present(self.tallies)}
+        seconds = {name: self.tallies[name].calls for name in self._present(self.tallies)}
         return {
             b: {n: stats.speedup(seconds[b], seconds[n]) for n in names if n in seconds and n != b}
             for b in baselines
@@ -158,7 +163,7 @@ def measure(
         "bound": workload.bound,
         "sentences": workload.sentences,
         "sizes": session.sizes(),
-        "settings": asdict(settings),
+        "settings": asdict(session.settings),
         **machine.describe(distributions),
         "contenders": {name: tally.record() for name, tally in session.tallies.items()},
         "speedup_over": BASELINE,

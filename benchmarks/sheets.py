@@ -56,7 +56,7 @@ def everything(documents: Iterable[Record]) -> Sheet:
         for name, record in document["contenders"].items()
         if "declined" not in record
     ]
-    return Sheet("Speed-up is over torch eager, by paired rounds", columns, rows, labels=2)
+    return Sheet("Speed-up is over torch eager, by paired calls", columns, rows, labels=2)
 
 
 def _measured(name: str, record: Record, document: Record) -> Row:
@@ -122,7 +122,7 @@ def ratios(documents: Sequence[Record]) -> Sheet:
         for own in OWN
         if any(own in faster for faster in d["zenith_over"].values())
     ]
-    return Sheet("How many times faster than each peer, by paired rounds", ("workload", "", *peers), rows, labels=2)
+    return Sheet("How many times faster than each peer, by paired calls", ("workload", "", *peers), rows, labels=2)
 
 
 def _ratio(ratio: Record | None) -> str:

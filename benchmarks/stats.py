@@ -1,4 +1,4 @@
-"""Medians and spread of rounds, and the ratio of two contenders from rounds that were measured in turn."""
+"""Medians and spread of rounds, and the ratio of two contenders from calls that were measured in turn."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def speedup(baseline: Sequence[float], contender: Sequence[float]) -> dict[str, Any]:
-    """How many times faster than the baseline: median over paired rounds, with bootstrap 95 % bounds.
+    """How many times faster than the baseline: median over paired calls, with bootstrap 95 % bounds.
 
-    Round i of one stands beside round i of the other, a moment later, so that drift of the machine cancels. The
-    bounds are percentiles of the median over resampled pairs (B. Efron, Bootstrap Methods, 1979), seeded.
+    A call in round i of one stands beside the same call in round i of the other, so that drift of the machine cancels.
+    The bounds are percentiles of the median over resampled pairs (B. Efron, Bootstrap Methods, 1979), seeded.
 
     >>> speedup([4.0, 4.2, 4.4], [2.0, 2.1, 2.2])
     {'median': 2.0, 'low': 2.0, 'high': 2.0}

@@ -123,6 +123,6 @@ DYNAMIC_LENGTHS = Workload(
     weights=weights(((1024, 1024), (1024,), (1024, 1024), (1024,))),
     numpy=_numpy_two_layers,
     torch=_torch_two_layers,
-    rounds=1,
+    long=True,
     varied=True,
 )

@@ -38,7 +38,7 @@ class Workload:
     expression: the program as one elementwise expression of the NumPy program's arguments, if it is one.
     libraries: modules without which the workload cannot be made.
     bound: largest accepted max|result - reference| / max|reference|.
-    rounds: of each process, instead of the settings' number, where one pass takes seconds.
+    long: a pass takes seconds, so that one process and one round must do.
     varied: sizes change from call to call.
     sentences: how many a pass embeds, for the workloads that embed sentences.
     """
@@ -53,7 +53,7 @@ class Workload:
     expression: str = ""
     libraries: tuple[str, ...] = ()
     bound: float = 1e-5
-    rounds: int | None = None
+    long: bool = False
     varied: bool = False
     sentences: int = 0
 
