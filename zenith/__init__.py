@@ -30,7 +30,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, numpy, torch
+    from zenith import debug, kernels, numpy, torch
     from zenith.torch import from_torch
 
 __version__ = "0.1.0"
@@ -53,6 +53,7 @@ __all__ = [
     "forbid_recompile",
     "from_torch",
     "jit",
+    "kernels",
     "make_graph",
     "numpy",
     "parse",
@@ -65,7 +66,7 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "numpy", "torch"):
+    if name in ("debug", "kernels", "numpy", "torch"):
         return import_module(f"zenith.{name}")
     if name == "from_torch":
         return import_module("zenith.torch").from_torch

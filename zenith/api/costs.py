@@ -123,7 +123,7 @@ def _step_cost(step: Any) -> KernelCost:
 
 def memory_analysis(plan: Plan, arguments: tuple[ArrayType, ...]) -> MemoryAnalysis:
     """The memory of a plan for arguments of these types."""
-    stored = [dim(a.nbytes) for a in plan.constants.values()]
+    stored = [dim(a.nbytes) for a in plan.constants.values()] + [_bytes([w.type]) for w in plan.weights.values()]
     packed = [dim(count * dtype.itemsize) for p in plan.prepared for _, dtype, count in p.results]
     results = _bytes([type for _, type in plan.outputs])
     return MemoryAnalysis(_bytes(arguments), results, sum(stored, dim(0)), sum(packed, dim(0)), plan.arena)

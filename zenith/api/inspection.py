@@ -145,8 +145,21 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
         rows = [(str(size), _place(line), alternative(line)) for size, line in program.traced.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _report_tables(program.executable.report)
-    if program.executable.report.passes:
+    if program.lowering.lowered.plan is not None:
+        yield from _engines(program.lowering.lowered.plan)
         yield from _separations(program.traced.graph)
+
+
+def _engines(plan: Any) -> Iterable[RenderableType]:
+    """Which engine computes each group, and why not another; equal groups once."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for group in plan.groups:
+        others = "; ".join(f"{name}: {why}" for name, why in group.choice.others)
+        places = ", ".join(map(str, group.lines))
+        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engine, others), []).append(places)
+    rows = [(*words, "; ".join(dict.fromkeys(places))) for words, places in found.items()]
+    if rows:
+        yield table("engines", ("kernels", "kind", "engine", "why no other", "lines"), rows)
 
 
 def _separations(graph: Graph) -> Iterable[RenderableType]:

@@ -35,6 +35,7 @@ from zenith.backends.kernel import (
     ProductTile,
     Scratch,
     Simple,
+    Source,
     Statement,
     Store,
     TaskLoop,
@@ -110,6 +111,8 @@ class Printer:
                 return self.fold(statement)
             case Branch():
                 return self.branch(statement)
+            case Source(text):
+                return text.splitlines()
             case _:
                 return [self.line(statement)]
 

@@ -15,6 +15,7 @@ trip count and the instruction set only.
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
+``Source``                statements that a person wrote
 ``Scratch``               a small buffer of the task's own
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
@@ -228,6 +229,14 @@ class PackPanel:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Statements that a person wrote, as Python text over the names that are bound here, on these buffers."""
+
+    text: str
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """Run the case whose number equals ``at`` (cases are numbered from ``first``)."""
 
@@ -237,7 +246,7 @@ class Branch:
 
 
 Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel  # no others inside
-Statement = Simple | TaskLoop | Loop | Fold | Branch
+Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +300,8 @@ def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
                 found |= {buffer} | _buffers_in(value)
             case Fold():
                 found |= {b for a in s.accumulators for b in _buffers_in(a.value)}
+            case Source(_, buffers):
+                found |= {*buffers}
             case ProductTile():
                 found |= {s.target.buffer, s.a.buffer, s.b.buffer}
             case PackPanel():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zenith.backends.engines import Choice
 from zenith.backends.kernel import Kernel, symbols_of
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.work import NO_WORK, Work, work_of
@@ -98,6 +99,15 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """A fused group: who computes it, its kernels' names, and the user's lines."""
+
+    choice: Choice
+    kernels: tuple[str, ...]
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order.
 
@@ -114,6 +124,7 @@ class Plan:
     symbols: tuple[str, ...]
     prepared: tuple[Prepared, ...]
     steps: tuple[Step, ...]
+    groups: tuple[PlannedGroup, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"plan {self.name}: sizes {', '.join(self.symbols) or 'none'}"]
@@ -188,6 +199,7 @@ class _Planner:
         self.free: list[Slot] = []
         self.top = dim(0)
         self.steps: list[Step] = []
+        self.groups: list[PlannedGroup] = []
         self.last_use = self._last_uses()
 
     def plan(self) -> Plan:
@@ -205,7 +217,7 @@ class _Planner:
         symbols = tuple(sorted({s for step in self.steps for s in _symbols(step)} | self._outer_symbols()))
         return Plan(
             self.graph.name, tuple(inputs), outputs, dict(self.graph.constants), self.weights, tuple(self.slots),
-            self.top, symbols, tuple(self.prepared), tuple(self.steps),
+            self.top, symbols, tuple(self.prepared), tuple(self.steps), tuple(self.groups),
         )  # fmt: skip
 
     def _outer_symbols(self) -> set[str]:
@@ -269,6 +281,7 @@ class _Planner:
                 self.places[number, i] = self._new_prepared() if once else self._allocate(type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
+        self.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
         for name in (b.name for b in lowered.temporaries):

@@ -1,36 +1,86 @@
-"""The one table from a group's kind to the function that makes its kernels."""
+"""The table of engines, and the choice of one for a group.
+
+Zenith's own engines stand in ``OWN``; what :func:`add_engine` adds is asked beside them, for programs that are compiled
+from then on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from zenith.backends.emit import named
+from zenith.backends.engines import Choice, Engine, Refusal, choose
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.columns import lower_columns
+from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.product import lower_product
+from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
+from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
 
-# A body, the target, and the inputs that are the same in every call.
-LOWER: dict[str, Callable[[Graph, Target, Collection[str]], list[Kernel]]] = {
-    "loops": lambda body, target, fixed: lower_loops(body),
-    "rows": lambda body, target, fixed: lower_rows(body),
-    "columns": lambda body, target, fixed: lower_columns(body),
-    "scatter": lambda body, target, fixed: lower_scatter(body),
-    "product": lower_product,
-}
+
+def _always(body: Graph, target: Target) -> float | Refusal:
+    return 1.0
+
+
+def _many_rows(body: Graph, target: Target) -> float | Refusal:
+    return Refusal("there is one row only, which one thread would walk") if reduces_all(body) else 1.0
+
+
+def _one_row(body: Graph, target: Target) -> float | Refusal:
+    return 1.0 if reduces_all(body) else Refusal("there are many rows, which threads share whole")
+
+
+OWN: tuple[Engine, ...] = (
+    Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
+           _always, lambda body, target, fixed: lower_loops(body)),
+    Engine("rows", ("rows",), "reductions of trailing axes, with what is in front and behind: a row a task", 0,
+           _many_rows, lambda body, target, fixed: lower_rows(body)),
+    Engine("long_row", ("rows",), "reductions of all axes: parts of the one row a task, then their results", 0,
+           _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body))),
+    Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
+           _always, lambda body, target, fixed: lower_columns(body)),
+    Engine("scatter", ("scatter",), "a scatter, in index order by one thread", 0,
+           _always, lambda body, target, fixed: lower_scatter(body)),
+    Engine("product", ("product",), "matrix products in register tiles, with the elementwise operations behind", 0,
+           _always, lower_product),
+)  # fmt: skip
+_added: tuple[Engine, ...] = ()
+
+
+def engines() -> tuple[Engine, ...]:
+    """Every engine, Zenith's own first."""
+    return OWN + _added
+
+
+def add_engine(engine: Engine) -> None:
+    """Ask one more engine from now on; ZenithError when its name is taken."""
+    global _added
+    if any(e.name == engine.name for e in engines()):
+        raise ZenithError(f"there is an engine {engine.name!r} already", fix="unregister it, or choose another name")
+    _added = (*_added, engine)
+
+
+def remove_engine(name: str) -> None:
+    """Ask an added engine no longer; ZenithError when there is none of that name."""
+    global _added
+    if all(e.name != name for e in _added):
+        raise ZenithError(f"no engine {name!r} was registered", fix="zenith.kernels.table() lists them")
+    _added = tuple(e for e in _added if e.name != name)
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A group's kernels in order of execution, and the buffers that live only between them."""
+    """A group's kernels in order of execution, the buffers that live only between them, and whose work they are."""
 
     kernels: tuple[Kernel, ...]
     temporaries: tuple[Buffer, ...]
+    choice: Choice
 
 
 def lower_group(body: Graph, kind: str, target: Target, fixed: Collection[str] = ()) -> Lowered:
@@ -38,6 +88,7 @@ def lower_group(body: Graph, kind: str, target: Target, fixed: Collection[str] =
 
     ``fixed`` names the inputs that are the same in every call.
     """
-    kernels = tuple(map(named, LOWER[kind](body, target, fixed)))
+    engine, choice = choose(engines(), body, kind, target)
+    kernels = tuple(map(named, engine.lower(body, target, fixed)))
     written = {b.name: b for kernel in kernels for b in kernel.buffers if b.role == "temporary"}
-    return Lowered(kernels, tuple(written.values()))
+    return Lowered(kernels, tuple(written.values()), choice)

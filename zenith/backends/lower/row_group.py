@@ -10,6 +10,12 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold
 
 
+def reduces_all(body: Graph) -> bool:
+    """Whether a body's folds leave no axis: there is one row."""
+    folds = [n for n, r in body.nodes() if isinstance(r.primitive.lowering, Fold)]
+    return len(body.args(folds[0])[0].shape) == len(body.node(folds[0]).params["axes"])
+
+
 class RowGroup:
     """A body whose folds reduce the axes of ``space`` from ``outer`` on.
 

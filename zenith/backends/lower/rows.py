@@ -14,7 +14,6 @@ from collections.abc import Set as AbstractSet
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, row_major
-from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, symbol
@@ -25,9 +24,8 @@ EXPENSIVE = 8  # operations from which a value is kept rather than computed agai
 
 
 def lower_rows(body: Graph) -> list[Kernel]:
-    """One kernel whose tasks are the rows; a single row is cut into parts instead."""
-    group = RowGroup(body)
-    return lower_long_row(group) if group.outer == 0 else [_Rows(group).lower()]
+    """One kernel whose tasks are the rows (for a single row see ``long_row``)."""
+    return [_Rows(RowGroup(body)).lower()]
 
 
 class _Rows:
