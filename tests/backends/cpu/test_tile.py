@@ -52,7 +52,9 @@ def twin(schedule: ProductSchedule) -> Kernel:
 @cache
 def compiled(schedule: ProductSchedule, dtype: DType) -> Kernel:
     i, p = types.intp, types.CPointer(getattr(types, dtype.numpy_name))
-    kernel = cfunc(types.void(i, p, i, i, p, i, i, i, p, i, i, i, i), nopython=True, error_model="numpy")(twin(schedule))
+    kernel = cfunc(types.void(i, p, i, i, p, i, i, i, p, i, i, i, i), nopython=True, error_model="numpy")(
+        twin(schedule)
+    )
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p if t is p else ctypes.c_int64 for t in kernel._sig.args])
     entry = function(kernel.address)
 
@@ -196,9 +198,9 @@ from zenith.ir.types import float32, float64, int32, int64
 for dtype in (float32, float64, int32, int64):
     s = choose(dtype, TABLE[sys.argv[1]])
     p, i, space = types.CPointer(getattr(types, dtype.numpy_name)), types.intp, {"product_tile": product_tile}
-    exec(f"def f(c, a, b, k, r, s): product_tile({s.rows}, {s.vectors}, {s.lanes}, c, 0, {s.panel}, a, 0, r, s, "
-         f"b, 0, {s.panel}, k, 0, 0)", space)
-    text = cfunc(types.void(p, p, p, i, i, i), nopython=True)(space["f"])._library.get_asm_str()
+    exec(f"def f(c, a, b, k, r, s, t): product_tile({s.rows}, {s.vectors}, {s.lanes}, c, 0, {s.panel}, a, 0, r, s, "
+         f"b, 0, t, k, 0, 0)", space)
+    text = cfunc(types.void(p, p, p, i, i, i, i), nopython=True)(space["f"])._library.get_asm_str()
     blocks = re.split(r"(?m)^[.]?L\\w+:", text)
     (turn,) = [block for block in blocks if "prefetch" in block]
     print(dtype, len(re.findall(r"(?m)^.*\\(%rsp\\).*%[xyz]mm|^.*%[xyz]mm.*\\(%rsp\\)", turn)))
@@ -214,7 +216,7 @@ PROCESSORS = {
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads x86-64 assembly")
 @pytest.mark.parametrize("isa", PROCESSORS)
 def test_sums_stay_in_registers(isa: str) -> None:
-    """On a processor of that kind, with no more registers than it has, the loop over K never touches the stack."""
+    """On a processor of that kind, with no more registers than it has, the loop over K never keeps a vector on the stack, whatever is known of strides."""
     name, features = PROCESSORS[isa]
     environment = {**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "PYTHONPATH": os.getcwd()}
     command = [sys.executable, "-c", SPILLS, isa]

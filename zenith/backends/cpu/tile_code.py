@@ -39,21 +39,30 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
 @lower_builtin(product_tile, types.VarArg(types.Any))
 def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
     shape, dtype = tuple(size.literal_value for size in signature.args[:3]), signature.args[3].dtype
+    c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, ahead, onto = args[3:]
+    v = Vectors(builder, dtype, shape[2])
+    first = v.at(a, a_at)
+    rows = [v.at(first, builder.mul(a_row, _INT64(r))) for r in range(shape[0])]
+    given = [v.at(c, c_at), c_row, v.at(b, b_at), b_k, v.at(b, ahead), k, onto, a_k, *rows]
     name = f"product_tile_{'_'.join(map(str, shape))}_{dtype}"
-    builder.call(builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtype, args), args[3:])
+    function = builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtype, given)
+    builder.call(function, given)
     return context.get_dummy_value()
 
 
-def _tile_function(module: Any, name: str, shape: tuple[int, int, int], dtype: Any, args: Sequence[Any]) -> Any:
-    """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM works on smaller pieces."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [a.type for a in args[3:]]), name)
+def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtype: Any, given: Sequence[Any]) -> Any:
+    """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM works on smaller pieces.
+
+    The rows of A are arguments, so that LLVM keeps a register for each: where it knows that they are equally far apart,
+    it derives addresses from one another and then has to spill sums, at half the speed.
+    """
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [x.type for x in given]), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     function.attributes.add("nounwind")
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
-    rows, vectors, lanes = shape
-    _Tile(Vectors(builder, dtype, lanes), rows, vectors, *function.args).emit()
+    _Tile(Vectors(builder, dtype, shape[2]), shape[1], *function.args).emit()
     builder.ret_void()
     return function
 
@@ -105,63 +114,59 @@ class Vectors:
 
 
 class _Tile:
-    """Emits one call of ``product_tile``."""
+    """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers."""
 
     def __init__(
-        self, v: Vectors, rows: int, vectors: int,
-        c: Any, c_at: Any, c_row: Any,
-        a: Any, a_at: Any, a_row: Any, a_k: Any,
-        b: Any, b_at: Any, b_k: Any,
-        k: Any, ahead: Any, onto: Any,
+        self, v: Vectors, vectors: int, c: Any, c_row: Any, b: Any, b_k: Any, ahead: Any, k: Any, onto: Any, a_k: Any,
+        *a_rows: Any,
     ) -> None:  # fmt: skip
-        self.v, self.builder, self.vectors = v, v.builder, vectors
-        self.k, self.a_k, self.b_k, self.onto = k, a_k, b_k, onto
+        self.v, self.builder = v, v.builder
+        self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k, self.a_rows = b, b_k, ahead, k, onto, a_k, a_rows
         self.columns = [_INT64(j * v.lanes) for j in range(vectors)]
-        self.a_rows = [v.at(v.at(a, a_at), self._times(a_row, r)) for r in range(rows)]
-        c_rows = [v.at(v.at(c, c_at), self._times(c_row, r)) for r in range(rows)]
+        c_rows = [v.at(c, self._times(c_row, r)) for r in range(len(a_rows))]
         self.c_vectors = [v.at(row, column) for row in c_rows for column in self.columns]
-        self.b, self.ahead = v.at(b, b_at), v.at(b, ahead)
 
     def _times(self, stride: Any, count: int) -> Any:
         return self.builder.mul(stride, _INT64(count))
 
     def emit(self) -> None:
-        """Sum all terms in registers, then write them to C or add them to what it holds."""
+        """Sum all terms in registers, then write them to C or add them to what it holds.
+
+        From term to term go the sums and the two places, in A's rows and of B's row, which advance by additions: with
+        strides that LLVM does not know, products of strides and terms took as long as the sums.
+        """
         builder, v = self.builder, self.v
-        sums: Sequence[Any] = [v.zero] * len(self.c_vectors)
-        middle, sums = loop(builder, _INT64(0), self.k, UNROLL, sums, self._turn)
-        _, sums = loop(builder, middle, self.k, 1, sums, self._term)
+        self.near = self._times(self.b_k, NEAR)
+        state: Sequence[Any] = [_INT64(0), self.b, *[v.zero] * len(self.c_vectors)]
+        middle, state = loop(builder, _INT64(0), self.k, UNROLL, state, self._turn)
+        _, state = loop(builder, middle, self.k, 1, state, self._term)
         replaces = builder.icmp_signed("==", self.onto, _INT64(0))
-        for pointer, total in zip(self.c_vectors, sums, strict=True):
+        for pointer, total in zip(self.c_vectors, state[2:], strict=True):
             v.store(v.add(builder.select(replaces, v.zero, v.load(pointer)), total), pointer)
 
-    def _turn(self, kk: Any, sums: Sequence[Any]) -> Sequence[Any]:
+    def _turn(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
         """UNROLL terms, as many further down B, and one cache line of what comes next."""
         self.v.prefetch(self.v.at(self.ahead, self._times(kk, lookahead(self.v.itemsize))), level=2)
-        for offset in range(UNROLL):
-            term = self.builder.add(kk, _INT64(offset))
-            self._fetch(self.builder.add(term, _INT64(NEAR)))
-            sums = self._term(term, sums)
-        return sums
+        for _ in range(UNROLL):
+            self._fetch(self.v.at(state[1], self.near))
+            state = self._term(kk, state)
+        return state
 
-    def _fetch(self, kk: Any) -> None:
+    def _fetch(self, row: Any) -> None:
         """Fetch a row of B into the first level."""
-        v = self.v
-        row = v.at(self.b, self.builder.mul(kk, self.b_k))
-        for j in range(0, len(self.columns) * v.lanes, LINE // v.itemsize):
-            v.prefetch(v.at(row, _INT64(j)), level=1)
+        for j in range(0, len(self.columns) * self.v.lanes, LINE // self.v.itemsize):
+            self.v.prefetch(self.v.at(row, _INT64(j)), level=1)
 
-    def _term(self, kk: Any, sums: Sequence[Any]) -> list[Any]:
+    def _term(self, _: Any, state: Sequence[Any]) -> list[Any]:
         """One column of A times one row of B."""
         v, builder = self.v, self.builder
-        b_row = v.at(self.b, builder.mul(kk, self.b_k))
+        a_at, b_row, *sums = state
         right = [v.load(v.at(b_row, column)) for column in self.columns]
-        a_column = builder.mul(kk, self.a_k)
         before, after = iter(sums), []
         for row in self.a_rows:
-            left = v.splat(v.at(row, a_column))  # beside its only uses: it needs a register no longer than that
+            left = v.splat(v.at(row, a_at))  # beside its only uses: it needs a register no longer than that
             after += [v.multiply_add(left, y, next(before)) for y in right]
-        return after
+        return [builder.add(a_at, self.a_k), v.at(b_row, self.b_k), *after]
 
 
 _Body = Callable[[Any, Sequence[Any]], Sequence[Any]]
