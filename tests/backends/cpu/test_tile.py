@@ -216,7 +216,7 @@ PROCESSORS = {
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads x86-64 assembly")
 @pytest.mark.parametrize("isa", PROCESSORS)
 def test_sums_stay_in_registers(isa: str) -> None:
-    """On a processor of that kind, with no more registers than it has, the loop over K never keeps a vector on the stack, whatever is known of strides."""
+    """On a processor of that kind the loop over K keeps no vector on the stack, whatever is known of strides."""
     name, features = PROCESSORS[isa]
     environment = {**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "PYTHONPATH": os.getcwd()}
     command = [sys.executable, "-c", SPILLS, isa]
