@@ -35,6 +35,7 @@ from zenith.backends.kernel import (
     ProductTile,
     Scratch,
     Simple,
+    SoftmaxTile,
     Source,
     Statement,
     Store,
@@ -134,6 +135,8 @@ class Printer:
                 return self.tile(statement)
             case PackPanel():
                 return self.pack(statement)
+            case SoftmaxTile():
+                return self.softmax(statement)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: of each row that the interval meets, the part inside it."""
@@ -184,6 +187,12 @@ class Printer:
         words = [str(p.vectors), str(p.lanes), p.target, self.size(p.at)]
         words += [p.source.buffer, *map(self.size, (p.source.at, *p.source.strides, p.terms, p.columns))]
         return f"pack_panel({', '.join(words)})"
+
+    def softmax(self, t: SoftmaxTile) -> str:
+        """A call of the step of an online softmax."""
+        words = [str(t.lanes), self.expression(t.scale), t.scores.buffer, self.size(t.scores.at)]
+        words += [self.size(t.scores.strides[0]), self.size(t.keys), *t.state, self.size(t.place)]
+        return f"softmax_tile({', '.join(words)})"
 
     def branch(self, branch: Branch) -> list[str]:
         """A choice by number."""

@@ -19,6 +19,7 @@ trip count and the instruction set only.
 ``Scratch``               a small buffer of the task's own
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
+``SoftmaxTile``           a step of an online softmax in vectors
 ========================  ==========================================================================
 """
 
@@ -229,6 +230,23 @@ class PackPanel:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftmaxTile:
+    """One step of an online softmax for ``lanes`` columns of ``scores``, whose rows are ``keys``.
+
+    Scores become weights, ``exp`` of their difference to the largest so far times ``scale``, which is positive.
+    ``state`` names the buffers of the largest scores, the sums of weights and the factors by which those shrank, each
+    for the columns from ``place`` on.
+    """
+
+    lanes: int
+    scores: Operand
+    keys: Dim
+    scale: Number
+    state: tuple[str, str, str]
+    place: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Statements that a person wrote, as Python text over the names that are bound here, on these buffers."""
 
@@ -245,7 +263,7 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel  # no others inside
+Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SoftmaxTile
 Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
 
 
@@ -306,6 +324,8 @@ def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
                 found |= {s.target.buffer, s.a.buffer, s.b.buffer}
             case PackPanel():
                 found |= {s.target, s.source.buffer}
+            case SoftmaxTile():
+                found |= {s.scores.buffer, *s.state}
     return found
 
 

@@ -6,10 +6,12 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``rows``: the same, with reductions of the trailing axes and what is computed from their results;
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
+* ``attention``: attention, whose mask is read through index maps;
 * ``scatter``: a scatter with the index maps in front of it.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
-own copy, and one is computed on its own only where its value itself is needed. Groups grow greedily in program order:
+own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
+then how a product or attention stores its result. Groups grow greedily in program order:
 an operation joins the latest group that computes one of its operands at the same place, and unites it with the other
 groups that do, unless a path through another group leads back (groups must stay acyclic).
 """
@@ -25,6 +27,8 @@ from zenith.ir.lowering import Data, Elements, Fold, HostCall, Scalar, Scatter, 
 from zenith.ir.primitive import get
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
+TILES = ("product", "attention")  # kinds whose kernels write a result tile by tile
+MATRICES = 3  # arguments of a tile that are matrices; what follows, a mask, is read element by element
 
 Shape = tuple[Dim, ...]
 
@@ -68,6 +72,7 @@ class Grouping:
         self.deps: dict[int, set[int]] = {}
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
+        self.turned: set[int] = set()  # results that a group stores transposed: nothing in it reads them
         for number, args in self.args.items():
             for a in args:
                 self.users[a.node].add(number)
@@ -95,7 +100,7 @@ class Grouping:
         if isinstance(node.primitive.lowering, (View, HostCall)):
             return operands
         if isinstance(node.primitive.lowering, Tile):
-            return {a for a in operands if not self._is_strided(a)}
+            return {a.node for a in self.args[number][:MATRICES] if not self._is_strided(a.node)}
         return set()
 
     def _is_strided(self, number: int) -> bool:
@@ -128,11 +133,24 @@ class Grouping:
         elif isinstance(lowering, Fold):
             self._place_fold(number)
         elif isinstance(lowering, Tile):
-            self._new_unit(number, Group("product", self._shape(number), 0))
+            self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
         elif isinstance(lowering, Scatter):
             self._new_unit(number, Group("scatter", self._shape(number), 0))
+        elif self._is_turned_result(number):
+            self.turned.add(number)
+            self._add(number, self.unit[self.args[number][0].node])
         elif not (isinstance(lowering, Scalar) and self._join_any(number)):
             self._new_unit(number, Group("loops", self._shape(number), 0))
+
+    def _is_turned_result(self, number: int) -> bool:
+        """Whether a transpose is all that reads the result of a tile kernel, and leaves its rows together."""
+        node = self.graph.node(number)
+        if node.primitive is not get("transpose"):
+            return False
+        (source,), last = self.args[number], len(node.params["axes"]) - 1
+        group = self.groups.get(self.unit[source.node]) if source.node in self.unit else None
+        alone = self.users[source.node] == {number} and source.node not in self.materialized | self.turned
+        return group is not None and group.kind in TILES and alone and node.params["axes"][last] == last
 
     def _shape(self, number: int) -> Shape:
         return Value(number, 0, self.graph.node(number).types[0]).shape
@@ -210,9 +228,10 @@ class Grouping:
             return False
         return all(self.reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
 
-    @staticmethod
-    def reads_in_place(read: Read, group: Group, level: str) -> bool:
+    def reads_in_place(self, read: Read, group: Group, level: str) -> bool:
         """Whether a read finds its value in a register, for a result at ``level`` of the group."""
+        if read.value.node in self.turned:
+            return False
         source = group.level(read.value.shape)
         if read.access == "same":
             return source == level

@@ -110,9 +110,16 @@ def test_index_expressions(at, text):
         assert int(eval(printed, scope)) == at.evaluate({"i": 5, "n": 11})
 
 
-def test_products_are_refused():
-    fused, _ = run(program("x: f32[n, 8], y: f32[8, m]", "v1 = matmul(x, y)\nreturn (v1,)"))
+@pytest.mark.parametrize(
+    ("signature", "operation"),
+    [
+        ("x: f32[n, 8], y: f32[8, m]", "matmul(x, y)"),
+        ("q: f32[n, 8], k: f32[m, 8]", "attention(q, k, k, scale=0.5, causal=False, mask='none', empty=0.0)"),
+    ],
+)
+def test_products_and_attention_are_refused(signature, operation):
+    fused, _ = run(program(signature, f"v1 = {operation}\nreturn (v1,)"))
     (params,) = [node.params for _, node in fused.nodes() if node.primitive.name == "fused"]
     kernel = lower_group(params["body"], params["anchor"], cpu_target("portable")).kernels[-1]
-    with pytest.raises(UnsupportedError, match="has no CUDA form: matrix products run on the CPU only"):
+    with pytest.raises(UnsupportedError, match="has no CUDA form: matrix products and attention run on the CPU only"):
         CudaPrinter().kernel(kernel)

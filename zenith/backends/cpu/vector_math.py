@@ -91,23 +91,26 @@ _SUFFIX = {"float32": "f32", "float64": "f64"}
 
 
 class LLVMOps:
-    """:class:`~zenith.backends.vecmath.ops.Ops` that emits each operation as one LLVM instruction or intrinsic."""
+    """:class:`~zenith.backends.vecmath.ops.Ops` that emits each operation as one LLVM instruction or intrinsic.
 
-    def __init__(self, builder: ir.IRBuilder, dtype: str) -> None:
-        self.dtype = dtype
+    Values are scalars, or vectors of ``lanes`` elements.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, dtype: str, lanes: int | None = None) -> None:
+        self.dtype, self._lanes = dtype, lanes
         self._builder = builder
-        self._float = _FLOAT[dtype]
-        self._int = _INT[dtype]
+        self._float = _FLOAT[dtype] if lanes is None else ir.VectorType(_FLOAT[dtype], lanes)
+        self._int = _INT[dtype] if lanes is None else ir.VectorType(_INT[dtype], lanes)
 
     @property
     def double(self) -> LLVMOps:
-        return self if self.dtype == "float64" else LLVMOps(self._builder, "float64")
+        return self if self.dtype == "float64" else LLVMOps(self._builder, "float64", self._lanes)
 
     def const(self, value: float) -> ir.Value:
-        return ir.Constant(self._float, value)
+        return ir.Constant(self._float, value if self._lanes is None else [value] * self._lanes)
 
     def int_const(self, value: int) -> ir.Value:
-        return ir.Constant(self._int, value)
+        return ir.Constant(self._int, value if self._lanes is None else [value] * self._lanes)
 
     def add(self, x: ir.Value, y: ir.Value) -> ir.Value:
         return self._builder.fadd(x, y)
@@ -176,7 +179,7 @@ class LLVMOps:
         return self._builder.ashr(i, self.int_const(count))
 
     def widen(self, x: ir.Value) -> ir.Value:
-        return x if self.dtype == "float64" else self._builder.fpext(x, _FLOAT["float64"])
+        return x if self.dtype == "float64" else self._builder.fpext(x, self.double._float)
 
     def narrow(self, x: ir.Value) -> ir.Value:
         return x if self.dtype == "float64" else self._builder.fptrunc(x, self._float)
@@ -188,7 +191,8 @@ class LLVMOps:
         return self._builder.call(function, operands)
 
     def _intrinsic(self, name: str, *operands: ir.Value) -> ir.Value:
-        return self._builder.call(self._declared(f"llvm.{name}.{_SUFFIX[self.dtype]}", len(operands)), operands)
+        suffix = _SUFFIX[self.dtype] if self._lanes is None else f"v{self._lanes}{_SUFFIX[self.dtype]}"
+        return self._builder.call(self._declared(f"llvm.{name}.{suffix}", len(operands)), operands)
 
     def _declared(self, name: str, arity: int) -> ir.Function:
         known = self._builder.module.globals.get(name)

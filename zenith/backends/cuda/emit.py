@@ -34,6 +34,7 @@ from zenith.backends.kernel import (
     ProductTile,
     Scratch,
     Simple,
+    SoftmaxTile,
     Statement,
     Store,
     TaskLoop,
@@ -112,9 +113,9 @@ class CudaPrinter(Printer):
     # --- statements ---
 
     def statement(self, statement: Statement) -> list[str]:
-        if isinstance(statement, (ProductTile, PackPanel, Scratch, Branch)):
+        if isinstance(statement, (ProductTile, PackPanel, SoftmaxTile, Scratch, Branch)):
             raise UnsupportedError(
-                f"{type(statement).__name__} has no CUDA form: matrix products run on the CPU only",
+                f"{type(statement).__name__} has no CUDA form: matrix products and attention run on the CPU only",
                 fix="compile this function for the cpu backend",
             )
         return super().statement(statement)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose
 from zenith.backends.kernel import Buffer, Kernel
+from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
@@ -49,6 +50,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_scatter(body)),
     Engine("product", ("product",), "matrix products in register tiles, with the elementwise operations behind", 0,
            _always, lower_product),
+    Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
+           _always, lambda body, target, fixed: lower_attention(body, target)),
 )  # fmt: skip
 _added: tuple[Engine, ...] = ()
 

@@ -1,8 +1,22 @@
 """The primitives, by chapter. Importing this package fills the registry."""
 
-from zenith.ir.ops import data, effect, elementwise, indexing, logic, parts, product, reduce, region, select, shape
+from zenith.ir.ops import (
+    attention,
+    data,
+    effect,
+    elementwise,
+    indexing,
+    logic,
+    parts,
+    product,
+    reduce,
+    region,
+    select,
+    shape,
+)
 
 __all__ = [
+    "attention",
     "data",
     "effect",
     "elementwise",
