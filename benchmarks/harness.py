@@ -70,7 +70,7 @@ class Session:
 
     def __init__(self, workload: Workload, names: Sequence[str], settings: Settings) -> None:
         self.workload = workload
-        self.settings = replace(settings, processes=1, rounds=1) if workload.long else settings
+        self.settings = replace(settings, processes=1, rounds=3) if workload.long else settings
         self.tallies = {name: Tally(absence=_decline(name, workload)) for name in names}
 
     @functools.cached_property

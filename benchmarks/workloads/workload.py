@@ -38,7 +38,7 @@ class Workload:
     expression: the program as one elementwise expression of the NumPy program's arguments, if it is one.
     libraries: modules without which the workload cannot be made.
     bound: largest accepted max|result - reference| / max|reference|.
-    long: a pass takes seconds, so that one process and one round must do.
+    long: a pass takes seconds, so that one process and three rounds must do.
     varied: sizes change from call to call.
     sentences: how many a pass embeds, for the workloads that embed sentences.
     """
