@@ -7,8 +7,8 @@ rows (layernorm) are kernels of their own, since no task has a whole row.
 
 A block of the right operand is read again for every tile. An operand that is the same in every call is *packed* into
 panels ``[batch][panel][term][column]``, padded with zeros, once. Any other is copied block by block by the task that
-needs it, into memory that stays in its core's cache: at 128 x 768 x 768 that took no longer than reading packed panels.
-The copy does not pay for a single tile of rows, which reads whole rows of the operand where they lie.
+needs it, into memory that stays in its core's cache: with 126 rows such a product ran at 0.8 to 0.9 of the speed with
+packed panels. The copy does not pay for a single tile of rows, which reads the operand's rows where they lie.
 
 Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. The design
 follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
