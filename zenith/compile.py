@@ -113,7 +113,7 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     lowered = LoweredGraph(graph, backend)
-    if backend == "cpu" and config.cache and not config.debug:
+    if backend == "cpu" and _is_cacheable():
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target
 
@@ -122,6 +122,13 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
     if lowered.stored is None:
         lowered.lowering  # noqa: B018  (now, so that errors come from here)
     return lowered
+
+
+def _is_cacheable() -> bool:
+    """Whether a program follows from its graph and Zenith's sources alone: not with engines that the user added."""
+    from zenith.backends.lower.groups import OWN, engines
+
+    return config.cache and not config.debug and engines() == OWN
 
 
 def link_graph(lowered: LoweredGraph) -> Any:

@@ -163,6 +163,21 @@ def test_an_executable_of_a_decoded_program_runs() -> None:
     check(call(Executable(stored.decode(text, {}, data), WeightTable()), MIXED, args), MIXED, args)
 
 
+def test_programs_are_not_cached_while_there_are_kernels_of_the_users_own() -> None:
+    like = (zenith.ShapeDtypeStruct(("n",), "float32"),)
+
+    @zenith.kernels.register(computes=lambda x: x * x * 3.25, like=like)
+    def own(begin: Any, end: Any, x: Any, out: Any) -> None:
+        for i in range(begin, end):
+            out[i] = x[i] * x[i] * 3.25
+
+    try:
+        assert [compile_graph(MIXED).report.cached for _ in range(2)] == [False, False]
+    finally:
+        zenith.kernels.unregister("own")
+    assert [compile_graph(MIXED).report.cached for _ in range(2)] == [False, True]
+
+
 def test_kernels_that_differ_in_the_names_of_sizes_only_are_linked_once() -> None:
     """As long as the names sort alike among each other and among loop variables: so products are written."""
     text = "def f(x: f32[{n}, {m}], size0: f32[{m}]) -> (f32[{n}, {m}]):"

@@ -26,7 +26,6 @@ from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
 import zenith.backends.cpu.panel_code
-import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources)
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.launching import NATIVE
@@ -127,7 +126,7 @@ def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: boo
 
 @cache
 def _flags() -> Any:
-    flags = Flags()
+    flags: Any = Flags()
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.error_model = "numpy"
     flags.fastmath = FastMathOptions({"contract"})

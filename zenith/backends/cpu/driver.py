@@ -119,7 +119,10 @@ def segments(program: Program) -> list[Run | int]:
         if isinstance(step, Call):
             found += [number] if found else [Run(0, 0), number]
             continue
-        begun = found.pop().first if found and isinstance(found[-1], Run) else launches
+        match found:
+            case [*_, Run(first, _)]:
+                found[-1] = Run(first, launches + 1)
+            case _:
+                found.append(Run(launches, launches + 1))
         launches += 1
-        found.append(Run(begun, launches))
     return found
