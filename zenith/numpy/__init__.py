@@ -18,6 +18,7 @@ from zenith.numpy.indexing import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
 from zenith.numpy.reductions import *
+from zenith.numpy.scans import *
 from zenith.numpy.selection import *
 from zenith.numpy.shaping import *
 from zenith.numpy.types import *

@@ -283,7 +283,7 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 _METHODS = (
-    "all", "any", "argmax", "argmin", "astype", "clip", "conjugate", "copy", "diagonal", "dot", "flatten",
+    "all", "any", "argmax", "argmin", "astype", "clip", "conjugate", "copy", "cumsum", "diagonal", "dot", "flatten",
     "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take",
     "trace", "var",
 )  # fmt: skip
