@@ -68,7 +68,8 @@ def _candidates(graph: Graph, args: list[Any]) -> Iterator[Case]:
 def _interpreted(graph: Graph, args: Sequence[Any]) -> dict[int, list[Any]]:
     """What every node computes."""
     every = Graph(graph.name)
-    every.networkx, every.inputs, every.constants = graph.networkx, graph.inputs, graph.constants
+    every.networkx, every.inputs = graph.networkx, graph.inputs
+    every.constants, every.weights = graph.constants, graph.weights
     every.set_outputs(Value(n, i, t) for n, node in graph.nodes() for i, t in enumerate(node.types))
     results = iter(interpret(every, *args))
     return {n: [next(results) for _ in node.types] for n, node in graph.nodes()}
@@ -78,6 +79,7 @@ def _cut(graph: Graph, args: Sequence[Any], outputs: Sequence[Value], known: dic
     """What ``outputs`` depend on, with the nodes in ``known`` as arguments that hold their results."""
     needed, given = _needed(graph, outputs, known), dict(zip((v.node for v in graph.inputs), args, strict=True))
     copy, values, new_args = Graph(graph.name), {}, []
+    copy.weights = graph.weights
     names = {graph.node(v.node).params["name"] for v in graph.inputs}
     for number, node in graph.nodes():
         if number not in needed:

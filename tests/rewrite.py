@@ -19,7 +19,7 @@ def rewrite(
     change_array: Callable[[Any], Any],
     change_params: Callable[[Primitive, Mapping[str, Any]], Mapping[str, Any]],
 ) -> Graph:
-    """The same program with input types, constants and parameters changed; subgraphs too."""
+    """The same program with input types, constants, weights and parameters changed; subgraphs too."""
     copy = Graph(graph.name)
     values: dict[tuple[int, int], Value] = {}
     for number, node in graph.nodes():
@@ -27,6 +27,9 @@ def rewrite(
             values[number, 0] = copy.add_input(change_type(node.types[0]), node.params["name"], node.line)
         elif node.primitive.name == "constant" and node.params["id"] in graph.constants:
             values[number, 0] = copy.add_constant(change_array(graph.constants[node.params["id"]]), node.line)
+        elif node.primitive.name == "weight" and node.params["name"] in graph.weights:
+            array = change_array(graph.weights[node.params["name"]])
+            values[number, 0] = copy.add_weight(node.params["name"], array, node.line)
         else:
             params = {
                 name: rewrite(value, change_type, change_array, change_params) if isinstance(value, Graph) else value

@@ -9,7 +9,7 @@ all programs, so that new ones are prepared in memory that nobody uses any more 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -63,13 +63,18 @@ class FixedMemory(Generic[State]):
         self._weights = plan.weights
         self._made_by = {name: p for p in plan.prepared for name in _results(p)}
         self._read = {p.name: p for s in plan.steps for p in s.places if p.kind in FIXED}
-        self._held: dict[str, tuple[Hashable, Array]] = {}
+        self._held: dict[str, Array] = {}
+        self._followers: dict[str, list[str]] = {}  # the read places that follow from a weight
+        for name, place in self._read.items():
+            for weight in self._sources(place):
+                self._followers.setdefault(weight, []).append(name)
         table.add_program(self)
 
-    def forget_stale(self) -> None:
+    def forget_stale(self, changed: Iterable[str]) -> None:
         """Let go of everything that a change of weights made stale. The table's lock is held."""
-        self.state = None
-        self._held = {n: held for n, held in self._held.items() if held[0] == self._key(self._read[n])}
+        for name in (n for weight in changed for n in self._followers.get(weight, ())):
+            self.state = None
+            self._held.pop(name, None)
 
     @property
     def read_weights(self) -> set[str]:
@@ -79,8 +84,7 @@ class FixedMemory(Generic[State]):
     @property
     def prepared_weights(self) -> set[str]:
         """The weights that something is prepared from."""
-        places = (place for p in self._made_by.values() for place in p.launch.places)
-        return {self._weights[place.name].name for place in places if place.kind == "weight"}
+        return {name for place in self._read.values() if place.kind == "prepared" for name in self._sources(place)}
 
     def bind(self, processor: Processor[State]) -> State:
         """The state for a call that begins now; what is missing in it is prepared on ``processor``."""
@@ -89,8 +93,8 @@ class FixedMemory(Generic[State]):
                 self.table.reserve(self._missing())
                 for name, place in self._read.items():
                     if name not in self._held:
-                        self._held[name] = self._key(place), self._array(place, processor)
-                self.state = processor.fix({name: array for name, (_, array) in self._held.items()})
+                        self._held[name] = self._array(place, processor)
+                self.state = processor.fix(dict(self._held))
                 self.table.drop_free()
             return self.state
 
@@ -99,6 +103,14 @@ class FixedMemory(Generic[State]):
         wanted = [p for n, p in self._read.items() if p.kind == "prepared" and n not in self._held]
         made_by = {id(m): m for m in (self._made_by[p.name] for p in wanted if self._key(p) not in self.table.prepared)}
         return sum(size * dtype.itemsize + ALIGN for m in made_by.values() for _, dtype, size in m.results)
+
+    def _sources(self, place: Place) -> set[str]:
+        """The weights that a place's contents follow from."""
+        if place.kind == "weight":
+            return {self._weights[place.name].name}
+        made_by = self._made_by.get(place.name)
+        others = [p for p in made_by.launch.places if p.name not in _results(made_by)] if made_by else []
+        return {name for other in others for name in self._sources(other)}
 
     def _key(self, place: Place) -> Hashable:
         """What the contents of a place follow from."""
@@ -127,10 +139,9 @@ class FixedMemory(Generic[State]):
         processor.run_once(prepared.launch, [{**sources, **made}[p.name] for p in places])
         for place in places:
             if place.name in made:
-                key = self._key(place)
-                self.table.prepared[key] = made[place.name]
+                self.table.prepared[self._key(place)] = made[place.name]
                 if place.name in self._read:
-                    self._held[place.name] = key, made[place.name]
+                    self._held[place.name] = made[place.name]
         return made
 
     def _allocate(self, size: int, dtype: DType) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,8 +34,8 @@ class Program(Protocol):
         """The weights that something is prepared from."""
         ...
 
-    def forget_stale(self) -> None:
-        """Let go of everything that a change made stale. The table's lock is held."""
+    def forget_stale(self, changed: Iterable[str]) -> None:
+        """Let go of everything that a change of these weights made stale. The table's lock is held."""
         ...
 
 
@@ -66,7 +66,7 @@ class WeightTable(dict[str, Array]):
             self._changes.update(changed.keys())
             self._recycles = True
             for program in list(self._programs):
-                program.forget_stale()
+                program.forget_stale(changed)
             self._recycles = False
 
     def snapshot(self) -> dict[str, Array]:

@@ -8,6 +8,7 @@ sizes of the weights.
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ class Weights:
 
         None when the module has another structure now, so that its programs are of no use; then nothing is told.
         """
-        now = _Look(self.module)
+        now = _Look(self.module) if every or self._known.replaced() else self._known.again()
         if now.structure != self._known.structure:
             return None
         known = self._known.marks
@@ -98,7 +99,7 @@ class Weights:
 
 
 class _Look:
-    """The tensors of a module at one moment. What tells a change is read first, so that none is overlooked."""
+    """The tensors of a module at one moment. What tells a change is read before their memory, so none is overlooked."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         modules = dict(module.named_modules(remove_duplicate=False))
@@ -118,6 +119,10 @@ class _Look:
         self._values = [value for _, _, _, value in found] + [child for _, _, child in children]
         self._plain = list(self.tensors.values())
         self._versioned = [t for t in self._plain if not t.is_inference()]
+        self._modules = {path: id(m) for path, m in modules.items()}
+        self._measure()
+
+    def _measure(self) -> None:
         self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
         self._versions = list(map(_version, self._versioned))
         versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
@@ -126,7 +131,13 @@ class _Look:
             for (name, t), address in zip(self.tensors.items(), self._addresses, strict=True)
         }
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
-        self.structure = (self.names, kinds, {path: id(m) for path, m in modules.items()})
+        self.structure = (self.names, kinds, self._modules)
+
+    def again(self) -> _Look:
+        """The same tensors at this moment."""
+        now = copy.copy(self)
+        now._measure()
+        return now
 
     def put(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Have the module hold other tensors, under all of their names."""

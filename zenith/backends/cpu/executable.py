@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from zenith.arrays import NUMPY
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
@@ -148,8 +149,7 @@ class Executable:
         return _Fixed(next(self._numbers), at, addresses, tuple(arrays.values()))
 
     def _address_of(self, array: Any) -> int:
-        address: int = array.ctypes.data if array.size else self._empty_address
-        return address
+        return NUMPY.address(array) if array.size else self._empty_address
 
     def _segment(self, segment: Run | int) -> tuple[Any, int, int]:
         """A function of a frame's address and two numbers, and these numbers."""
