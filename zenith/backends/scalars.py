@@ -158,6 +158,12 @@ def divide(x: Any, y: Any) -> Any:
     return np.divide(x, y)
 
 
+@_quiet
+def divide_same(x: Any, y: Any) -> Any:
+    """The quotient of floating-point numbers, for a ``y`` that many ``x`` share."""
+    return np.divide(x, y)
+
+
 def copysign(x: Any, y: Any) -> Any:
     """The magnitude of x with the sign of y."""
     return np.copysign(x, y)
@@ -195,7 +201,7 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
 
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power, sign,
-    floor, ceil, trunc, rint, magnitude, sqrt, divide, copysign, checked,
+    floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

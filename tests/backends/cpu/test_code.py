@@ -7,9 +7,10 @@ import re
 import pytest
 
 from tests.backends.running import compiled
+from zenith.backends.cpu.abreast import REGISTERS_OF_A_VECTOR
 from zenith.backends.cpu.link import kernel_module
 from zenith.backends.cpu.machine import target_machine
-from zenith.backends.cpu.vectors import TABLE, host_features
+from zenith.backends.cpu.vectors import TABLE, host_features, select
 from zenith.ir.text import parse
 
 WIDE = "zmm" if TABLE["avx512"].runs_on(host_features()) else "ymm"
@@ -41,7 +42,7 @@ COLUMN = "def f(x: f32[n, m]) -> (f32[m]):\n    v1 = reduce_sum(x, axes=(0,))\n 
 
 @pytest.mark.parametrize(
     ("text", "instructions"),
-    [(CHAIN, ("vmulps", "vfmadd", "vdivps")), (ROW, ("vmaxps", "vfmadd", "vaddps", "vdivps")), (COLUMN, ("vaddps",))],
+    [(CHAIN, ("vmulps", "vfmadd", "vdivps")), (ROW, ("vmaxps", "vfmadd", "vaddps", "vfnmadd")), (COLUMN, ("vaddps",))],
     ids=["chain", "row", "column"],
 )
 def test_kernels_are_vectors_all_the_way(text: str, instructions: tuple[str, ...]) -> None:
@@ -52,3 +53,18 @@ def test_kernels_are_vectors_all_the_way(text: str, instructions: tuple[str, ...
     for instruction in instructions:
         assert re.search(rf"\b{instruction}\w*\s.*%{WIDE}", assembly), instruction
     assert not re.search(r"\b(expf?|tanhf?|log1pf?|fmaf?)\b", assembly)
+
+
+def test_elementary_functions_are_computed_several_vectors_abreast() -> None:
+    (kernel,) = compiled(parse(CHAIN), "cpu").kernels.values()
+    assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
+    blocks = re.split(r"\n\.LBB", assembly)
+    most = max(len(re.findall(rf"\bvdivps\s.*%{WIDE}", block)) for block in blocks)
+    assert most == select().registers // REGISTERS_OF_A_VECTOR
+
+
+def test_a_row_is_divided_by_its_sum_with_one_division() -> None:
+    (kernel,) = compiled(parse(ROW), "cpu").kernels.values()
+    assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
+    assert "divide_same(" in kernel.text
+    assert re.search(r"\bvdivss\s", assembly) and not re.search(r"\bvdivps\s", assembly)

@@ -15,6 +15,7 @@ from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
 from zenith.backends import scalars as s
+from zenith.backends.vecmath.formats import FORMATS
 
 NUMBA_TYPES = {
     "bool": types.boolean, "i32": types.int32, "i64": types.int64, "u32": types.uint32, "f32": types.float32,
@@ -100,6 +101,34 @@ for _name in ("floor", "ceil", "trunc", "sqrt", "rint"):
     _teach(getattr(s, _name), _same_float, _floats(_name), 1)
 _teach(s.copysign, _same_float, _floats("copysign"), 2)
 _teach(s.divide, _same_float, lambda context, builder, signature, args: builder.fdiv(*args), 2)
+
+
+def _emit_divide_same(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The quotient by a reciprocal that LLVM moves out of the loop, and one correction: a third of a division's time.
+
+    ``q = x (1 / y)`` is off by an ulp at most, and ``q - (q y - x) (1 / y)`` is rounded correctly, since a fused
+    multiply-add finds the residual exactly (P. Markstein, "Computation of elementary functions on the IBM RISC
+    System/6000 processor", IBM Journal of Research and Development 34, 1990); where it is too small for that, below
+    2**-100 in float32, an ulp may be missing. A small y is made larger, and x with it, since its reciprocal may
+    overflow; y is made positive, so that a zero keeps its sign. The correction of infinities is nan and not used.
+    """
+    x, y = args
+    form, word = FORMATS[str(signature.return_type)], ir.IntType(signature.return_type.bitwidth)
+    top = word((2 * form.exponent_bias - 1) << form.mantissa_bits)
+    one = word(form.one_bits)
+    exponent = builder.and_(builder.bitcast(y, word), word((2 * form.exponent_bias + 1) << form.mantissa_bits))
+    wanted = builder.sub(top, exponent)
+    factor = builder.bitcast(builder.select(builder.icmp_signed(">", wanted, one), wanted, one), x.type)
+    factor = _intrinsic(builder, "copysign", [factor, y])
+    x, y = builder.fmul(x, factor), builder.fmul(y, factor)
+    inverse = builder.fdiv(ir.Constant(x.type, 1.0), y)
+    quotient = builder.fmul(x, inverse)
+    excess = _intrinsic(builder, "fma", [quotient, y, builder.fneg(x)])
+    corrected = _intrinsic(builder, "fma", [builder.fneg(excess), inverse, quotient])
+    return builder.select(builder.fcmp_ordered("ord", corrected, corrected), corrected, quotient)
+
+
+_teach(s.divide_same, _same_float, _emit_divide_same, 2)
 
 
 def _emit_where(context: Any, builder: Any, signature: Any, args: Any) -> Any:

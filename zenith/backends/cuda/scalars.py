@@ -205,5 +205,6 @@ def namespace() -> dict[str, Any]:
         names[name] = _float_function(name, *_elementary(name))
     for name, (body, arity) in BODIES.items():
         names[name] = _float_function(name, body, arity)
+    names["divide_same"] = names["divide"]  # what a thread computes once is not shared
     own = {"u8": types.uint8, "u64": types.uint64, "checked": _checked(), "shuffle": _shuffle(), "cuda": cuda}
     return {**names, **own}

@@ -135,8 +135,10 @@ class ElementBuilder:
             return Number(node.params["value"], value.dtype)
         if isinstance(lowering, Scalar):
             operands = tuple(self.element(a, index) for a in args)
-            kind = operands[0].dtype.kind
-            return self.let(Apply(lowering.text(kind), operands, value.dtype), node.line)
+            text = lowering.text(operands[0].dtype.kind)
+            if text == "divide(x, y)" and self._depth(operands[1]) < self._depth(operands[0]):
+                text = "divide_same(x, y)"
+            return self.let(Apply(text, operands, value.dtype), node.line)
         if isinstance(lowering, Elements):
             builder = IndexBuilder(self, node.line)
             read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
