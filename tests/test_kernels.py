@@ -179,6 +179,14 @@ def test_kernels_that_are_refused(function, message):
     assert len(kernels.table().engines) == len(OWN)
 
 
+def test_a_kernel_without_source_is_refused():
+    scope = {}
+    exec("def nowhere(begin, end, x, out):\n    pass", scope)
+    for function, message in ((scope["nowhere"], "cannot be read"), (np.exp, "cannot be read")):
+        with pytest.raises(UnsupportedError, match=message):
+            kernels.register(computes=lambda x: x + 1, like=VECTOR)(function)
+
+
 def test_patterns_that_are_refused():
     with pytest.raises(UnsupportedError, match="becomes 2 groups"):
         kernels.register(computes=lambda x: np.sum(x[:, None] * x, axis=0) + 1, like=VECTOR)(not_begin)

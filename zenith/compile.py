@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
+from zenith.backends.engines import registered
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.errors import UnsupportedError, ZenithError
@@ -126,9 +127,7 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
 
 def _is_cacheable() -> bool:
     """Whether a program follows from its graph and Zenith's sources alone: not with engines that the user added."""
-    from zenith.backends.lower.groups import OWN, engines
-
-    return config.cache and not config.debug and engines() == OWN
+    return config.cache and not config.debug and not registered()
 
 
 def link_graph(lowered: LoweredGraph) -> Any:

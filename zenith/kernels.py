@@ -246,12 +246,11 @@ def matmul(x: Any, y: Any) -> Any:
     return np.matmul(x, y)
 
 
-@jit(static_argnames="causal")
-def attention(query: Any, key: Any, value: Any, mask: Any = None, *, causal: bool = False) -> Any:
-    """``softmax(query @ key^T / sqrt(d)) @ value`` for (..., queries, d), (..., keys, d) and (..., keys, dv).
-
-    ``mask`` broadcasts to (..., queries, keys): added when it holds numbers, and keeping where it holds True. With
-    ``causal``, query i sees the keys up to i.
+@jit(static_argnames=("causal", "scale"))
+def attention(
+    query: Any, key: Any, value: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None
+) -> Any:
+    """``softmax(query @ key^T * scale) @ value`` as :func:`zenith.numpy.attention` has it, scores never in memory.
 
     >>> q = k = v = np.ones((1, 2, 4), np.float32)
     >>> attention(q, k, v).shape
@@ -259,11 +258,4 @@ def attention(query: Any, key: Any, value: Any, mask: Any = None, *, causal: boo
     """
     from zenith import numpy as znp
 
-    scores = np.matmul(query, np.swapaxes(key, -1, -2)) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-    if causal:
-        rows, columns = znp.arange(query.shape[-2]), znp.arange(key.shape[-2])
-        scores = np.where(rows[:, None] >= columns[None, :], scores, -np.inf)
-    e = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
-    return np.matmul(e / np.sum(e, axis=-1, keepdims=True), value)
+    return znp.attention(query, key, value, mask, causal=causal, scale=scale)

@@ -19,6 +19,8 @@ from zenith.passes.separation import why_not_fused
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from zenith.api.profile import Profile
+
 STAGES = ("graph", "optimized", "plan", "kernels")
 
 
@@ -88,11 +90,39 @@ class Inspectable:
         program fixes them.
         """
         key, request = self._flatten(args, kwargs)
-        return Lowered(self.__name__, self._specializer, self._flatten, key, request)
+        return Lowered(self.__name__, self._specializer, self, key, request)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
+
+        Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
+        UnsupportedError when the function is not compiled for the CPU.
+
+        >>> import numpy as np, zenith
+        >>> report = zenith.jit(lambda x: np.exp(x) + 1).profile(np.ones(10_000, np.float32))
+        >>> [launch.operations for launch in report.launches], report.launches[0].seconds > 0
+        ([150000], True)
+        """
+        from zenith.api.profile import profile
+
+        self(*args, **kwargs)  # compiles, and has changed weights looked after
+        key, request = self._flatten(args, kwargs)
+        return profile(self.__name__, self._specializer.obtain(key, request), request)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute."""
+        raise NotImplementedError
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         """The key of a call and what is needed to compile for it."""
         raise NotImplementedError
+
+    def _begin(self) -> None:
+        """What a call does before anything else: nothing, unless weights may have changed."""
+
+    def _captured(self) -> object:
+        """What programs are bound to: another object than before when none of them may run any more."""
+        return None
 
     def explain(self) -> Explanation:
         """What was compiled and why, as an object that rich prints as tables and ``str`` as text."""

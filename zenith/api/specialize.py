@@ -66,13 +66,13 @@ class Specialization:
         self.traced, self.finish = self.lowering.program.traced, self.lowering.program.finish
         self.binding = self.lowering.binding
 
-    def run(self, leaves: Sequence[Any], sizes: dict[str, int]) -> Any:
-        """Call the executable on the leaves of a call that binds."""
+    def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
+        """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
         if self.numbers:
             leaves = list(leaves)
             for position in self.numbers:
                 leaves[position] = as_array(leaves[position])
-        return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results))
+        return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results, *watch))
 
 
 @dataclass(frozen=True)

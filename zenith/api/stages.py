@@ -24,8 +24,8 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zenith.api.binding import broken
 from zenith.api.specialize import Lowering, Request, Specialization, Specializer
@@ -36,7 +36,22 @@ from zenith.ir.types import ArrayType
 if TYPE_CHECKING:
     from zenith.api.costs import CostAnalysis, MemoryAnalysis
 
-Flatten = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Hashable, Request]]
+
+class Owner(Protocol):
+    """The function or module that a stage was made of."""
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        """The key of a call and what is needed to compile for it."""
+        ...
+
+    def _begin(self) -> None:
+        """What a call does before anything else."""
+        ...
+
+    def _captured(self) -> object:
+        """What programs are bound to: another object than before when none of them may run any more."""
+        ...
+
 
 _FIX = "call the function itself, which compiles for new {}, or lower it for these"
 
@@ -87,9 +102,9 @@ class Lowered(_Stage):
 
     STAGES = ("graph", "optimized", "plan")
 
-    def __init__(self, name: str, specializer: Specializer, flatten: Flatten, key: Hashable, request: Request) -> None:
-        self.name = name
-        self._specializer, self._flatten, self._key, self._request = specializer, flatten, key, request
+    def __init__(self, name: str, specializer: Specializer, owner: Owner, key: Hashable, request: Request) -> None:
+        self.name, self._owner, self._captured = name, owner, owner._captured()
+        self._specializer, self._key, self._request = specializer, key, request
         known = specializer.match(key, request.leaves)
         self._lowering = specializer.lower(request) if known is None else known.lowering
         self.sizes: dict[str, int] = self._lowering.binding.function(request.leaves) or {}
@@ -108,7 +123,7 @@ class Lowered(_Stage):
         Raises RecompilationError inside ``zenith.forbid_recompile()`` or beyond ``max_compilations``.
         """
         program = self._specializer.obtain(self._key, self._request, self._lowering)
-        return Compiled(self.name, program, self._flatten, self._key, self._request.describe())
+        return Compiled(self.name, program, self._owner, self._captured, self._key, self._request.describe())
 
     def __repr__(self) -> str:
         return f"<zenith Lowered {self.name}({', '.join(self._request.describe())})>"
@@ -120,19 +135,28 @@ class Compiled(_Stage):
     STAGES = ("graph", "optimized", "plan", "kernels")
 
     def __init__(
-        self, name: str, program: Specialization, flatten: Flatten, key: Hashable, accepted: Sequence[str]
+        self,
+        name: str,
+        program: Specialization,
+        owner: Owner,
+        captured: object,
+        key: Hashable,
+        accepted: Sequence[str],
     ) -> None:
-        self.name = name
+        self.name, self._owner, self._captured = name, owner, captured
         self._program, self._lowering = program, program.lowering
-        self._flatten, self._key, self._accepted = flatten, key, accepted
+        self._key, self._accepted = key, accepted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's results, static arguments included in the call.
 
         Raises TraceError for arguments of another structure, type or static value, ShapeError for sizes outside the
-        program's guards.
+        program's guards. A module's changed weights are followed; when their structure changed, TraceError.
         """
-        key, request = self._flatten(args, kwargs)
+        self._owner._begin()
+        if self._owner._captured() is not self._captured:
+            raise TraceError(f"the weights of {self.name} have another structure now", fix="lower it again")
+        key, request = self._owner._flatten(args, kwargs)
         if key != self._key:
             given, accepted = (", ".join(words) for words in (request.describe(), self._accepted))
             raise TraceError(

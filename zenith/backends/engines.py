@@ -60,6 +60,20 @@ class Choice:
     others: tuple[tuple[str, str], ...]
 
 
+_registered: tuple[Engine, ...] = ()
+
+
+def registered() -> tuple[Engine, ...]:
+    """The engines that were added to Zenith's own."""
+    return _registered
+
+
+def set_registered(engines: tuple[Engine, ...]) -> None:
+    """Replace the added engines."""
+    global _registered
+    _registered = engines
+
+
 def choose(engines: Sequence[Engine], body: Graph, kind: str, target: Target) -> tuple[Engine, Choice]:
     """The engine for a group; UnsupportedError with every refusal when none takes it."""
     offers: list[tuple[float, int, int, Engine]] = []

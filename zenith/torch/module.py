@@ -51,9 +51,7 @@ class CompiledModule(Inspectable):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result for these arguments: the same structure, tensors that share memory with nothing."""
-        if self._weights.changed():
-            self._follow(every=False)
-        self._weights.check_gradients()
+        self._begin()
         if not kwargs:
             try:
                 key: Hashable = tuple([self._keys[type(a)](a) for a in args])
@@ -65,6 +63,14 @@ class CompiledModule(Inspectable):
                     self._release()
                 return found
         return self._call_any(args, kwargs)
+
+    def _begin(self) -> None:
+        if self._weights.changed():
+            self._follow(every=False)
+        self._weights.check_gradients()
+
+    def _captured(self) -> object:
+        return self._weights
 
     def refresh(self) -> None:
         """Look at all weights again: by hand only after writes that torch does not count (through ``.data``)."""

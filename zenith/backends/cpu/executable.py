@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -159,11 +159,29 @@ class Executable:
         assert isinstance(step, Call)
         return _HostCall(step), self.frame.blocks[segment], 0
 
+    def single_steps(self) -> list[tuple[Any, int, int]]:
+        """What ``segments`` runs, cut into single steps; the first of them only puts addresses where they belong."""
+        found: list[tuple[Any, int, int]] = [(native().run_steps, 0, 0)]
+        launches = 0
+        for number, step in enumerate(self.program.steps):
+            if isinstance(step, Call):
+                found.append(self._segment(number))
+                continue
+            found.append(self._segment(Run(launches, launches + 1)))
+            launches += 1
+        return found
+
     def run(
-        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
+        self,
+        arrays: Sequence[Any],
+        adapters: Sequence[Adapter],
+        sizes: Mapping[str, int],
+        results: Adapter,
+        watch: Callable[[Any], Iterator[Any]] | None = None,
     ) -> list[Any]:
         """Run on arrays (read through their adapters); results are made by ``results``.
 
+        With ``watch`` steps run one by one: it is given them, and yields each when it shall run.
         Raises OutOfBoundsError when an index was outside its axis.
         """
         fixed = self._fixed.state or self._fixed.bind(self)
@@ -181,7 +199,7 @@ class Executable:
         addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
         addresses += [results.address(a) for a in out]
         self._pack(lease.buffer, 8 * FIRST, *addresses)
-        for run, first, last in self.segments:
+        for run, first, last in self.segments if watch is None else watch(self.single_steps()):
             run(lease.address, first, last)
         failed = self._failed(lease) if self._checked else []
         self._leases.append(lease)  # not after an exception: what status words say then is not known

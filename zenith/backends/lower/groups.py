@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from zenith.backends.emit import named
-from zenith.backends.engines import Choice, Engine, Refusal, choose
+from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.columns import lower_columns
@@ -53,28 +53,25 @@ OWN: tuple[Engine, ...] = (
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
            _always, lambda body, target, fixed: lower_attention(body, target)),
 )  # fmt: skip
-_added: tuple[Engine, ...] = ()
 
 
 def engines() -> tuple[Engine, ...]:
     """Every engine, Zenith's own first."""
-    return OWN + _added
+    return OWN + registered()
 
 
 def add_engine(engine: Engine) -> None:
     """Ask one more engine from now on; ZenithError when its name is taken."""
-    global _added
     if any(e.name == engine.name for e in engines()):
         raise ZenithError(f"there is an engine {engine.name!r} already", fix="unregister it, or choose another name")
-    _added = (*_added, engine)
+    set_registered((*registered(), engine))
 
 
 def remove_engine(name: str) -> None:
     """Ask an added engine no longer; ZenithError when there is none of that name."""
-    global _added
-    if all(e.name != name for e in _added):
+    if all(e.name != name for e in registered()):
         raise ZenithError(f"no engine {name!r} was registered", fix="zenith.kernels.table() lists them")
-    _added = tuple(e for e in _added if e.name != name)
+    set_registered(tuple(e for e in registered() if e.name != name))
 
 
 @dataclass(frozen=True, slots=True)

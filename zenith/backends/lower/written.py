@@ -43,9 +43,7 @@ class Written:
 
 def written_kernel(function: Callable[..., Any], pattern: Graph, tasks: Dim | None) -> Written:
     """Read a function; UnsupportedError names what a kernel cannot do."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    if not isinstance(definition, ast.FunctionDef):
-        raise UnsupportedError("a kernel is a function that is written with def")
+    definition = _definition(function)
     first, end = len(pattern.inputs), len(pattern.inputs) + len(pattern.outputs)
     begin, stop, *rest = [a.arg for a in definition.args.args] + ["", ""]
     names = [name for name in rest if name]
@@ -60,6 +58,18 @@ def written_kernel(function: Callable[..., Any], pattern: Graph, tasks: Dim | No
     count = product(pattern.outputs[0].shape) if tasks is None else tasks
     return Written(definition.name, pattern, tuple(names[:first]), tuple(names[first:end]), tuple(names[end:]), count,
                    tuple(body))  # fmt: skip
+
+
+def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, TypeError, SyntaxError, ValueError) as error:
+        raise UnsupportedError(
+            f"the source of {function} cannot be read: {error}", fix="write the kernel in a file or a notebook's cell"
+        ) from None
+    if not isinstance(definition, ast.FunctionDef):
+        raise UnsupportedError("a kernel is a function that is written with def")
+    return definition
 
 
 def _check_language(name: str, body: Iterable[ast.stmt], known: set[str]) -> None:

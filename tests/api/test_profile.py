@@ -1,0 +1,104 @@
+"""Profiles: the launches of a call with their work, as a table, a plot and a trace; no other results than a call's."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import zenith
+import zenith.debug
+from zenith.api import profile as profiles
+from zenith.errors import UnsupportedError
+
+X = np.linspace(-1, 1, 6000, dtype=np.float32).reshape(100, 60)
+
+
+@pytest.fixture(autouse=True)
+def measured_machine(monkeypatch):
+    """A machine that is measured already, and few runs."""
+    monkeypatch.setattr(profiles, "peak", lambda: 1e11)
+    monkeypatch.setattr(profiles, "bandwidth", lambda size: 1e10)
+    monkeypatch.setattr(profiles, "SECONDS", 0.0)
+
+
+def two_steps(x):
+    return np.exp(x).T @ x + 1
+
+
+def test_launches_are_those_of_the_plan_with_their_work():
+    function = zenith.jit(two_steps)
+    report = function.profile(X)
+    costs = function.lower(X).cost_analysis().at({"x0": 100, "x1": 60})
+    assert [p.kernel for p in report.launches] == [k.kernel for k in costs.kernels]
+    assert [p.operations for p in report.launches] == [k.operations for k in costs.kernels]
+    assert [p.bytes for p in report.launches] == [k.bytes_read + k.bytes_written for k in costs.kernels]
+    for p in report.launches:
+        assert p.seconds > 0 and p.gbs == pytest.approx(p.bytes / p.seconds / 1e9)
+        assert p.share == pytest.approx(max(p.operations / 1e11, p.bytes / 1e10) / p.seconds)
+    assert report.runs == profiles.RUNS[0] and report.seconds > 0 and function.cache_info().misses == 1
+
+
+def test_the_table_has_the_users_lines():
+    text = str(zenith.jit(two_steps).profile(X))
+    assert "two_steps: a call takes" in text and "test_profile.py:" in text and "of the limit" in text
+
+
+def test_plot_and_trace(tmp_path):
+    report = zenith.jit(two_steps).profile(X)
+    figure = report.plot()
+    figure.savefig(tmp_path / "profile.png")
+    assert len(figure.axes[0].containers) == 2
+    report.to_chrome(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert [e["name"] for e in spans] == [p.kernel for p in report.launches]
+    assert all(a["ts"] + a["dur"] == pytest.approx(b["ts"]) for a, b in itertools.pairwise(spans))
+    assert "two_steps" in spans[0]["args"]["lines"][0]
+
+
+def test_host_calls_are_timed_too(capsys):
+    def f(x):
+        zenith.debug.print("{}", x[0, 0])
+        return x + 1
+
+    report = zenith.jit(f).profile(X)
+    assert [p.kernel for p in report.launches if p.kernel == "debug_print"] and len(report.launches) >= 2
+    assert capsys.readouterr().out
+
+
+def test_running_step_by_step_gives_the_same_bits():
+    function = zenith.jit(two_steps)
+    expected = function(X)
+    key, request = function._flatten((X,), {})
+    program = function._specializer.match(key, request.leaves)
+    seen = []
+
+    def watch(steps):
+        for step in steps:
+            seen.append(step)
+            yield step
+
+    found = program.run([X], {"x0": 100, "x1": 60}, watch)
+    np.testing.assert_array_equal(found, expected)
+    assert len(seen) == 1 + len(program.executable.program.steps)
+
+
+def test_only_compiled_functions_have_profiles():
+    with pytest.raises(UnsupportedError, match=r"is not compiled(.|\n)*backend=\"cpu\""):
+        zenith.jit(two_steps, backend="lanes").profile(X)
+
+
+def test_the_machine_is_measured(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(profiles, "SECONDS", 0.0)
+    monkeypatch.setattr(profiles, "PRODUCTS", ((64, 64, 64),))
+    monkeypatch.setattr(profiles, "WORKING_SETS", (1 << 12, 1 << 16))
+    for function in (profiles.peak, profiles._bandwidths):
+        function.cache_clear()
+    try:
+        assert profiles.peak() > 1e6
+        assert profiles.bandwidth(100) > 1e6 and profiles.bandwidth(1 << 30) == profiles._bandwidths()[-1]
+    finally:
+        for function in (profiles.peak, profiles._bandwidths):
+            function.cache_clear()

@@ -1,0 +1,189 @@
+"""Profiles: what each launch of a call takes, beside what the machine could do.
+
+The program that calls run is run step by step from Python, over the same memory and with the same native code, and each
+step is timed; nothing is computed in another way. The *limit* of a launch is the larger of its operations at this
+machine's arithmetic peak and its bytes at the bandwidth that arrays of that many bytes reach here; both are measured,
+once in a process (roofline model: Williams, Waterman and Patterson, CACM 52, 2009).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zenith.api.costs import cost_analysis
+from zenith.api.specialize import Request, Specialization
+from zenith.api.tables import Shown, table
+from zenith.errors import SourceLine, UnsupportedError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SECONDS = 0.3  # how long a profile runs, about
+RUNS = (5, 200)  # at least and at most
+WORKING_SETS = (1 << 18, 1 << 21, 1 << 24, 1 << 27)  # bytes at which bandwidth is measured
+PRODUCTS = ((768, 768, 768), (512, 1024, 256), (384, 256, 1024))  # (m, k, n) that stand for the arithmetic peak
+
+
+@dataclass(frozen=True)
+class LaunchProfile:
+    """One launch: kernel, the user's lines, median seconds, operations, bytes, and the share of the machine's limit."""
+
+    kernel: str
+    lines: tuple[SourceLine, ...]
+    seconds: float
+    operations: int
+    bytes: int
+    share: float
+
+    @property
+    def gflops(self) -> float:
+        """Billions of operations a second."""
+        return self.operations / self.seconds / 1e9
+
+    @property
+    def gbs(self) -> float:
+        """Billions of bytes a second."""
+        return self.bytes / self.seconds / 1e9
+
+
+@dataclass(frozen=True, repr=False)
+class Profile(Shown):
+    """The launches of one call of a program; ``str`` and rich show a table, slowest lines are easy to find.
+
+    Attributes
+    ----------
+    name: the function.
+    launches: in order of execution; ``seconds`` of each is the median over ``runs`` calls.
+    seconds: the median of whole calls, timed apart from the launches.
+    """
+
+    name: str
+    launches: tuple[LaunchProfile, ...]
+    seconds: float
+    runs: int
+
+    def __rich__(self) -> RenderableType:
+        whole = sum(launch.seconds for launch in self.launches) or 1.0
+        rows = [
+            (p.kernel, f"{1e6 * p.seconds:.1f}", f"{p.seconds / whole:.0%}", p.bytes, f"{p.gflops:.1f}", f"{p.gbs:.1f}",
+             f"{p.share:.0%}", ", ".join(dict.fromkeys(map(str, p.lines))))
+            for p in self.launches
+        ]  # fmt: skip
+        title = f"{self.name}: a call takes {1e6 * self.seconds:.1f} us; its launches, medians of {self.runs} calls"
+        return table(title, ("kernel", "us", "of all", "bytes", "GFLOP/s", "GB/s", "of the limit", "lines"), rows)
+
+    def plot(self) -> Any:
+        """A matplotlib Figure: a bar for each launch, as long as its time, filled as far as the machine's limit."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8, 0.8 + 0.3 * len(self.launches)), layout="constrained")
+        axes = figure.add_subplot()
+        names = [f"{i} {p.kernel}" for i, p in enumerate(self.launches)]
+        micro = [1e6 * p.seconds for p in self.launches]
+        axes.barh(names, micro, color="#d5dbe3", label="measured")
+        limits = [t * min(1.0, p.share) for t, p in zip(micro, self.launches, strict=True)]
+        axes.barh(names, limits, color="#2f6db3", label="the machine's limit")
+        axes.invert_yaxis()
+        axes.set_xlabel("microseconds")
+        axes.set_title(self.name)
+        axes.legend()
+        return figure
+
+    def to_chrome(self, path: str | Path) -> None:
+        """Write the launches of a call as a trace that chrome://tracing and ui.perfetto.dev open."""
+        events, start = [], 0.0
+        for p in self.launches:
+            told = {"operations": p.operations, "bytes": p.bytes, "GFLOP/s": p.gflops, "GB/s": p.gbs,
+                    "share of the limit": p.share, "lines": [line.describe() for line in p.lines]}  # fmt: skip
+            events.append({"name": p.kernel, "ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": 1e6 * p.seconds,
+                           "cat": "launch", "args": told})  # fmt: skip
+            start += 1e6 * p.seconds
+        names = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": f"zenith {self.name}"}}]
+        Path(path).write_text(json.dumps({"traceEvents": names + events, "displayTimeUnit": "ns"}), encoding="utf-8")
+
+
+def profile(name: str, program: Specialization, request: Request) -> Profile:
+    """Run a compiled program for a call several times; UnsupportedError unless it is compiled for the CPU."""
+    if not hasattr(program.executable, "single_steps"):
+        raise UnsupportedError(f"{name} is not compiled", fix='profile a function with backend="cpu"')
+    sizes = program.binding.function(request.leaves)
+    assert sizes is not None, "a program that was found binds"
+    whole, times = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch))
+    seconds = [statistics.median(step) for step in zip(*times, strict=True)][1:]  # the first step copies addresses
+    costs = cost_analysis(program.lowering.lowered.plan).at(sizes).kernels
+    launches = []
+    for cost, measured in zip(costs, seconds, strict=True):
+        operations, moved = cost.operations.evaluate({}), (cost.bytes_read + cost.bytes_written).evaluate({})
+        limit = max(operations / peak(), moved / bandwidth(moved))
+        launches.append(LaunchProfile(cost.kernel, cost.lines, measured, operations, moved, limit / measured))
+    return Profile(name, tuple(launches), statistics.median(whole), len(whole))
+
+
+def _alternately(call: Callable[..., Any]) -> tuple[list[float], list[list[float]]]:
+    """Seconds of whole calls, and of the steps of other calls in between, after a call that does not count."""
+    call()
+    whole: list[float] = []
+    steps: list[list[float]] = []
+
+    def watch(each: Iterable[Any]) -> Iterator[Any]:
+        steps.append([])
+        for step in each:
+            begun = time.perf_counter()
+            yield step
+            steps[-1].append(time.perf_counter() - begun)
+
+    while len(whole) < RUNS[0] or (sum(whole) < SECONDS / 2 and len(whole) < RUNS[1]):
+        begun = time.perf_counter()
+        call()
+        whole.append(time.perf_counter() - begun)
+        call(watch)
+    return whole, steps
+
+
+@cache
+def peak() -> float:
+    """Operations a second that the fastest of some products of float32 matrices reaches on this machine."""
+    return max(map(_product_speed, PRODUCTS))
+
+
+def _product_speed(shape: tuple[int, int, int]) -> float:
+    m, k, n = shape
+    x, w = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    return 2.0 * m * k * n / _fastest(lambda x: x @ w, (x,))
+
+
+@cache
+def _bandwidths() -> tuple[float, ...]:
+    """Bytes a second that a sum of two arrays of each working set moves."""
+    found = []
+    for size in WORKING_SETS:
+        arrays = [np.ones(size // 12, np.float32) for _ in range(2)]
+        found.append(12 * (size // 12) / _fastest(lambda x, y: x + y, arrays))
+    return tuple(found)
+
+
+def bandwidth(size: int) -> float:
+    """Bytes a second for a working set of ``size`` bytes: that of the next larger one that was measured."""
+    pairs = zip(WORKING_SETS, _bandwidths(), strict=True)
+    return next((speed for bound, speed in pairs if size <= bound), _bandwidths()[-1])
+
+
+def _fastest(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
+    """Seconds of the fastest call of a jitted function without its Python."""
+    from zenith.api.jit import jit
+
+    jitted = jit(function)
+    key, request = jitted._flatten(tuple(arrays), {})
+    program = jitted._specializer.obtain(key, request)
+    sizes = program.binding.function(request.leaves) or {}
+    _, steps = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch))
+    return min(map(sum, steps))
