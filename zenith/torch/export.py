@@ -131,7 +131,7 @@ def _export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str,
                 static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
                 dynamic_shapes[leaf] = {a: static if n < 2 else auto for a, n in enumerate(leaf.shape)}
     try:
-        with _quiet(), torch.no_grad(), symbolic_config.patch(backed_size_oblivious=True):
+        with _quiet(), torch.no_grad(), symbolic_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             program = torch.export.export(
                 module, args, dict(kwargs), dynamic_shapes=dynamic_shapes or None, strict=False
             )
@@ -210,8 +210,8 @@ def _conditions(
     for symbol, bounds in program.range_constraints.items():
         if str(symbol) in symbols:
             yield from _range(symbols[str(symbol)], bounds)
-    for size in _kept_by_squeeze(program):
-        yield Condition(f"{_renamed(size, symbols)} != 1", False, "torch.squeeze would remove the axis")
+    for kept in _kept_by_squeeze(program):
+        yield Condition(f"{_renamed(kept, symbols)} != 1", False, "torch.squeeze would remove the axis")
     branches = _branches(program, symbols)
     for source in _all_guards(program, module, args, kwargs, labels) if branches is None else branches:
         yield Condition(source, False, "the module branches on it, or torch.export does")

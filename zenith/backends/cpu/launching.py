@@ -278,7 +278,7 @@ def try_lock(team: int) -> int:
 
 @native
 def run_steps(frame: int, first: int, last: int) -> None:
-    """Run launches ``first`` to before ``last`` of a frame's table; first of all addresses are put where they belong."""
+    """Run launches ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places."""
     if first == 0:
         patch = load_acquire(frame, 8 * PATCHES)
         while patch < load_acquire(frame, 8 * LAST_PATCH):
