@@ -83,6 +83,15 @@ def test_sizes_and_inputs_never_share_a_name():
     assert len(set(graph.symbols())) == 6 and not names & set(graph.symbols())
 
 
+def test_arguments_may_be_called_as_kernels_call_their_own():
+    @zenith.jit
+    def total(p, out, log):
+        return np.exp(p @ out) + np.sum(log)
+
+    p, out, log = np.full((2, 3), 0.5, np.float32), np.ones((3, 2), np.float32), np.ones((1, 2, 3), np.float32)
+    np.testing.assert_allclose(total(p, out, log), np.exp(p @ out) + 6, rtol=1e-6)
+
+
 def test_keyword_and_positional_calls_are_one_program():
     step = reference(layer)
     step(X, W, 2.0)

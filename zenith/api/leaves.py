@@ -6,6 +6,7 @@ A leaf is an array of a library that :mod:`zenith.arrays` knows, a NumPy scalar,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -109,8 +110,11 @@ def input_spec(name: str, leaf: Any, sizes: Sequence[Dim]) -> InputSpec:
 
 
 def symbolic_sizes(names: Sequence[str], ranks: Sequence[int]) -> list[tuple[Dim, ...]]:
-    """A symbol for every axis: ``x0`` and ``x1`` for a matrix called ``x``."""
+    """A symbol for every axis: ``x0`` and ``x1`` for a matrix called ``x``; ``p_0`` where kernels use ``p0``."""
+    from zenith.backends.lower.nest import is_word  # a call of a compiled program needs no backend
+
     wanted = [f"{name}{axis}" for name, rank in zip(names, ranks, strict=True) for axis in range(rank)]
+    wanted = [re.sub(r"(\d+)$", r"_\1", name) if is_word(name) else name for name in wanted]
     made = iter(unique(wanted, taken=names))
     return [tuple(symbol(next(made)) for _ in range(rank)) for rank in ranks]
 

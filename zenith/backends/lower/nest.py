@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -19,6 +20,7 @@ from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
+_BUFFER = re.compile(r"(p|out)\d+")  # a body's inputs and outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,14 @@ class Interface:
         return Kernel("kernel", self.doc(), self.buffers, self.symbols, tasks, dim(cost), elements.close())
 
 
+def is_word(name: str) -> bool:
+    """Whether generated kernels use a name themselves, so that no size can have it."""
+    return name in RESERVED or name in NAMESPACE or iskeyword(name) or _BUFFER.fullmatch(name) is not None
+
+
 def _refuse_reserved(symbols: Sequence[str]) -> None:
     for name in symbols:
-        if name in RESERVED or name in NAMESPACE or iskeyword(name):
+        if is_word(name):
             raise ZenithError(
                 f"a size is called {name!r}, which is a word of generated kernels", fix="give the size another name"
             )
