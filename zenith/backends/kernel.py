@@ -272,8 +272,9 @@ class Kernel:
     """A kernel: its interface, how many tasks it has, and its body.
 
     ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it.
-    ``operations`` is what all tasks together compute, None for everything in the group's body. The argument block holds
-    the address of a status word, the buffers' addresses and the sizes, in this order.
+    ``operations`` is what all tasks together compute, None for everything in the group's body. A chunk has at least
+    ``together`` neighbouring tasks, which are computed in lanes or share memory. The argument block holds the address
+    of a status word, the buffers' addresses and the sizes, in this order.
     """
 
     name: str
@@ -284,6 +285,7 @@ class Kernel:
     cost: Dim
     body: tuple[Statement, ...]
     operations: Dim | None = None
+    together: int = 1
 
     @property
     def can_fail(self) -> bool:

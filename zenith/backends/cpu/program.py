@@ -158,6 +158,6 @@ def _grain(kernel: Kernel) -> str:
     """How many tasks make a chunk: a number, or an expression of the sizes that a task's cost depends on."""
     cost = kernel.cost.static
     if cost is None:
-        return f"max(1, {CHUNK_COST} // max(1, {kernel.cost}))"
-    grain = max(1, CHUNK_COST // max(1, cost))
+        return f"max({kernel.together}, {CHUNK_COST} // max(1, {kernel.cost}))"
+    grain = max(kernel.together, CHUNK_COST // max(1, cost))
     return str(grain if grain < CHUNK_STEP else -(-grain // CHUNK_STEP) * CHUNK_STEP)

@@ -2,17 +2,26 @@
 
 A task is one element of the result. The reduced axes are walked outside, the results of the chunk inside, in lanes, so
 that memory is read along rows; the chunk's results stay in the first-level cache. Terms are added in index order.
+Chunks are ``TOGETHER`` results wide at least, however long a column is: one result alone would read a number of every
+cache line, and its neighbours' tasks the same lines again.
 """
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Apply, Kernel, Load, Loop, Number, Store
+from collections.abc import Sequence
+from dataclasses import replace
+
+from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, row_major
 from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Fold
+
+TOGETHER = 256
+TERMS = 4  # terms added at a time, so that a result is read and written a quarter as often
+CHEAP = 10  # operations of a term up to which memory is what it waits for
 
 
 def lower_columns(body: Graph) -> list[Kernel]:
@@ -43,14 +52,11 @@ class _Columns:
         dtype = self.result.dtype
         start = Number(self.fold.identity(dtype), dtype)
         element_loops(e, kept_space, own, lambda i: e.append(Store(out, row_major(kept_space, i), start)))
-        term = e.fresh("term")
-        e.open(term)
-        variables = decode_into(e, symbol(term), sizes(self.space, self.reduced_groups))
-        reduced = spread(self.reduced_groups, len(self.space), variables)
-        element_loops(e, kept_space, own, lambda i: self._combine(i, reduced))
         count = product(self.space[a] for a in self.reduced)
-        e.append(Loop(term, dim(0), count, False, e.close()))
-        return self.face.kernel(product(kept_space), count * scalar_cost(self.body), e)
+        terms = TERMS if scalar_cost(self.body) <= CHEAP else 1
+        self._walk(dim(0), count // terms, terms, kept_space, own)
+        self._walk(count // terms * terms, count, 1, kept_space, own)
+        return replace(self.face.kernel(product(kept_space), count * scalar_cost(self.body), e), together=TOGETHER)
 
     def _result_address(self, index: Index) -> list[Dim]:
         return [row_major(self.result.shape, tuple(index[a] for a in self.kept))]
@@ -58,11 +64,25 @@ class _Columns:
     def _visit(self, trial: ElementBuilder, index: Index) -> None:
         trial.element(self.operand, index)
 
-    def _combine(self, kept_index: Index, reduced: Index) -> None:
-        index = list(reduced)
-        for axis, i in zip(self.kept, kept_index, strict=True):
-            index[axis] = i
+    def _walk(self, start: Dim, stop: Dim, terms: int, kept_space: Sequence[Dim], own: Sequence[Sequence[int]]) -> None:
+        """A loop along the reduced axes that adds ``terms`` terms a turn to every result of the chunk."""
+        if start == stop:
+            return
+        turn = self.e.fresh("turn")
+        self.e.open(turn)
+        positions = [symbol(turn) * terms + k for k in range(terms)]
+        variables = [decode_into(self.e, p, sizes(self.space, self.reduced_groups)) for p in positions]
+        reduced = [spread(self.reduced_groups, len(self.space), v) for v in variables]
+        element_loops(self.e, kept_space, own, lambda i: self._combine(i, reduced))
+        self.e.append(Loop(turn, start, stop, False, self.e.close()))
+
+    def _combine(self, kept_index: Index, reduced: Sequence[Index]) -> None:
         dtype, at = self.result.dtype, row_major(self.result.shape, kept_index)
         (out,) = self.face.outputs
-        value = self.e.element(self.operand, tuple(index))
-        self.e.append(Store(out, at, Apply(self.fold.combine, (Load(out, at, dtype), value), dtype)))
+        total: Expr = Load(out, at, dtype)
+        for term in reduced:
+            index = list(term)
+            for axis, i in zip(self.kept, kept_index, strict=True):
+                index[axis] = i
+            total = Apply(self.fold.combine, (total, self.e.element(self.operand, tuple(index))), dtype)
+        self.e.append(Store(out, at, total))
