@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,10 +71,13 @@ def export(
     replaced by larger ones for the export, where the module accepts that. Raises ZenithError with torch's reason when
     the module cannot be exported, UnsupportedError when it changes its buffers or inputs.
     """
-    if dynamic_shapes is not None or keep_sizes:
-        program = _export(module, args, kwargs, dynamic_shapes)
+    leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    twin = _of_tensors(module, leaves, spec)
+    if dynamic_shapes is not None:
+        program = _export(twin, tensors, _by_tensor(module, args, kwargs, tensors, dynamic_shapes))
     else:
-        program = _export_any_size(module, args, kwargs)
+        program = _export(twin, tensors) if keep_sizes else _export_any_size(twin, tensors)
     _refuse_mutation(program)
     examples = [n.meta["val"] for n in _tensor_inputs(program)]
     sizes = tuple(tuple(_fixed(size) for size in e.shape) for e in examples)
@@ -81,8 +85,51 @@ def export(
         [label if size is None else str(size) for label, size in zip(own, fixed, strict=True)]
         for own, fixed in zip(names, sizes, strict=True)
     ]
-    conditions = _conditions(program, module, args, kwargs, examples, labels)
+    conditions = _conditions(program, examples, labels)
     return Exported(program, sizes, tuple(c for c in conditions if re.search("[A-Za-z]", c.source)))
+
+
+def _of_tensors(module: torch.nn.Module, leaves: Sequence[Any], spec: Any) -> torch.nn.Module:
+    """The module, with the same weights, as a function of the tensors among ``leaves``; the other arguments are fixed.
+
+    Keywords that a module collects in ``**kwargs`` are nothing that torch.export can give dynamic shapes to.
+    """
+    twin = object.__new__(type(module))
+    twin.__dict__.update(module.__dict__)
+    own = module.__dict__.get("forward") or partial(type(module).forward, twin)
+
+    def forward(*tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        values = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        args, kwargs = pytree.tree_unflatten(values, spec)
+        return own(*args, **kwargs)
+
+    twin.__dict__["forward"] = forward
+    return twin
+
+
+def _by_tensor(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    tensors: Sequence[torch.Tensor],
+    dynamic_shapes: Any,
+) -> list[Any]:
+    """The entry of ``dynamic_shapes`` for each tensor; they are given in the form of the module's arguments."""
+    arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(module, args, dict(kwargs))
+    if not isinstance(dynamic_shapes, Mapping):
+        dynamic_shapes = dict(zip(arguments, dynamic_shapes, strict=True))
+    found: dict[int, Any] = {}
+    try:
+        pytree.tree_map(lambda leaf, entry: found.setdefault(id(leaf), entry), dict(arguments), dict(dynamic_shapes))
+    except ValueError as error:
+        raise ZenithError(
+            f"dynamic_shapes has not the form of the arguments: {error}",
+            fix=f"give an entry for each of {', '.join(arguments)}, None where sizes are fixed",
+        ) from error
+    return [found[id(tensor)] for tensor in tensors]
 
 
 def _fixed(size: Any) -> int | None:
@@ -93,55 +140,40 @@ def _fixed(size: Any) -> int | None:
     return int(expression) if expression.is_number else None
 
 
-def _export_any_size(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor]) -> Any:
     """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are."""
-    attempts = [_enlarged((args, kwargs), axes) for axes in (None, 1)]
-    for larger in attempts:
-        if larger is None:
-            continue
-        try:
-            return _export(module, larger[0], larger[1], None)
-        except ZenithError:
-            continue  # the module needs these sizes; the last attempt reports what is wrong with the user's own
-    return _export(module, args, kwargs, None)
+    for axes in (None, 1):
+        larger = [_enlarged(tensor, axes) for tensor in tensors]
+        if any(one is not other for one, other in zip(larger, tensors, strict=True)):
+            try:
+                return _export(module, larger)
+            except ZenithError:
+                continue  # the module needs these sizes; the last attempt reports what is wrong with the user's own
+    return _export(module, tensors)
 
 
-def _enlarged(arguments: Any, axes: int | None) -> Any:
-    """The arguments with sizes 0 and 1 replaced on the first ``axes`` axes (on all for None); None when it has none."""
-    changed = False
-
-    def enlarge(leaf: Any) -> Any:
-        nonlocal changed
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        last = leaf.ndim if axes is None else axes
-        sizes = [_EXAMPLE_SIZES[a % 6] if n < 2 and a < last else n for a, n in enumerate(leaf.shape)]
-        changed |= sizes != list(leaf.shape)
-        return leaf if sizes == list(leaf.shape) else leaf.new_zeros(sizes)
-
-    larger = pytree.tree_map(enlarge, arguments)
-    return larger if changed or axes is None else None
+def _enlarged(tensor: torch.Tensor, axes: int | None) -> torch.Tensor:
+    """The tensor, or one without sizes 0 and 1 on the first ``axes`` axes (on all for None)."""
+    last = tensor.ndim if axes is None else axes
+    sizes = [_EXAMPLE_SIZES[a % 6] if n < 2 and a < last else n for a, n in enumerate(tensor.shape)]
+    return tensor if sizes == list(tensor.shape) else tensor.new_zeros(sizes)
 
 
-def _export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
-    if dynamic_shapes is None:
-        dynamic_shapes = torch.export.ShapesCollection()
-        for leaf in pytree.tree_leaves((args, kwargs)):
-            if isinstance(leaf, torch.Tensor) and leaf.ndim:
-                static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
-                dynamic_shapes[leaf] = {a: static if n < 2 else auto for a, n in enumerate(leaf.shape)}
+def _export(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Sequence[Any] | None = None) -> Any:
+    """Export a module of tensors; sizes of 2 and more are free unless ``shapes`` says something else."""
+    static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
+    if shapes is None:
+        shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
         with _quiet(), torch.no_grad(), symbolic_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             program = torch.export.export(
-                module, args, dict(kwargs), dynamic_shapes=dynamic_shapes or None, strict=False
+                module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )
             return program if _is_whole(program) else program.run_decompositions(_decompositions())
     except Exception as error:
-        shapes = ", ".join(
-            str(tuple(t.shape)) for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)
-        )
+        sizes = ", ".join(str(tuple(t.shape)) for t in tensors)
         raise ZenithError(
-            f"torch.export cannot export {type(module).__name__} for shapes {shapes}: {error}",
+            f"torch.export cannot export {type(module).__name__} for shapes {sizes}: {error}",
             fix="the module must run eagerly on such inputs, and must not branch on values",
         ) from error
 
@@ -175,26 +207,15 @@ def _refuse_mutation(program: Any) -> None:
         )
 
 
-def user_inputs(program: Any) -> list[Any]:
-    """The placeholders of the call's own leaves, in order: tensors, numbers and None."""
+def _tensor_inputs(program: Any) -> list[Any]:
+    """The placeholders of the call's tensors, in order."""
     kinds = [spec.kind for spec in program.graph_signature.input_specs]
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     user = torch.export.graph_signature.InputKind.USER_INPUT
     return [n for n, kind in zip(placeholders, kinds, strict=True) if kind == user]
 
 
-def _tensor_inputs(program: Any) -> list[Any]:
-    return [n for n in user_inputs(program) if isinstance(n.meta.get("val"), torch.Tensor)]
-
-
-def _conditions(
-    program: Any,
-    module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    examples: Sequence[torch.Tensor],
-    labels: Sequence[Sequence[str]],
-) -> Iterator[Condition]:
+def _conditions(program: Any, examples: Sequence[torch.Tensor], labels: Sequence[Sequence[str]]) -> Iterator[Condition]:
     """Ranges and equalities of the export's symbols, and the guards of the module's branches, as assumptions.
 
     ``labels`` has the name of every axis that is free and the number of every one that is fixed.
@@ -213,7 +234,7 @@ def _conditions(
     for kept in _kept_by_squeeze(program):
         yield Condition(f"{_renamed(kept, symbols)} != 1", False, "torch.squeeze would remove the axis")
     branches = _branches(program, symbols)
-    for source in _all_guards(program, module, args, kwargs, labels) if branches is None else branches:
+    for source in _all_guards(program, labels) if branches is None else branches:
         yield Condition(source, False, "the module branches on it, or torch.export does")
 
 
@@ -240,12 +261,11 @@ def _branches(program: Any, symbols: Mapping[str, str]) -> list[str] | None:
     return list(found)
 
 
-def _all_guards(
-    program: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], labels: Any
-) -> list[str]:
-    """Every guard about sizes that torch.export wrote down, in the names of sizes."""
-    sources = (_guard_source(guard, module, args, kwargs, labels) for guard in program._guards_code)
-    return [source for source in sources if source is not None]
+def _all_guards(program: Any, labels: Sequence[Sequence[str]]) -> list[str]:
+    """Every guard about sizes that torch.export wrote down (``L['tensors'][0].size()[1] != 1``), in our names."""
+    size = re.compile(r"L\['tensors'\]\[(\d+)\]\.size\(\)\[(\d+)\]")
+    sources = [size.sub(lambda m: labels[int(m[1])][int(m[2])], guard) for guard in program._guards_code]
+    return [s.replace("Max(", "max(").replace("Min(", "min(") for s in sources if "L[" not in s]
 
 
 def _kept_by_squeeze(program: Any) -> Iterator[str]:
@@ -267,25 +287,3 @@ def _range(name: str, bounds: Any) -> Iterator[Condition]:
 
 def _renamed(text: str, symbols: Mapping[str, str]) -> str:
     return re.sub(r"[A-Za-z_]\w*", lambda m: symbols.get(m[0], {"Max": "max", "Min": "min"}.get(m[0], m[0])), text)
-
-
-def _guard_source(
-    guard: str,
-    module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    labels: Sequence[Sequence[str]],
-) -> str | None:
-    """A guard such as ``L['x'].size()[0] != 1`` in the names of sizes; None for one that is not about sizes."""
-    tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-    numbers = iter(range(len(tensors)))
-    counted = pytree.tree_map(
-        lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else leaf, (args, dict(kwargs))
-    )
-    places = inspect.signature(module.forward).bind(*counted[0], **counted[1]).arguments
-
-    def size_name(match: re.Match[str]) -> str:
-        return labels[eval(match[1], {"__builtins__": {}}, {"L": places})][int(match[2])]
-
-    source = re.sub(r"(L(?:\[[^\]]*\])+)\.size\(\)\[(\d+)\]", size_name, guard)
-    return None if "L[" in source else source.replace("Max(", "max(").replace("Min(", "min(")

@@ -53,7 +53,7 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
 
 
 def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: Recorder) -> dict[Any, Any]:
-    """The value of every placeholder: a weight, a constant, the traced tensor or the number for an argument."""
+    """The value of every placeholder: a weight, a constant, or the traced tensor for an argument."""
     given, values, stored = iter(tensors), dict[Any, Any](), dict[str, Tracer]()
     recorder.graph.weights = weights.table
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
@@ -63,10 +63,8 @@ def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: 
             if name not in stored:
                 stored[name] = _stored(recorder, weights, name, program.constants)
             values[node] = stored[name]
-        elif isinstance(node.meta.get("val"), torch.Tensor):
-            values[node] = next(given)
         else:
-            values[node] = spec.arg.value
+            values[node] = next(given)
     return values
 
 
