@@ -37,6 +37,8 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_reduction(b, node, args[0])
     if node.primitive.name == "matmul":
         return sink.below_product(b, *args)
+    if node.primitive.name == "attention":
+        return sink.below_attention(b, node, args)
     if node.primitive.name in _JOIN:
         return _JOIN[node.primitive.name](b, node, args[0])
     return None
@@ -51,7 +53,28 @@ def _reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
         return _value(b.reshape(b.operands(x)[0], shape=shape))
     if inner.primitive.name == "broadcast":
         return _reshape_of_broadcast(b, x, shape)
+    if inner.primitive.name == "transpose":
+        return _split_of_transpose(b, x, shape)
     return None
+
+
+def _split_of_transpose(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value | None:
+    """One axis cut into several before the transpose, so that what stands in memory is reshaped."""
+    order, (source,) = b.definition(x).params["axes"], b.operands(x)
+    places = align(x.shape, shape)
+    if len(places.old_rest) != 1 or len(places.new_rest) < 2 or any(n == 0 for n in x.shape):
+        return None
+    axis, parts = order[places.old_rest[0]], tuple(shape[a] for a in places.new_rest)
+    if len(shape) != len(x.shape) + len(parts) - 1:
+        return None
+    cut = b.reshape(source, shape=(*source.shape[:axis], *parts, *source.shape[axis + 1 :]))
+    return _value(b.transpose(cut, axes=_spread_axis(order, axis, len(parts))))
+
+
+def _spread_axis(order: Sequence[int], axis: int, count: int) -> tuple[int, ...]:
+    """A permutation in which one axis of the source has become ``count`` neighbours."""
+    moved = [[a + (count - 1) * (a > axis)] if a != axis else list(range(axis, axis + count)) for a in order]
+    return tuple(a for group in moved for a in group)
 
 
 def _reshape_of_broadcast(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value | None:
@@ -103,10 +126,22 @@ def _transpose(b: Rewriter, node: Node, x: Value) -> Value | None:
         return _value(b.transpose(b.operands(x)[0], axes=tuple(first[a] for a in order)))
     if inner.primitive.name == "broadcast":
         return _transpose_of_broadcast(b, order, x)
+    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name == "attention":
+        return _transpose_of_joined(b, order, x)
     moving = [a for a in order if x.shape[a] != 1]
     if moving == sorted(moving):
         return _value(b.reshape(x, shape=tuple(x.shape[a] for a in order)))
     return None
+
+
+def _transpose_of_joined(b: Rewriter, order: tuple[int, ...], x: Value) -> Value | None:
+    """Heads that attention has as two axes are joined after the transpose, which is then how it stores its result."""
+    (source,) = b.operands(x)
+    places = align(source.shape, x.shape)
+    if len(places.new_rest) != 1 or len(source.shape) != len(x.shape) + len(places.old_rest) - 1:
+        return None
+    apart = _spread_axis(order, places.new_rest[0], len(places.old_rest))
+    return _value(b.reshape(b.transpose(source, axes=apart), shape=tuple(x.shape[a] for a in order)))
 
 
 def _transpose_of_broadcast(b: Rewriter, order: tuple[int, ...], x: Value) -> Value:

@@ -17,6 +17,7 @@ from zenith.config import config
 from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
 from zenith.ir.verify import verify
+from zenith.passes.attention import attention
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.expand import expand
@@ -29,7 +30,7 @@ from zenith.passes.split_reductions import split_reductions
 Pass = Callable[[Graph], Graph]
 
 # Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
-# on small shapes, so what folds and simplifies is asked again after it.
+# on small shapes, so what folds and simplifies is asked again after it; and what attention transposes moves once more.
 PIPELINE: tuple[Pass, ...] = (
     expand,
     dce,
@@ -41,6 +42,8 @@ PIPELINE: tuple[Pass, ...] = (
     cse,
     fold,
     simplify,
+    attention,
+    movement,
     split_reductions,
     cse,
     dce,

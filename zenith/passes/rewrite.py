@@ -27,6 +27,7 @@ class Rewriter(Builder):
     def __init__(self, graph: Graph, visit: Visit, again: bool) -> None:
         super().__init__(graph)
         self.visit = visit
+        self.number = -1  # of the node in the old graph that is being visited
         self.depth = 0 if again else MAX_REVISITS
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -94,7 +95,7 @@ def rebuild(
     builder = Rewriter(new, visit, again)
     moved: dict[tuple[int, int], Value] = {}
     for number, node in graph.nodes():
-        builder.line = node.line
+        builder.line, builder.number = node.line, number
         if node.primitive.name == "input":
             moved[number, 0] = new.add_input(node.types[0], node.params["name"], node.line)
         elif keep is None or number in keep:
@@ -122,9 +123,14 @@ def _carry_constant(old: Graph, new: Graph, node: Node) -> None:
 
 
 def number_of(b: Builder, value: Value) -> float | int | bool | None:
-    """The number that every element of a value is, when it is a literal or a broadcast literal."""
-    node = b.graph.node(value.node)
+    """The number that every element of a value of the new graph is, when it is a literal or a broadcast literal."""
+    return number_in(b.graph, value)
+
+
+def number_in(graph: Graph, value: Value) -> float | int | bool | None:
+    """The same for a value of ``graph``."""
+    node = graph.node(value.node)
     if node.primitive.name == "broadcast" and not node.params["axes"]:
-        node = b.graph.node(b.graph.args(value.node)[0].node)
+        node = graph.node(graph.args(value.node)[0].node)
     found: float | int | bool | None = node.params["value"] if node.primitive.name == "literal" else None
     return found

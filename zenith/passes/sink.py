@@ -160,6 +160,27 @@ def _without(shape: Shape, axes: Any) -> Shape:
     return tuple(n for a, n in enumerate(shape) if a not in axes)
 
 
+def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None:
+    """Heads that repeat keys and values, joined to one axis, stay two axes: then the repetition needs no copies."""
+    k, v = args[1:3]
+    if any(b.definition(x).primitive.name != "reshape" for x in (k, v)):
+        return None
+    apart, others = b.operands(k)[0], b.operands(v)[0]
+    if b.definition(apart).primitive.name != "broadcast" or apart.shape[:-2] != others.shape[:-2]:
+        return None
+    lead, places = apart.shape[:-2], align(apart.shape, k.shape)
+    rank = len(lead)
+    if len(places.new_rest) != 1 or places.axes.get(rank) is None or places.axes.get(rank + 1) is None:
+        return None
+    operands = [b.reshape(x, shape=(*lead, *x.shape[-2:])) for x in args]
+    return _reshaped(b, _emit(b, node, operands), (*k.shape[:-2], args[0].shape[-2], v.shape[-1]))
+
+
+def _reshaped(b: Rewriter, value: Value, shape: Shape) -> Value:
+    result: Value = b.reshape(value, shape=shape)
+    return result
+
+
 def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
     """Many products with one matrix are one product: the leading axes of ``x`` become rows."""
     made = b.definition(y)
