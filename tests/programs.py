@@ -39,10 +39,10 @@ class _Rejected(Exception):
 
 
 def generated_primitives() -> list[Primitive]:
-    """What programs are made of: not inputs and constants, tokens and prints, and what only passes make."""
+    """What programs are made of: not inputs, constants and weights, tokens and prints, and what only passes make."""
     return [
         p for p in all_primitives()
-        if not isinstance(p.lowering, HostCall | Region) and p.name not in ("input", "constant", "token")
+        if not isinstance(p.lowering, HostCall | Region) and p.name not in ("input", "constant", "weight", "token")
     ]  # fmt: skip
 
 

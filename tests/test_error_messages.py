@@ -241,9 +241,9 @@ CASES = {
         "use a float exponent, or x.astype(numpy.float64)",
     ),
     "function": (
-        lambda x, i, h: np.cumsum(x),
+        lambda x, i, h: np.nancumsum(x),
         UnsupportedError,
-        "numpy.cumsum is not supported on traced arrays",
+        "numpy.nancumsum is not supported on traced arrays",
         "",
         "near matches that are: ",
     ),

@@ -40,6 +40,10 @@ class CudaOps(LLVMOps):
     def double(self) -> CudaOps:
         return self if self.dtype == "float64" else CudaOps(self._builder, "float64")
 
+    def const(self, value: float) -> ir.Value:
+        """A constant: an instruction holds it, so it needs none of the care that it takes on a CPU."""
+        return ir.Constant(self._float, value)
+
     def _device(self, name: str, *operands: ir.Value) -> ir.Value:
         return self._builder.call(self._declared(f"__nv_{name}", len(operands)), operands)
 
