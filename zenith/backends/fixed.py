@@ -90,19 +90,12 @@ class FixedMemory(Generic[State]):
         """The state for a call that begins now; what is missing in it is prepared on ``processor``."""
         with self.table.lock:
             if self.state is None:
-                self.table.reserve(self._missing())
                 for name, place in self._read.items():
                     if name not in self._held:
                         self._held[name] = self._array(place, processor)
                 self.state = processor.fix(dict(self._held))
                 self.table.drop_free()
             return self.state
-
-    def _missing(self) -> int:
-        """How many bytes are to be prepared."""
-        wanted = [p for n, p in self._read.items() if p.kind == "prepared" and n not in self._held]
-        made_by = {id(m): m for m in (self._made_by[p.name] for p in wanted if self._key(p) not in self.table.prepared)}
-        return sum(size * dtype.itemsize + ALIGN for m in made_by.values() for _, dtype, size in m.results)
 
     def _sources(self, place: Place) -> set[str]:
         """The weights that a place's contents follow from."""

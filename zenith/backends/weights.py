@@ -52,7 +52,6 @@ class WeightTable(dict[str, Array]):
         self._programs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._free: list[Array] = []
         self._recycles = False
-        self._reserve = np.empty(0, np.uint8)
 
     @classmethod
     def of(cls, graph: Graph) -> WeightTable:
@@ -112,25 +111,17 @@ class WeightTable(dict[str, Array]):
             found = self._dense[key] = np.ascontiguousarray(array)
         return found
 
-    def reserve(self, length: int) -> None:
-        """Make room for allocations of so many bytes at once: large pages cost a fraction of small ones to get."""
-        self._reserve = np.empty(max(0, length - sum(map(len, self._free))), np.uint8)
-
     def allocate(self, length: int) -> Array:
         """``length`` bytes, from stale results where there are some of this length. ``recycle`` gives them back."""
         owner = next((o for o in self._free if len(o) == length), None)
-        if owner is not None:
-            self._free[:] = [o for o in self._free if o is not owner]
-            return owner
-        if len(self._reserve) < length:
+        if owner is None:
             return np.empty(length, np.uint8)
-        owner, self._reserve = self._reserve[:length], self._reserve[length:]
+        self._free[:] = [o for o in self._free if o is not owner]
         return owner
 
     def drop_free(self) -> None:
-        """Give back to the system what is left of stale results and of the reserve."""
+        """Give what is left of stale results back to the system."""
         self._free.clear()
-        self._reserve = self._reserve[:0].copy()
 
     def recycle(self, owner: Array) -> None:
         """Take memory that nobody uses any more, for the next allocation if that comes with this change."""
