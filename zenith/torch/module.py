@@ -274,7 +274,9 @@ def from_torch(
     Returns
     -------
     A :class:`CompiledModule`, called like the module, with results of the same structure. It shares the module's
-    weights; when some change (training, ``load_state_dict``), the next call packs these again.
+    weights; when some change (training, ``load_state_dict``), the next call packs these again. A call keeps the
+    packed ones with which it began; what it reads from the module itself, such as biases, must not be written to
+    while it runs, as in PyTorch.
 
     Raises
     ------
