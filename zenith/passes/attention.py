@@ -82,7 +82,7 @@ def _match(graph: Graph, weights: Value) -> Found | None:
         for plain, scale in _unscaled(graph, products):
             pair = _operands(graph, plain, "matmul")
             if pair:
-                return Found(*pair, scale, mask, kind, frozenset({*steps, products.node, plain.node}))
+                return Found(pair[0], pair[1], scale, mask, kind, frozenset({*steps, products.node, plain.node}))
     return None
 
 
