@@ -177,3 +177,10 @@ def test_other_libraries_and_writes_in_place_have_no_rule():
 def test_refusals(function, message):
     with torch.no_grad(), pytest.raises(ZenithError, match=message):
         zenith.from_torch(Function(function), (X,), backend="reference")(X)
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_an_embedding_has_no_other_rows(index):
+    fast = zenith.from_torch(nn.Embedding.from_pretrained(SQUARE), (torch.tensor([0, 1]),), backend="reference")
+    with torch.no_grad(), pytest.raises(ZenithError, match="index is outside an axis of size 4"):
+        fast(torch.tensor([0, index]))

@@ -25,6 +25,7 @@ EAGER = {"attn_implementation": "eager"}
 ARCHITECTURES = {
     "Bert": SMALL | EAGER,
     "Roberta": SMALL | SDPA,
+    "GPT2": {"n_embd": 32, "n_layer": 1, "n_head": 4, "vocab_size": 99, "use_cache": False} | SDPA,
     "Llama": SMALL | SDPA | {"num_key_value_heads": 2, "use_cache": False},
     "T5Encoder": {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "vocab_size": 99},
 }
@@ -84,7 +85,6 @@ def check_sizes(fast, module, call, sizes=SIZES):
         check(fast, module, **call(batch, length))
     reasons = fast.cache_info().reasons[1:]
     assert len(reasons) <= 3 and all("!= 1" in r.reason or ">= 2" in r.reason for r in reasons), reasons
-    return len(reasons) + 1
 
 
 # --- published architectures ---------------------------------------------------------------------------------------
@@ -97,10 +97,15 @@ def test_architectures(transformers, name):
     check_sizes(fast, module, text)
 
 
-def test_bert(transformers):
-    module = build(transformers, "Bert", **SMALL | SDPA | {"num_hidden_layers": 2})
+COMPILED = {"Bert": ARCHITECTURES["Bert"] | SDPA, "GPT2": ARCHITECTURES["GPT2"]}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_architectures(transformers, name):
+    module = build(transformers, name, **COMPILED[name])
     fast = zenith.from_torch(module, (), text(2, 7))
-    assert check_sizes(fast, module, text) == 2
+    check_sizes(fast, module, text, SIZES[:4])
+    assert fast.cache_info().misses == 2
 
 
 def test_one_program_serves_all_lengths_of_bert(transformers):
@@ -109,13 +114,6 @@ def test_one_program_serves_all_lengths_of_bert(transformers):
     for batch, length in ((1, 6), (2, 511), (3, 512), (1, 2), (7, 64)):
         check(fast, module, **text(batch, length))
     assert fast.cache_info().misses == 1
-
-
-def test_gpt2(transformers):
-    settings = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "use_cache": False}
-    module = build(transformers, "GPT2", **settings, **SDPA)
-    fast = zenith.from_torch(module, (), text(2, 7))
-    check_sizes(fast, module, text)
 
 
 def test_calls_are_the_modules_own(transformers):

@@ -2,7 +2,8 @@
 
 A result is kept only when it is small or not larger than what it was computed from, so that programs never grow.
 Weights are never folded: their contents change. Sizes that are known numbers become literals, and constants of one
-repeated number become broadcast literals, which the simplifier understands.
+repeated number become broadcast literals, which the simplifier understands, and so do comparisons that have one answer
+everywhere.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Data, Elements, HostCall, Region
 from zenith.ir.types import ArrayType, Type
+from zenith.passes.ranges import decided
 from zenith.passes.rewrite import Rewriter, rebuild
 
 SMALL_BYTES = 4096
@@ -32,7 +34,8 @@ def fold(graph: Graph) -> Graph:
             array = graph.constants.get(node.params["id"])
             repeated = None if array is None else _repeated(b, array, node.types[0])
             return None if repeated is None else [repeated]
-        return _evaluate(b, node, args)
+        known = decided(b, node, args)
+        return _evaluate(b, node, args) if known is None else [known]
 
     return rebuild(graph, visit, inner=fold)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, rule
+from zenith.trace.bind import b
 
 
 @rule("full", "new_full")
@@ -48,7 +51,7 @@ def _eye(c: Context, rows: Any, columns: Any = None, **_: Any) -> Any:
 
 @rule("embedding")
 def _embedding(c: Context, weight: Any, indices: Any, *_: Any) -> Any:
-    return znp.take(weight, indices, axis=0)
+    return b.take(weight, znp.astype(indices, np.int64), axis=0)  # as in PyTorch, -1 is no index
 
 
 @rule("index.Tensor")

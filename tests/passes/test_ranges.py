@@ -1,0 +1,40 @@
+"""Comparisons of places and sizes with numbers are decided when the program is compiled."""
+
+import pytest
+
+from tests.passes.compare import expect
+from zenith.passes.fold import fold
+
+BEFORE = """v1 = iota(size=n, dtype=i64)
+v2 = literal(value={number}, dtype=i64)
+v3 = broadcast(v2, shape=(n,), axes=())
+v4 = {comparison}
+return (v4,)"""
+KNOWN = {"lt(v1, v3)": False, "ge(v1, v3)": True, "gt(v3, v1)": False, "le(v3, v1)": True}
+
+
+@pytest.mark.parametrize("comparison", KNOWN)
+@pytest.mark.parametrize("number", [0, -3])
+def test_places_are_not_negative(comparison, number):
+    after = f"""v1 = literal(value={KNOWN[comparison]}, dtype=bool)
+v2 = broadcast(v1, shape=(n,), axes=())
+return (v2,)"""
+    expect(fold, "x: f32[n]", BEFORE.format(number=number, comparison=comparison), after)
+
+
+@pytest.mark.parametrize("comparison", [*KNOWN, "gt(v1, v3)", "lt(v3, v1)", "eq(v1, v3)"])
+def test_what_depends_on_the_place_stays(comparison):
+    before = BEFORE.format(number=1, comparison=comparison)
+    expect(fold, "x: f32[n]", before, before)
+
+
+def test_through_moves():
+    before = """v1 = size(value=n)
+v2 = broadcast(v1, shape=(2, n), axes=())
+v3 = transpose(v2, axes=(1, 0))
+v4 = literal(value=0, dtype=i64)
+v5 = broadcast(v4, shape=(n, 2), axes=())
+v6 = lt(v3, v5)
+return (v6,)"""
+    after = "v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=(n, 2), axes=())\nreturn (v2,)"
+    expect(fold, "x: f32[n]", before, after)

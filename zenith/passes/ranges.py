@@ -1,0 +1,35 @@
+"""What is known of integers before a program runs: places counted from zero, and sizes, are not negative.
+
+Index arrays that count from the end, and masks over places, ask whether such a number is below zero.
+"""
+
+from __future__ import annotations
+
+from zenith.ir.builder import Builder
+from zenith.ir.graph import Node, Value
+from zenith.ir.types import bool_
+from zenith.passes.rewrite import number_of
+
+_MOVES = frozenset({"broadcast", "reshape", "reverse", "slice", "transpose"})
+_ORDERED = {"lt": (0, 1, False), "ge": (0, 1, True), "gt": (1, 0, False), "le": (1, 0, True)}
+"""A comparison's answer when the argument at the first place is nowhere below the one at the second."""
+
+
+def decided(b: Builder, node: Node, args: tuple[Value, ...]) -> Value | None:
+    """The result of a comparison that has the same answer everywhere; None where that is not known."""
+    if node.primitive.name not in _ORDERED or not args[0].dtype.is_integer:
+        return None
+    large, small, answer = _ORDERED[node.primitive.name]
+    bound, number = _least(b, args[large]), number_of(b, args[small])
+    if bound is None or number is None or bound < number:
+        return None
+    return b.full(answer, bool_, args[0].shape)
+
+
+def _least(b: Builder, value: Value) -> int | None:
+    """What an integer is at least, by how it was made."""
+    node = b.graph.node(value.node)
+    while node.primitive.name in _MOVES:
+        value = b.graph.args(value.node)[0]
+        node = b.graph.node(value.node)
+    return 0 if node.primitive.name in ("iota", "size") else None
