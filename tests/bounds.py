@@ -24,6 +24,7 @@ from zenith.ir.lowering import Fold, Scatter, Tile
 RUNS = 8
 FACTOR = 4.0
 _SIGNS = np.array([[1 - 2 * ((row & column).bit_count() % 2) for column in range(RUNS)] for row in range(RUNS)])
+_SAME_ULPS = 64  # floats as near as this may be equal in another evaluation; a perturbation hardly ever makes them so
 _LOOSE = 1e-2  # an element whose bound is above this, relative to max(1, |ref|), was moved by a decision
 
 
@@ -115,6 +116,18 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
         if ulp and isinstance(node.primitive.lowering, Fold | Tile | Scatter):
             params = params_.evaluate(node.primitive.params, node.params, sizes)
             results = node.primitive.evaluate([move(a, ulp) for a in operands], params)
+        if node.primitive.name in ("eq", "ne"):
+            results = (_decided(node.primitive.name, run, *operands, *results),)
         return tuple(move(np.asarray(r), ulp) if r is not None else None for r in results)
 
     return watch
+
+
+def _decided(name: str, run: int, a: Any, b: Any, result: Any) -> Any:
+    """A comparison's result; where floats are nearly equal every second run takes them as equal, the others not."""
+    if a.dtype.kind != "f":
+        return result
+    with np.errstate(all="ignore"):
+        apart = np.abs(a - b)
+        near = (apart <= _SAME_ULPS * np.spacing(np.maximum(np.abs(a), np.abs(b)))) & np.isfinite(apart)
+    return np.where(near & (apart > 0), (name == "eq") == (run % 2 == 0), result)

@@ -125,6 +125,14 @@ def test_decisions_that_flip_are_left_out() -> None:
     assert discarded(bounds) == pytest.approx(5 / 9)
 
 
+def test_floats_that_are_nearly_equal_may_be_equal() -> None:
+    graph = parse("def f(x: f32[3], y: f32[3]) -> (bool[3], bool[3]):\n"
+                  "    v2 = eq(x, y)\n    v3 = ne(x, y)\n    return (v2, v3)")  # fmt: skip
+    x = np.float32([1, 2, 3])
+    bounds = reference_bounds(graph, [x, x + np.float32([0, 1e-6, 1e-3])])
+    assert [b.compared.tolist() for b in bounds] == [[True, False, True]] * 2
+
+
 def test_infinities_and_nan_are_exact() -> None:
     graph = parse("def f(x: f32[3]) -> (f32[3]):\n    v1 = log(x)\n    return (v1,)")
     bounds = reference_bounds(graph, [np.float32([0, -1, 1])])

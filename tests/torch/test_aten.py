@@ -100,6 +100,7 @@ CASES = {
                             x.gather(1, torch.tensor([[0, 3], [2, 2]])), x.gather(0, torch.tensor([[2, 0, 1, 1]])),
                             torch.take_along_dim(x, torch.tensor([[1], [0], [3]]), 1)), X, BATCH),
     "kept whole": (lambda x, i, t: (t.flatten(1), t.flatten(0, 1), t.flatten(), t[0, 0, 0].flatten(), t.unbind(1),
+                                         x.unflatten(-1, (2, -1)), x.unflatten(0, (1, -1, 1)),
                                     t.transpose(0, 2).contiguous(), x.type_as(i), F.dropout(x, 0.5, False), x.to(i),
                                     x.detach() * 1, x.chunk(3, 1), (x > 0).chunk(2), x.split(3, 1), (x > 0) & (x < 1),
                                     torch.einsum("ij,kj->ik", x, x), (x > 0) | (x < 1), i ^ 1, 3 - x), X, N, BATCH),

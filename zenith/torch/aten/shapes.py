@@ -34,6 +34,12 @@ def _flatten(c: Context, x: Any, start: int = 0, end: int = -1) -> Any:
     return znp.reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
 
+@rule("unflatten.int")
+def _unflatten(c: Context, x: Any, dim: int, sizes: Sequence[Any]) -> Any:
+    axis = dim % x.ndim
+    return znp.reshape(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
+
+
 @rule("unsqueeze")
 def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
     return znp.expand_dims(x, dim)
