@@ -30,16 +30,14 @@ def frozen(array):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_numpy_address_shape_strides(name):
+def test_numpy_address_and_shape(name):
     x = VIEWS[name]
     adapter = adapter_for(x)
     assert adapter is NUMPY
     assert adapter.address(x) == x.ctypes.data
     assert adapter.shape(x) == x.shape
-    strides = adapter.strides(x)
-    assert (strides is None) == x.flags.c_contiguous
-    if strides is not None:
-        assert strides == tuple(s // 4 for s in x.strides)
+    expected = (x.ctypes.data if x.size else 0) if x.flags.c_contiguous else None
+    assert adapter.dense_address(x) == expected
 
 
 def test_numpy_address_of_what_cannot_be_written():
@@ -53,15 +51,16 @@ def test_torch_sees_the_same_memory(name):
     assert adapter is torch_adapter()
     assert adapter.address(x) == x.data_ptr()
     assert adapter.shape(x) == tuple(x.shape)
-    assert adapter.strides(x) == (None if x.is_contiguous() else x.stride())
+    assert adapter.dense_address(x) == (x.data_ptr() if x.is_contiguous() else None)
     np.testing.assert_array_equal(adapter.numpy(x), x.numpy())
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("adapter", [NUMPY, torch_adapter()], ids=["numpy", "torch"])
 def test_every_element_type_goes_round(adapter, dtype):
-    made = adapter.empty((2, 3), dtype)
-    assert adapter.dtype(made) == dtype and adapter.shape(made) == (2, 3) and adapter.strides(made) is None
+    for made in (adapter.empty((2, 3), dtype), adapter.maker((2, 3), dtype)()):
+        assert adapter.dtype(made) == dtype and adapter.shape(made) == (2, 3)
+        assert adapter.dense_address(made) == adapter.address(made)
     adapter.check(made, "x")
     view = adapter.numpy(made)
     assert view.dtype == dtype.numpy
@@ -91,9 +90,19 @@ def test_numpy_arrays_that_are_refused(array, error, text):
         NUMPY.check(array, "x")
 
 
-def test_a_field_of_a_packed_record_is_refused():
-    with pytest.raises(UnsupportedError, match="ascontiguousarray"):
-        NUMPY.strides(PACKED["b"])
+def test_a_field_of_a_packed_record_is_not_dense():
+    assert NUMPY.dense_address(PACKED["b"]) is None
+    np.testing.assert_array_equal(zenith.jit(lambda x: x + 1)(PACKED["b"]), PACKED["b"] + 1)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (2, 3, 4)])
+def test_torch_makes_dense_tensors_of_any_shape(shape):
+    make = torch_adapter().maker(shape, DTYPES[0])
+    made = make()
+    assert made.shape == shape and made.is_contiguous() and made.stride() == torch.empty(shape).stride()
+    assert make() is not made and not make().is_inference()
+    with torch.inference_mode():
+        assert make().is_inference()
 
 
 class Subclass(torch.Tensor):

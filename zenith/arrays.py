@@ -6,15 +6,18 @@ arrays and makes new ones; torch's is only made when a program has imported torc
 
 >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
 >>> adapter = adapter_for(x)
->>> str(adapter.dtype(x)), adapter.shape(x.T), adapter.strides(x), adapter.strides(x.T)
-('f32', (3, 2), None, (1, 3))
+>>> str(adapter.dtype(x)), adapter.shape(x.T), adapter.dense_address(x) == x.ctypes.data, adapter.dense_address(x.T)
+('f32', (3, 2), True, None)
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from itertools import accumulate
+from operator import mul
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,12 +54,16 @@ class Adapter(Protocol):
         """The sizes of the axes."""
         ...
 
-    def strides(self, array: Any) -> tuple[int, ...] | None:
-        """The strides in elements, or None when the array is dense in row-major order."""
+    def dense_address(self, array: Any) -> int | None:
+        """The address, 0 for an array without elements; None when it is not dense in row-major order."""
         ...
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new dense array with undefined contents."""
+        ...
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """A function that returns what :meth:`empty` does, in less time."""
         ...
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
@@ -104,21 +111,19 @@ class NumpyAdapter:
         """The sizes."""
         return array.shape
 
-    def strides(self, array: Any) -> tuple[int, ...] | None:
-        """Strides in elements; refuses a field of a packed record, whose stride is no multiple of the element size."""
-        if array.flags.c_contiguous:
+    def dense_address(self, array: Any) -> int | None:
+        """The address, 0 for an array without elements; None when it is not dense in row-major order."""
+        if not array.flags.c_contiguous:
             return None
-        width = array.itemsize
-        if any(s % width for s in array.strides):
-            raise UnsupportedError(
-                f"an array's strides {array.strides} (bytes) are no multiples of its element size {width}",
-                fix="pass numpy.ascontiguousarray(...) of it",
-            )
-        return tuple(s // width for s in array.strides)
+        return (ctypes.c_void_p.from_address(id(array) + self._data).value or 0) if array.size else 0
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """``numpy.empty``."""
         return np.empty(shape, dtype.numpy)
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """``numpy.empty``."""
+        return partial(np.empty, shape, dtype.numpy)
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """The array itself."""
@@ -191,13 +196,19 @@ class TorchAdapter:
         """The sizes (``torch.Size`` is a tuple of ints)."""
         return array.shape
 
-    def strides(self, array: Any) -> tuple[int, ...] | None:
-        """Strides in elements."""
-        return None if array.is_contiguous() else array.stride()
+    def dense_address(self, array: Any) -> int | None:
+        """The address; torch itself has 0 for a tensor without elements."""
+        return array.data_ptr() if array.is_contiguous() else None
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """``torch.empty`` on the CPU, whatever the default device is."""
         return self._torch.empty(shape, dtype=self._to_torch[dtype], device="cpu")
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """``new_empty_strided`` of a CPU tensor: twice as fast as ``empty``, which reads more arguments."""
+        like = self.empty((), dtype)
+        strides = tuple(accumulate((max(n, 1) for n in shape[:0:-1]), mul, initial=1))[::-1] if shape else ()
+        return partial(like.new_empty_strided, shape, strides)
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """A NumPy array on the tensor's memory; bfloat16, which torch does not hand out, goes as 16-bit integers."""

@@ -32,6 +32,25 @@ def program(x: f64[0, 2]) -> (f64):
 """,
         [np.zeros((0, 2))],
     ),
+    "an empty slice joined to something": (
+        """
+def program(z: f64[m], y: f64[m]) -> (f64[2*((m - min(1, m) + 2)//3) + m]):
+    v2 = slice(z, start=(min(1, m),), stop=(m,), step=(3,))
+    v3 = concat(y, v2, v2, axis=0)
+    return (v3,)
+""",
+        [np.ones(1), np.zeros(1)],
+    ),
+    "an operand of a product that is read again behind it": (
+        """
+def program(x: f32[m, m]) -> (f32[m, m]):
+    v1 = trunc(x)
+    v2 = matmul(v1, x)
+    v3 = sub(v1, v2)
+    return (v3,)
+""",
+        [np.linspace(-3, 3, 16, dtype=np.float32).reshape(4, 4)],
+    ),
 }
 
 

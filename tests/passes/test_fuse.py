@@ -119,6 +119,30 @@ def f(x: f32[n, n]) -> (f32[n, n]):
     assert groups(program) == [("loops", ["exp"]), ("loops", ["transpose", "sub"])]
 
 
+def test_a_product_reads_its_operands_from_memory_whatever_follows_it() -> None:
+    program = """
+def f(x: f32[n, n]) -> (f32[n, n]):
+    a = trunc(x)
+    p = matmul(a, x)
+    r = sub(a, p)
+    return (r,)
+"""
+    assert groups(program) == [("loops", ["trunc"]), ("product", ["matmul", "sub"])]
+
+
+def test_groups_unite_only_when_all_that_one_reads_of_the_other_is_in_place() -> None:
+    program = """
+def f(x: f32[n, n]) -> (f32[n, n]):
+    a = exp(x)
+    t = transpose(a, axes=(1, 0))
+    b = tanh(t)
+    r = sub(a, b)
+    return (r,)
+"""
+    kinds = [kind for kind, _ in groups(program)]
+    assert kinds == ["loops", "loops"]
+
+
 def test_index_maps_are_computed_only_where_their_value_is_needed() -> None:
     program = """
 def f(x: f32[n]) -> (f32[2, n], f32[2, n]):

@@ -110,10 +110,14 @@ class Dim:
 
     def symbols(self) -> set[str]:
         """The names of all symbols in this size."""
-        found: set[str] = set()
+        return {atom for atom in self.atoms() if isinstance(atom, str)}
+
+    def atoms(self) -> set[Atom]:
+        """Everything that this size is a polynomial of, and what stands inside of that."""
+        found: set[Atom] = set()
         for monomial, _ in self.terms:
             for atom in monomial:
-                found |= {atom} if isinstance(atom, str) else atom.left.symbols() | atom.right.symbols()
+                found |= {atom} if isinstance(atom, str) else {atom} | atom.left.atoms() | atom.right.atoms()
         return found
 
     def substitute(self, values: Mapping[str, DimLike]) -> Dim:

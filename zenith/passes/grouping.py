@@ -181,7 +181,7 @@ class Grouping:
                 self._add(number, unit)
                 joined = unit
             elif joined is not None and unit in self.groups:
-                joined = self._unite(joined, unit, number, reads)
+                joined = self._unite(joined, unit, number)
         return joined is not None
 
     def _candidates(self, reads: Iterable[Read]) -> list[int]:
@@ -191,7 +191,7 @@ class Grouping:
     def _others(self, reads: Iterable[Read], unit: int) -> set[int]:
         return {self.unit[r.value.node] for r in reads} - {unit}
 
-    def _unite(self, unit: int, other: int, number: int, reads: Iterable[Read]) -> int:
+    def _unite(self, unit: int, other: int, number: int) -> int:
         """Make one group of two whose elements ``number`` joins, if one kernel can compute both; return its unit."""
         group, guest = self.groups[unit], self.groups[other]
         if group.kind == "loops":
@@ -199,7 +199,7 @@ class Grouping:
         together = len(group.members) + len(guest.members)
         alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
         joinable = group.kind in ("loops", "rows", "product") and alike and group.space == guest.space
-        if not joinable or together > MAX_MEMBERS or not self._fits_united(number, reads, {unit, other}, group):
+        if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
             return self.unit[number]
         if self.reaches(self.deps[unit] - {other}, other) or self.reaches(self.deps[other] - {unit}, unit):
             return self.unit[number]
@@ -216,10 +216,15 @@ class Grouping:
         del self.groups[other]
         return unit
 
-    def _fits_united(self, number: int, reads: Iterable[Read], units: set[int], group: Group) -> bool:
-        level = group.level(self._shape(number))
-        inside = (r for r in reads if self.unit[r.value.node] in units)
-        return level is not None and all(self.reads_in_place(r, group, level) for r in inside)
+    def _fits_united(self, units: set[int], group: Group, guest: Group) -> bool:
+        """Whether everything that one of the groups reads from the other one is in a register then."""
+        for member in (*group.members, *guest.members):
+            level = group.level(self._shape(member))
+            across = [r for r in self.reads(member) if self.unit[r.value.node] in units - {self.unit[member]}]
+            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar)
+            if across and not (in_place and level and all(self.reads_in_place(r, group, level) for r in across)):
+                return False
+        return True
 
     def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
         group = self.groups[unit]

@@ -1,7 +1,8 @@
 """A module's weights: where they stand, and whether they changed since programs were told of them.
 
-A weight is changed when its module holds another tensor, the tensor another memory, or its version counter moved. What
-no counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``. Programs follow a change
+A weight is changed when its module holds another tensor, the tensor another memory, or its version counter moved; the
+last is asked only of weights that programs have in another form, since the others are read where they are. What no
+counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``. Programs follow a change
 without being compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and
 sizes of the weights.
 """
@@ -38,7 +39,8 @@ class Weights:
 
     def changed(self) -> bool:
         """Whether the module's weights are not those that programs know."""
-        return self._known.replaced() or self._known.written()
+        known = self._known
+        return known.replaced() or known.moved() or known.written(self.table.copied)
 
     def follow(self, every: bool) -> int | None:
         """Tell the programs what changed, or of ``every`` weight; return how many weights they were told of.
@@ -48,8 +50,7 @@ class Weights:
         now = _Look(self.module) if every or self._known.replaced() else self._known.again()
         if now.structure != self._known.structure:
             return None
-        known = self._known.marks
-        told = [name for name, mark in now.marks.items() if every or mark != known[name]]
+        told = [name for name in now.marks if every or now.differs(self._known, name, name in self.table.copied)]
         self.table.change({name: _array(name, now.tensors[name]) for name in told})
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(told)
@@ -118,18 +119,17 @@ class _Look:
         self._keys = [name for _, _, name, _ in found] + [name for _, name, _ in children]
         self._values = [value for _, _, _, value in found] + [child for _, _, child in children]
         self._plain = list(self.tensors.values())
-        self._versioned = [t for t in self._plain if not t.is_inference()]
         self._modules = {path: id(m) for path, m in modules.items()}
         self._measure()
 
     def _measure(self) -> None:
         self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
-        self._versions = list(map(_version, self._versioned))
-        versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
         self.marks = {
-            name: (id(t), address, versions.get(id(t)), t.stride())
+            name: (id(t), address, t.stride())
             for (name, t), address in zip(self.tensors.items(), self._addresses, strict=True)
         }
+        self.versions = {name: None if t.is_inference() else t._version for name, t in self.tensors.items()}
+        self._watched: tuple[int, list[torch.Tensor], list[Any]] = 0, [], []  # those that `written` was asked for
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
         self.structure = (self.names, kinds, self._modules)
 
@@ -152,12 +152,22 @@ class _Look:
         except KeyError:
             return True
 
-    def written(self) -> bool:
-        """Whether a tensor has other memory now or was written to."""
-        return (
-            list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
-            or list(map(_version, self._versioned)) != self._versions
-        )
+    def differs(self, before: _Look, name: str, written: bool) -> bool:
+        """Whether a weight is another than before, or somewhere else, or (if that is asked) was written to."""
+        return self.marks[name] != before.marks[name] or (written and self.versions[name] != before.versions[name])
+
+    def moved(self) -> bool:
+        """Whether a tensor has other memory now."""
+        return list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
+
+    def written(self, names: set[str]) -> bool:
+        """Whether one of these tensors was written to; ``names`` is one set that only grows."""
+        count, tensors, versions = self._watched
+        if count != len(names):
+            watched = {name: t for name, t in self.tensors.items() if name in names and not t.is_inference()}
+            tensors, versions = list(watched.values()), [self.versions[name] for name in watched]
+            self._watched = len(names), tensors, versions
+        return list(map(_version, tensors)) != versions
 
 
 def _array(name: str, tensor: torch.Tensor) -> Any:

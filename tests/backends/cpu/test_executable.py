@@ -202,10 +202,10 @@ def test_a_host_call_that_raises_leaves_no_trace_in_the_next_call() -> None:
     graph, x = _take(), np.arange(5, dtype=np.float32)
     executable = compiled(graph, "cpu")
 
-    def fail(frame: int, first: int, last: int) -> None:
+    def fail(frame: int) -> None:
         raise ZeroDivisionError
 
-    executable.segments.append((fail, 0, 0))
+    executable.segments.append(fail)
     with pytest.raises(ZeroDivisionError):
         call(executable, graph, [x, np.array([7])])
     executable.segments.pop()

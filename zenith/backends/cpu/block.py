@@ -39,5 +39,5 @@ WAKE_WORK = 100_000  # ns
 RECENT = 1_000_000  # ns
 
 # A program's frame (see ``driver``): numbers of words.
-TEAM, TABLE, PATCHES, LAST_PATCH, FIRST = range(5)
+TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)
 ROW = 4  # words of a launch in the table

@@ -9,6 +9,7 @@ outputs: they are written once, and *patches* (from word, to word) copy them int
 ====================  ==================================================================================
 ``TEAM``              address of the thread team's block
 ``TABLE``             address of the table
+``LAUNCHES``          its number of rows
 ``PATCHES, LAST``     addresses of the first patch and behind the last one, each a pair of byte offsets
 ``FIRST ...``         addresses of inputs, then of outputs
 the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block

@@ -12,12 +12,13 @@ import itertools
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from zenith.arrays import NUMPY
-from zenith.backends.cpu.block import FIRST, LAST_PATCH, PATCHES, ROW, TABLE, TEAM
+from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
 from zenith.backends.cpu.native import native
@@ -29,6 +30,7 @@ from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
 
+Segment = Callable[[int], None]  # runs steps of the frame at an address
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
 
 
@@ -37,11 +39,9 @@ class Adapter(Protocol):
 
     def address(self, array: Any) -> int: ...
 
-    def shape(self, array: Any) -> tuple[int, ...]: ...
+    def dense_address(self, array: Any) -> int | None: ...
 
-    def strides(self, array: Any) -> tuple[int, ...] | None: ...
-
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any: ...
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]: ...
 
     def numpy(self, array: Any) -> Any: ...
 
@@ -71,15 +71,17 @@ class _Lease:
         self.buffer = (ctypes.c_int64 * frame.length).from_address(self.address)
         self.words = np.ctypeslib.as_array(self.buffer)
         self.words[:] = 0
-        self.words[[TEAM, TABLE]] = team().address, self.address + 8 * frame.table
+        launches = len(executable.program.launches)
+        self.words[[TEAM, TABLE, LAUNCHES]] = team().address, self.address + 8 * frame.table, launches
         patches = frame.patches.ctypes.data
         self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
         self._fill_table(executable)
         self.arena: Any = None
         self.arena_address, self.capacity = 0, -1
         self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
-        self.sizes: tuple[int, ...] | None = None  # those that the frame is filled for
-        self.shapes: list[tuple[int, ...]] = []
+        self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
+        self.results: Adapter | None = None
+        self.makers: list[Callable[[], Any]] = []  # one for each result
 
     def _fill_table(self, executable: Executable) -> None:
         """Kernels and argument blocks of all launches, and the addresses of their status words."""
@@ -95,10 +97,10 @@ class _Lease:
         self.words[fixed.at] = fixed.addresses
         self.fixed = fixed.number
 
-    def resize(self, sizes: tuple[int, ...]) -> None:
+    def resize(self, sizes: Mapping[str, int], results: Adapter, program: Program) -> None:
         """Write everything that follows from a call's sizes, and make the arena large enough."""
         self.sizes = None
-        values = self.frame.sizes(*sizes)
+        values = self.frame.sizes(*[sizes[s] for s in program.symbols])
         if values[0] > self.capacity:
             self.arena, self.arena_address = _aligned(values[0])
             self.capacity = values[0]
@@ -107,8 +109,10 @@ class _Lease:
         self.words[at] = found[which]
         at, which = self.frame.slots
         self.words[at] = found[which] + self.arena_address
-        self.shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
-        self.sizes = sizes
+        shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
+        types = [type for _, type in program.outputs]
+        self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
+        self.sizes, self.results = sizes, results
 
 
 class Executable:
@@ -128,7 +132,6 @@ class Executable:
         self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, {n: k.address for n, k in self._once.items()})
         self._fixed.bind(self)
         self._leases: list[_Lease] = []
-        self._dtypes = [type.dtype for _, type in program.outputs]
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
         self._checked = [(self.frame.status + i, s.lines) for i, s in enumerate(program.launches) if s.can_fail]
 
@@ -151,23 +154,24 @@ class Executable:
     def _address_of(self, array: Any) -> int:
         return NUMPY.address(array) if array.size else self._empty_address
 
-    def _segment(self, segment: Run | int) -> tuple[Any, int, int]:
-        """A function of a frame's address and two numbers, and these numbers."""
+    def _segment(self, segment: Run | int) -> Segment:
+        if segment == Run(0, len(self.program.steps)):
+            return native().run_program
         if isinstance(segment, Run):
-            return native().run_steps, segment.first, segment.last
+            return partial(native().run_steps, segment.first, segment.last)
         step = self.program.steps[segment]
         assert isinstance(step, Call)
-        return _HostCall(step), self.frame.blocks[segment], 0
+        return _HostCall(step, self.frame.blocks[segment])
 
-    def single_steps(self) -> list[tuple[Any, int, int]]:
+    def single_steps(self) -> list[Segment]:
         """What ``segments`` runs, cut into single steps; the first of them only puts addresses where they belong."""
-        found: list[tuple[Any, int, int]] = [(native().run_steps, 0, 0)]
+        found = [self._segment(Run(0, 0))]
         launches = 0
         for number, step in enumerate(self.program.steps):
             if isinstance(step, Call):
                 found.append(self._segment(number))
                 continue
-            found.append(self._segment(Run(launches, launches + 1)))
+            found.append(partial(native().run_steps, launches, launches + 1))
             launches += 1
         return found
 
@@ -177,7 +181,7 @@ class Executable:
         adapters: Sequence[Adapter],
         sizes: Mapping[str, int],
         results: Adapter,
-        watch: Callable[[Any], Iterator[Any]] | None = None,
+        watch: Callable[[list[Segment]], Iterator[Segment]] | None = None,
     ) -> list[Any]:
         """Run on arrays (read through their adapters); results are made by ``results``.
 
@@ -191,16 +195,15 @@ class Executable:
             lease = _Lease(self)
         if lease.fixed != fixed.number:
             lease.take(fixed)
-        values = tuple([sizes[s] for s in self.program.symbols])
-        if lease.sizes != values:
-            lease.resize(values)
-        out = [results.empty(shape, dtype) for shape, dtype in zip(lease.shapes, self._dtypes, strict=True)]
+        if lease.sizes != sizes or lease.results is not results:
+            lease.resize(sizes, results, self.program)
+        out = [make() for make in lease.makers]
         keep: list[Any] = []
         addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
         addresses += [results.address(a) for a in out]
         self._pack(lease.buffer, 8 * FIRST, *addresses)
-        for run, first, last in self.segments if watch is None else watch(self.single_steps()):
-            run(lease.address, first, last)
+        for run in self.segments if watch is None else watch(self.single_steps()):
+            run(lease.address)
         failed = self._failed(lease) if self._checked else []
         self._leases.append(lease)  # not after an exception: what status words say then is not known
         if failed:
@@ -208,10 +211,9 @@ class Executable:
         return out
 
     def _address(self, array: Any, adapter: Adapter, keep: list[Any]) -> int:
-        if 0 in adapter.shape(array):
-            return self._empty_address
-        if adapter.strides(array) is None:
-            return adapter.address(array)
+        address = adapter.dense_address(array)
+        if address is not None:
+            return address or self._empty_address
         dense = np.ascontiguousarray(adapter.numpy(array))
         keep.append(dense)
         address: int = dense.ctypes.data
@@ -237,12 +239,12 @@ def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
 class _HostCall:
     """A step that calls Python with arrays: its block holds their addresses, then their sizes."""
 
-    def __init__(self, step: Call) -> None:
-        self.step = step
+    def __init__(self, step: Call, block: int) -> None:
+        self.step, self.block = step, block
         self.length = len(step.places) + len(step.sizes)
 
-    def __call__(self, frame_address: int, block: int, _: int) -> None:
-        words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * block))
+    def __call__(self, frame_address: int) -> None:
+        words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * self.block))
         addresses, sizes = words[: len(self.step.places)], iter(words[len(self.step.places) :])
         arrays = [
             _array_at(address, type, tuple(itertools.islice(sizes, type.rank)))

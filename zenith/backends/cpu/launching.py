@@ -65,6 +65,7 @@ from zenith.backends.cpu.block import (
     KERNEL,
     LAST,
     LAST_PATCH,
+    LAUNCHES,
     LEFT,
     LOCK,
     MAX_CHUNKS,
@@ -277,7 +278,7 @@ def try_lock(team: int) -> int:
 
 
 @native
-def run_steps(frame: int, first: int, last: int) -> None:
+def run_steps(first: int, last: int, frame: int) -> None:
     """Run launches ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places."""
     if first == 0:
         patch = load_acquire(frame, 8 * PATCHES)
@@ -290,3 +291,9 @@ def run_steps(frame: int, first: int, last: int) -> None:
     while row < end:
         run_launch(team, load_acquire(row, 0), load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24))
         row += 8 * ROW
+
+
+@native
+def run_program(frame: int) -> None:
+    """Run all launches of a frame's table."""
+    run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)

@@ -12,13 +12,14 @@ from functools import cache
 
 from zenith.backends.cpu.link import link_runtime
 
-_SYMBOLS = ("zenith_run_steps", "zenith_run_launch", "zenith_work", "zenith_try_lock")
+_SYMBOLS = ("zenith_run_program", "zenith_run_steps", "zenith_run_launch", "zenith_work", "zenith_try_lock")
 
 
 @dataclass(frozen=True)
 class Native:
     """The functions, by the names they have in ``launching``; arguments are 64-bit words."""
 
+    run_program: Callable[[int], None]
     run_steps: Callable[[int, int, int], None]
     run_launch: Callable[[int, int, int, int, int], None]
     work: Callable[[int], None]
@@ -28,9 +29,10 @@ class Native:
 @cache
 def native() -> Native:
     """The functions; the first call links them, and compiles them when this machine has not done so yet."""
-    steps, launch, work, try_lock = link_runtime(_SYMBOLS).addresses
+    program, steps, launch, work, try_lock = link_runtime(_SYMBOLS).addresses
     word = ctypes.c_int64
     return Native(
+        ctypes.CFUNCTYPE(None, word)(program),
         ctypes.CFUNCTYPE(None, *[word] * 3)(steps),
         ctypes.CFUNCTYPE(None, *[word] * 5)(launch),
         ctypes.CFUNCTYPE(None, word)(work),

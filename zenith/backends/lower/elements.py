@@ -13,7 +13,7 @@ from typing import Any
 
 from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
 from zenith.ir.types import DType, bool_, int64
@@ -49,6 +49,7 @@ class ElementBuilder:
         self.known: dict[tuple[int, int], Expr] = {}
         self.kept: dict[int, str] = {}
         self.uses: list[Dim] = []
+        self.doubtful: set[Dim] = set()  # clamped indices into arrays that may be empty: nothing is to be read there
         self.taken = set(taken)
         self.counter = 0
         self.args = {number: body.args(number) for number, _ in body.nodes()}
@@ -123,10 +124,17 @@ class ElementBuilder:
         if key in self.buffers:
             if product(value.shape) == 0:  # asked for in loops that never turn; a read might be moved out of them
                 return Number(False, value.dtype)
-            at = row_major(value.shape, index)
+            at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))
             self.uses.append(at)
             return self.let(Load(self.buffers[key], at, value.dtype))
         return self._compute(value, self.body.node(value.node), index)
+
+    def _inside(self, at: Dim, size: Dim) -> Dim:
+        """An index, moved into an array where a place in an empty part of it may have led behind its end."""
+        atoms = {atom for place in self.doubtful for monomial, _ in place.terms for atom in monomial}
+        if at in self.doubtful or not at.atoms() & atoms:
+            return at
+        return maximum(minimum(at, size - 1), 0)
 
     def _compute(self, value: Value, node: Node, index: Index) -> Expr:
         args = self.args[value.node]
@@ -191,8 +199,11 @@ class IndexBuilder:
         return self.elements.let(Apply("where(x, y, z)", (condition, x, y), x.dtype), self.line)
 
     def clamp(self, index: Dim | int, size: Dim) -> Dim:
-        """The index moved into ``[0, size)``."""
-        return maximum(minimum(dim(index), size - 1), 0)
+        """The index moved into ``[0, size)``, to 0 for a size of 0."""
+        clamped = maximum(minimum(dim(index), size - 1), 0)
+        if not prove_at_least(size, 1):
+            self.elements.doubtful.add(clamped)
+        return clamped
 
     def cast(self, index: Dim | int, dtype: DType) -> Expr:
         """An index as an element."""
