@@ -64,7 +64,7 @@ class Specialization:
 
     def __post_init__(self) -> None:
         self.traced, self.finish = self.lowering.program.traced, self.lowering.program.finish
-        self.binding = self.lowering.binding
+        self.binding, self.bind = self.lowering.binding, self.lowering.binding.function
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
@@ -118,7 +118,7 @@ class Specializer:
         if entry is None:
             return self
         for specialization in entry.specializations:
-            sizes = specialization.binding.function(leaves)
+            sizes = specialization.bind(leaves)
             if sizes is not None:
                 self.count_hit(specialization)
                 return specialization.run(leaves, sizes)

@@ -199,8 +199,10 @@ class Executable:
             lease.resize(sizes, results, self.program)
         out = [make() for make in lease.makers]
         keep: list[Any] = []
-        addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
-        addresses += [results.address(a) for a in out]
+        addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
+        if not all(addresses):
+            addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
+        addresses += map(results.address, out)
         self._pack(lease.buffer, 8 * FIRST, *addresses)
         for run in self.segments if watch is None else watch(self.single_steps()):
             run(lease.address)
@@ -216,8 +218,7 @@ class Executable:
             return address or self._empty_address
         dense = np.ascontiguousarray(adapter.numpy(array))
         keep.append(dense)
-        address: int = dense.ctypes.data
-        return address
+        return int(dense.ctypes.data)
 
     def _failed(self, lease: _Lease) -> list[Sequence[SourceLine]]:
         """The lines of launches that met an index outside its axis; their status words are cleared."""

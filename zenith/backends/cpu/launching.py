@@ -5,8 +5,10 @@ A *launch* runs ``kernel(begin, end, args)`` over ``[0, total)`` in chunks of ``
 The caller takes chunks like everybody else and returns when all are done. Every worker may come late or never: the
 caller then does the work alone, so nobody's progress depends on a worker being scheduled.
 
-*Claims.* All state is a block of 64-bit words. The word CLAIM is ``generation << 32 | chunks left``. A thread reads
-it, reads the job's parameters, and claims one chunk by a compare-and-swap to ``word - 1``. Parameters are only
+*Claims.* All state is a block of 64-bit words. The word CLAIM is ``generation << 32 | first << 16 | end``, where chunks
+``first`` to before ``end`` are left. A thread reads it, reads the job's parameters, and claims one chunk by a
+compare-and-swap: the caller the first one, workers the last one. So launches over the same rows or the same weights
+find much of them in the cache of the core that had them before, without anybody waiting for that. Parameters are only
 rewritten while no chunk is left, and every job has a new generation; hence a swap that succeeds proves that the
 parameters read before it belong to the chunk, and a thread that lost its way for a second can neither run nor count
 down a newer job. The word PENDING counts chunks that are not finished; only finished claims lower it.
@@ -54,7 +56,6 @@ from zenith.backends.cpu.block import (
     ARGS,
     AVOIDED,
     CALLED,
-    CHUNKS,
     CLAIM,
     CONDITION,
     CORES,
@@ -66,7 +67,6 @@ from zenith.backends.cpu.block import (
     LAST,
     LAST_PATCH,
     LAUNCHES,
-    LEFT,
     LOCK,
     MAX_CHUNKS,
     MUTEX,
@@ -118,19 +118,20 @@ def symbol_of(function: Callable[..., Any]) -> str:
 
 
 @native
-def _run_chunk(team: int) -> int:
-    """Claim and run one chunk of whatever job is there; return 1, or 0 when there was none."""
+def _run_chunk(team: int, last: int) -> int:
+    """Claim and run the first or last chunk left of whatever job is there; return 1, or 0 when there is none."""
     while True:
         word = load_acquire(team, CLAIM)
-        left = word & LEFT
-        if left == 0:
+        first = word >> 16 & MAX_CHUNKS
+        end = word & MAX_CHUNKS
+        if first == end:
             return 0
         kernel = load_acquire(team, KERNEL)
         total = load_acquire(team, TOTAL)
         grain = load_acquire(team, GRAIN)
         args = load_acquire(team, ARGS)
-        begin = (load_acquire(team, CHUNKS) - left) * grain
-        if compare_exchange(team, CLAIM, word, word - 1):
+        begin = (end - 1 if last else first) * grain
+        if compare_exchange(team, CLAIM, word, word - 1 if last else word + (1 << 16)):
             end = begin + grain
             call_kernel(kernel, begin, end if end < total else total, args)
             fetch_add(team, PENDING, -1)
@@ -190,7 +191,7 @@ def work(team: int) -> None:
     """A worker's life: run chunks, spin a little, sleep, until told to stop."""
     spins = 0
     while load_acquire(team, STOP) == 0:
-        if _run_chunk(team):
+        if _run_chunk(team, 1):
             spins = 0
         elif spins < SPINS:
             pause()
@@ -211,14 +212,14 @@ def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
     if wakes:
         _wake(team, chunks - 1)
     first = nanoseconds()
-    _run_chunk(team)
+    _run_chunk(team, 0)
     expected = (nanoseconds() - first) * chunks
     store_release(cost, 0, kernel)
     store_release(cost, 8, expected * 1000 // total)
     if not wakes and unaided + expected >= WAKE_WORK and chunks > 2:
         wakes = True
         _wake(team, chunks - 2)
-    while _run_chunk(team):
+    while _run_chunk(team, 0):
         pass
     ended = nanoseconds()
     store_release(team, LAST, ended)
@@ -233,13 +234,12 @@ def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: 
     store_release(team, TOTAL, total)
     store_release(team, GRAIN, grain)
     store_release(team, ARGS, args)
-    store_release(team, CHUNKS, chunks)
     generation = load_acquire(team, GENERATION) + 1
     store_release(team, GENERATION, generation)
     store_release(team, CLAIM, generation << 32 | chunks)
     if load_acquire(team, SLEEPERS):
         _run_unaided(team, kernel, total, chunks)
-    while _run_chunk(team):
+    while _run_chunk(team, 0):
         pass
     spins = 0
     while load_acquire(team, PENDING):

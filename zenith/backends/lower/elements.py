@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
 from zenith.errors import SourceLine
@@ -27,6 +27,13 @@ def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
     for size, i in zip(shape, index, strict=True):
         at = at * size + i
     return at
+
+
+class Kept(NamedTuple):
+    """Where elements of a value stand for a while: a buffer, and how many leading axes of the value it has not."""
+
+    buffer: str
+    outer: int
 
 
 @dataclass(slots=True)
@@ -47,7 +54,7 @@ class ElementBuilder:
         self.levels = [Level(set())]
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
-        self.kept: dict[int, str] = {}
+        self.kept: dict[int, Kept] = {}
         self.uses: list[Dim] = []
         self.doubtful: set[Dim] = set()  # clamped indices into arrays that may be empty: nothing is to be read there
         self.taken = set(taken)
@@ -86,11 +93,8 @@ class ElementBuilder:
             return max((self._depth(a) for a in expr.args), default=0)
         if isinstance(expr, (Load, Position)):
             depth = self._index_depth(expr.at)
-            return (
-                max(depth, len(self.levels) - 1)
-                if isinstance(expr, Load) and expr.buffer in self.kept.values()
-                else depth
-            )
+            changes = isinstance(expr, Load) and expr.buffer in {kept.buffer for kept in self.kept.values()}
+            return max(depth, len(self.levels) - 1) if changes else depth
         return 0
 
     def _index_depth(self, at: Dim) -> int:
@@ -119,8 +123,8 @@ class ElementBuilder:
         if key in self.known:
             return self.known[key]
         if value.node in self.kept:
-            at = row_major(value.shape, index)
-            return self.let(Load(self.kept[value.node], at, value.dtype))
+            buffer, outer = self.kept[value.node]
+            return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype))
         if key in self.buffers:
             if product(value.shape) == 0:  # asked for in loops that never turn; a read might be moved out of them
                 return Number(False, value.dtype)

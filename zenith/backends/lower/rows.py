@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store, TaskLoop
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import Index, row_major
+from zenith.backends.lower.elements import Index, Kept, row_major
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
+from zenith.ir.types import DType
 
+SCRATCH = 4096  # elements of a row that is kept on the stack
 EXPENSIVE = 8  # operations from which a value is kept rather than computed again
 
 
@@ -31,6 +33,7 @@ def lower_rows(body: Graph) -> list[Kernel]:
 class _Rows:
     def __init__(self, group: RowGroup) -> None:
         self.g, self.body, self.face, self.e = group, group.body, group.face, group.face.builder()
+        self.scratch: dict[str, DType] = {}
 
     def lower(self) -> Kernel:
         space, outer = self.g.space, self.g.outer
@@ -72,17 +75,18 @@ class _Rows:
             self.e.known[number, 0] = Name(accumulator.name, operand.dtype)
         self.e.kept = {n: row for n, row in self.e.kept.items() if row not in keep.values()} | keep
 
-    def _keep(self, keep: dict[int, str], index: Index) -> None:
-        for number, buffer in keep.items():
+    def _keep(self, keep: dict[int, Kept], index: Index) -> None:
+        for number, (buffer, outer) in keep.items():
             value = Value(number, 0, self.body.node(number).types[0])
-            self.e.append(Store(buffer, row_major(self.g.space, index), self.e.element(value, index)))
+            at = row_major(self.g.space[outer:], index[outer:])
+            self.e.append(Store(buffer, at, self.e.element(value, index)))
 
-    def _kept_values(self, phase: int) -> dict[int, str]:
-        """Expensive values of this phase that a later one needs, each with an output row to stand in until then."""
+    def _kept_values(self, phase: int) -> dict[int, Kept]:
+        """Expensive values of this phase that a later one needs, each with a row to stand in until then."""
         now = self._needed([operand for n, operand in self.g.folds if self.g.phase[n] == phase])
         later = [operand for n, operand in self.g.folds if self.g.phase[n] > phase]
         later += [v for v in self.body.outputs if self.g.is_element(v)]
-        chosen: dict[int, str] = {}
+        chosen: dict[int, Kept] = {}
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
             wanted = number not in self.e.kept and number in self._needed(later, {*chosen})
@@ -97,14 +101,27 @@ class _Rows:
         lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
         return sum(low.cost if isinstance(low, Scalar) else 1 for low in lowerings)
 
-    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, str]) -> str | None:
-        """An output row of the value's type whose present content is not needed once the value is kept."""
+    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
+        """A scratch row, or an output row of the value's type; its present content is not needed once it is taken."""
         needed = self._needed(later, {*chosen, value.node})
         busy = {row for number, row in self.e.kept.items() if number in needed} | set(chosen.values())
-        for name, out in zip(self.face.outputs, self.body.outputs, strict=True):
-            if out.type == value.type and name not in busy and self.g.is_element(value):
-                return name
-        return None
+        rows = [
+            Kept(name, 0)
+            for name, out in zip(self.face.outputs, self.body.outputs, strict=True)
+            if out.type == value.type and self.g.is_element(value)
+        ]
+        length = product(self.g.space[self.g.outer :]).static
+        if length is not None and length <= SCRATCH:
+            rows = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
+            if all(row in busy for row in rows):
+                rows.append(Kept(self._scratch(value.dtype, length), self.g.outer))
+        return next((row for row in rows if row not in busy), None)
+
+    def _scratch(self, dtype: DType, length: int) -> str:
+        name = self.e.fresh("kept")
+        self.scratch[name] = dtype
+        self.e.levels[0].statements.append(Scratch(name, dtype, length))
+        return name
 
     def _needed(self, values: Sequence[Value], kept: AbstractSet[int] = frozenset()) -> set[int]:
         """The element-level nodes that are computed for ``values``: not beyond folds and kept values."""
