@@ -41,6 +41,22 @@ def program(z: f64[m], y: f64[m]) -> (f64[2*((m - min(1, m) + 2)//3) + m]):
 """,
         [np.ones(1), np.zeros(1)],
     ),
+    "rows that are kept, and stages behind them": (
+        """
+def program(x: f64[2, 2], y: f64[2, 2]) -> (f64[2], f64[2, 2], bool[2, 2]):
+    v1 = tanh(x)
+    v2 = mul(v1, y)
+    v3 = add(v2, y)
+    v4 = power(x, v3)
+    v5 = tanh(v4)
+    v6 = reduce_max(v4, axes=(1,))
+    v7 = sin(v5)
+    v8 = ge(v7, y)
+    v9 = arctan2(v3, v2)
+    return (v6, v9, v8)
+""",
+        [np.linspace(0.5, 1.5, 4).reshape(2, 2), np.linspace(1.5, 0.5, 4).reshape(2, 2)],
+    ),
     "an operand of a product that is read again behind it": (
         """
 def program(x: f32[m, m]) -> (f32[m, m]):
