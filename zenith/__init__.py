@@ -32,6 +32,7 @@ from zenith.ir.text import parse
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, torch
     from zenith.torch import from_torch
+    from zenith.transforms import grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp, vmap
 
 __version__ = "0.1.0"
 
@@ -52,13 +53,22 @@ __all__ = [
     "eval_shape",
     "forbid_recompile",
     "from_torch",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
     "jit",
+    "jvp",
     "kernels",
+    "linearize",
     "make_graph",
     "numpy",
     "parse",
     "torch",
     "tree",
+    "value_and_grad",
+    "vjp",
+    "vmap",
 ]
 
 
@@ -66,8 +76,10 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "torch"):
+    if name in ("debug", "kernels", "numpy", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
+    if name in __all__:
+        return getattr(import_module("zenith.transforms"), name)
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")

@@ -40,19 +40,38 @@ class InputSpec:
 
 
 class Recorder:
-    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``."""
+    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``.
 
-    def __init__(self, name: str, specs: Sequence[InputSpec]) -> None:
+    A trace inside another one, its ``parent``, writes a graph of its own, over the same sizes: what one learns of them
+    the other knows. Values of the parent that it uses become inputs of its graph: they are its ``captured``.
+    """
+
+    def __init__(self, name: str, specs: Sequence[InputSpec], parent: Recorder | None = None) -> None:
         self.graph = Graph(name)
-        self.hints = _hints(specs)
-        self.guards: list[Guard] = []
-        self.specialized: list[tuple[Dim, SourceLine | None]] = []
-        self.equal: dict[str, Dim] = {}
+        self.parent = parent
+        self.captured: dict[tuple[int, int, int], tuple[Any, Value]] = {}
+        self.hints: dict[str, int] = parent.hints if parent else _hints(specs)
+        self.guards: list[Guard] = parent.guards if parent else []
+        self.specialized: list[tuple[Dim, SourceLine | None]] = parent.specialized if parent else []
+        self.equal: dict[str, Dim] = parent.equal if parent else {}
         self.finished = False
         self.token: Value | None = None
-        self._known: dict[Dim, bool] = {}  # difference of two sizes -> whether it is zero
-        self._lower: dict[Dim, int] = {}  # formula without constant term -> what it is at least
+        # the difference of two sizes -> whether it is zero; a formula without constant term -> what it is at least
+        self._known: dict[Dim, bool] = parent._known if parent else {}
+        self._lower: dict[Dim, int] = parent._lower if parent else {}
         self._constants: dict[int, tuple[Any, Value]] = {}
+
+    def sees(self, other: Recorder) -> bool:
+        """Whether values of another trace in progress can be used in this one."""
+        return other is self or (self.parent is not None and self.parent.sees(other))
+
+    def capture(self, tracer: Any) -> Value:
+        """The input of this trace's graph that stands for a value of a trace around it."""
+        key = (id(tracer.recorder), tracer.value.node, tracer.value.output)
+        if key not in self.captured:
+            value = self.graph.add_input(tracer.type, f"captured{len(self.captured)}", user_line())
+            self.captured[key] = (tracer, value)
+        return self.captured[key][1]
 
     def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
         """Append a node with the user's line."""
@@ -172,7 +191,7 @@ class Recorder:
         if solution is None:
             return
         name, value = solution
-        self.equal = {s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value}
+        self.equal.update({s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value})
 
     def check_alive(self) -> None:
         """TraceError when the trace has ended: what was asked belongs to a function that has returned."""
