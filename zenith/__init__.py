@@ -30,7 +30,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, numpy, torch
+    from zenith import debug, kernels, numpy, optim, torch
     from zenith.torch import from_torch
     from zenith.transforms import grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp, vmap
 
@@ -63,6 +63,7 @@ __all__ = [
     "linearize",
     "make_graph",
     "numpy",
+    "optim",
     "parse",
     "torch",
     "tree",
@@ -76,7 +77,7 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "torch", "transforms"):
+    if name in ("debug", "kernels", "numpy", "optim", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     if name == "from_torch":
         return import_module("zenith.torch").from_torch

@@ -41,6 +41,16 @@ def program(z: f64[m], y: f64[m]) -> (f64[2*((m - min(1, m) + 2)//3) + m]):
 """,
         [np.ones(1), np.zeros(1)],
     ),
+    "rows of nothing that are kept": (
+        """
+def program(x: f64[2, 0, 0]) -> (f64[2, 0, 0], f64[2]):
+    v1 = erf(x)
+    v2 = div(v1, v1)
+    v3 = reduce_sum(v1, axes=(1, 2))
+    return (v2, v3)
+""",
+        [np.zeros((2, 0, 0))],
+    ),
     "rows that are kept, and stages behind them": (
         """
 def program(x: f64[2, 2], y: f64[2, 2]) -> (f64[2], f64[2, 2], bool[2, 2]):

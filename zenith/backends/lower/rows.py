@@ -111,7 +111,7 @@ class _Rows:
             if out.type == value.type and self.g.is_element(value)
         ]
         length = product(self.g.space[self.g.outer :]).static
-        if length is not None and length <= SCRATCH:
+        if length is not None and 0 < length <= SCRATCH:
             rows = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
             if all(row in busy for row in rows):
                 rows.append(Kept(self._scratch(value.dtype, length), self.g.outer))
