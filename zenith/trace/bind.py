@@ -41,11 +41,8 @@ def graph_value(recorder: Recorder, array: Any) -> Value:
     """The value of a tracer or NumPy array in the recorder's graph; TraceError for a tracer of another trace."""
     if not isinstance(array, Tracer):
         return recorder.constant(array)
-    if array.recorder is recorder:
-        return array.value
-    if not recorder.sees(array.recorder):
-        refuse_stranger(array)
-    return recorder.capture(array)
+    value = recorder.lift(array)
+    return refuse_stranger(array) if value is None else value
 
 
 def refuse_stranger(tracer: Tracer) -> NoReturn:
@@ -67,7 +64,7 @@ def _recorder(args: Sequence[Any], params: Mapping[str, Any]) -> Recorder | None
     tracer = next((a for a in args if isinstance(a, Tracer)), None)
     current = current_recorder()
     if tracer is not None:
-        if current is None or not current.sees(tracer.recorder):
+        if tracer.recorder.finished or current is None:
             refuse_stranger(tracer)
         return current
     if current is not None and any(map(_is_symbolic, params.values())):

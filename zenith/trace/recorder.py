@@ -40,38 +40,19 @@ class InputSpec:
 
 
 class Recorder:
-    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``.
+    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``."""
 
-    A trace inside another one, its ``parent``, writes a graph of its own, over the same sizes: what one learns of them
-    the other knows. Values of the parent that it uses become inputs of its graph: they are its ``captured``.
-    """
-
-    def __init__(self, name: str, specs: Sequence[InputSpec], parent: Recorder | None = None) -> None:
+    def __init__(self, name: str, specs: Sequence[InputSpec]) -> None:
         self.graph = Graph(name)
-        self.parent = parent
-        self.captured: dict[tuple[int, int, int], tuple[Any, Value]] = {}
-        self.hints: dict[str, int] = parent.hints if parent else _hints(specs)
-        self.guards: list[Guard] = parent.guards if parent else []
-        self.specialized: list[tuple[Dim, SourceLine | None]] = parent.specialized if parent else []
-        self.equal: dict[str, Dim] = parent.equal if parent else {}
+        self.hints = _hints(specs)
+        self.guards: list[Guard] = []
+        self.specialized: list[tuple[Dim, SourceLine | None]] = []
+        self.equal: dict[str, Dim] = {}
         self.finished = False
         self.token: Value | None = None
-        # the difference of two sizes -> whether it is zero; a formula without constant term -> what it is at least
-        self._known: dict[Dim, bool] = parent._known if parent else {}
-        self._lower: dict[Dim, int] = parent._lower if parent else {}
+        self._known: dict[Dim, bool] = {}  # difference of two sizes -> whether it is zero
+        self._lower: dict[Dim, int] = {}  # formula without constant term -> what it is at least
         self._constants: dict[int, tuple[Any, Value]] = {}
-
-    def sees(self, other: Recorder) -> bool:
-        """Whether values of another trace in progress can be used in this one."""
-        return other is self or (self.parent is not None and self.parent.sees(other))
-
-    def capture(self, tracer: Any) -> Value:
-        """The input of this trace's graph that stands for a value of a trace around it."""
-        key = (id(tracer.recorder), tracer.value.node, tracer.value.output)
-        if key not in self.captured:
-            value = self.graph.add_input(tracer.type, f"captured{len(self.captured)}", user_line())
-            self.captured[key] = (tracer, value)
-        return self.captured[key][1]
 
     def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
         """Append a node with the user's line."""
@@ -100,11 +81,28 @@ class Recorder:
     def _stored(self, array: np.ndarray[Any, Any]) -> Value:
         kept = [axis for axis, stride in enumerate(array.strides) if stride]
         if len(kept) == array.ndim or not array.size:
-            return self.graph.add_constant(array, user_line())
+            return self._store(array)
         once = array[tuple(slice(None) if axis in kept else 0 for axis in range(array.ndim))]
-        value = self.constant(np.asarray(once)) if once.ndim == 0 else self.graph.add_constant(once, user_line())
+        value = self.constant(np.asarray(once)) if once.ndim == 0 else self._store(once)
         params = {"shape": array.shape, "axes": tuple(kept)}
         return self.graph.add(get("broadcast"), (value,), params, user_line())[0]
+
+    def _store(self, array: np.ndarray[Any, Any]) -> Value:
+        return self.graph.add_constant(array, user_line())
+
+    def encloses(self, other: Recorder) -> bool:
+        """Whether values of the trace ``other`` can be used in this one."""
+        return other is self
+
+    def lift(self, tracer: Any) -> Value | None:
+        """The value of a tracer in this trace's graph; None for a tracer of another trace."""
+        value: Value = tracer.value
+        return value if tracer.recorder is self else None
+
+    def share_sizes(self, other: Recorder) -> None:
+        """Know of sizes what ``other`` knows, and let it know what is found out here."""
+        self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
+        self.equal, self._known, self._lower = other.equal, other._known, other._lower
 
     # --- sizes -------------------------------------------------------------------------------------------------
 

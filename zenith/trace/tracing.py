@@ -84,7 +84,7 @@ def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer])
 
 
 def output_value(recorder: Recorder, output: Any) -> Value:
-    """What a function returned, as a value of its trace; TraceError when it is no array."""
+    """What a traced function returned as a value of its graph; TraceError for what is no array."""
     if isinstance(output, TracedSize):
         output = output.as_array()
     elif isinstance(output, (bool, int, float, np.generic, np.ndarray)):
@@ -112,6 +112,7 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
             results: tuple[Value, ...] = (new.add_input(type, node.params["name"], node.line),)
         else:
             args = [moved[a.node, a.output] for a in graph.args(number)]
+            node = node.with_bodies(lambda body: substitute_sizes(body, sizes))
             params = params_.substitute(node.primitive.params, node.params, sizes)
             results = new.add(node.primitive, args, params, node.line)
         moved.update({(number, i): r for i, r in enumerate(results)})
