@@ -41,6 +41,25 @@ def program(z: f64[m], y: f64[m]) -> (f64[2*((m - min(1, m) + 2)//3) + m]):
 """,
         [np.ones(1), np.zeros(1)],
     ),
+    "a row that is taken by another value in the phase that reads it": (
+        """
+def program(x: f32[3, 8]) -> (f32[3, 8]):
+    a = exp(x)
+    s = reduce_sum(a, axes=(1,))
+    s2 = broadcast(s, shape=(3, 8), axes=(0,))
+    xs = mul(x, s2)
+    b = tanh(xs)
+    t = reduce_sum(b, axes=(1,))
+    as2 = mul(a, s2)
+    u = reduce_sum(as2, axes=(1,))
+    t2 = broadcast(t, shape=(3, 8), axes=(0,))
+    u2 = broadcast(u, shape=(3, 8), axes=(0,))
+    bt = mul(b, t2)
+    r = mul(bt, u2)
+    return (r,)
+""",
+        [np.linspace(-2, 2, 24, dtype=np.float32).reshape(3, 8)],
+    ),
     "rows of nothing that are kept": (
         """
 def program(x: f64[2, 0, 0]) -> (f64[2, 0, 0], f64[2]):
