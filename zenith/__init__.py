@@ -32,7 +32,21 @@ from zenith.ir.text import parse
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, torch
     from zenith.torch import from_torch
-    from zenith.transforms import grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp, vmap
+    from zenith.transforms import (
+        checkpoint,
+        custom_jvp,
+        custom_vjp,
+        grad,
+        hessian,
+        jacfwd,
+        jacrev,
+        jvp,
+        linearize,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+        vmap,
+    )
 
 __version__ = "0.1.0"
 
@@ -46,7 +60,10 @@ __all__ = [
     "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
+    "checkpoint",
     "config",
+    "custom_jvp",
+    "custom_vjp",
     "debug",
     "disable_jit",
     "errors",
@@ -65,6 +82,7 @@ __all__ = [
     "numpy",
     "optim",
     "parse",
+    "stop_gradient",
     "torch",
     "tree",
     "value_and_grad",

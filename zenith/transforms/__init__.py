@@ -5,9 +5,24 @@ records, and replays the result: at once on arrays, or inside the trace around i
 and with each other in any order.
 """
 
+from zenith.transforms.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from zenith.transforms.gradients import grad, value_and_grad
 from zenith.transforms.jacobians import hessian, jacfwd, jacrev
 from zenith.transforms.products import jvp, linearize, vjp
 from zenith.transforms.vectorize import vmap
 
-__all__ = ["grad", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp", "vmap"]
+__all__ = [
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

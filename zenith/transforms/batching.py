@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.errors import ZenithError
-from zenith.ir.builder import Builder
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType
+from zenith.transforms.rules import RuleBuilder
 
 
 def batched_graph(graph: Graph, batched: Sequence[bool], size: Dim) -> tuple[Graph, list[bool]]:
@@ -32,7 +32,7 @@ def batched_graph(graph: Graph, batched: Sequence[bool], size: Dim) -> tuple[Gra
         return (v4,)
     """
     new = Graph(graph.name)
-    builder = Builder(new)
+    builder = RuleBuilder(new)
     moved: dict[tuple[int, int], Value] = {}
     flags: dict[tuple[int, int], bool] = {}
     for value, flag in zip(graph.inputs, batched, strict=True):
@@ -56,7 +56,7 @@ def batched_graph(graph: Graph, batched: Sequence[bool], size: Dim) -> tuple[Gra
     return new, [flags[place] for place in outputs]
 
 
-def _batch(b: Builder, node: Node, args: Sequence[Value], batched: Sequence[bool], size: Dim) -> Sequence[Value]:
+def _batch(b: RuleBuilder, node: Node, args: Sequence[Value], batched: Sequence[bool], size: Dim) -> Sequence[Value]:
     try:
         results: Sequence[Value] = node.primitive.batch(b, args, batched, size, node.params)
     except ZenithError as error:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.errors import ZenithError
-from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType, Type
+from zenith.transforms.rules import RuleBuilder
 
 
 def has_derivative(type: Type) -> bool:
@@ -35,7 +35,7 @@ def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:
         return (v2, v4)
     """
     new = Graph(graph.name)
-    builder = Builder(new)
+    builder = RuleBuilder(new)
     names = [graph.node(v.node).params["name"] for v in graph.inputs]
     primal = {(v.node, 0): new.add_input(v.type, name) for v, name in zip(graph.inputs, names, strict=True)}
     tangent = {
@@ -61,7 +61,7 @@ def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:
 
 
 def _push(
-    b: Builder, node: Node, args: Sequence[Value], tangents: Sequence[Value | None], results: Sequence[Value]
+    b: RuleBuilder, node: Node, args: Sequence[Value], tangents: Sequence[Value | None], results: Sequence[Value]
 ) -> Sequence[Value | None]:
     """The tangents of a node's results."""
     if all(t is None for t in tangents) or not any(has_derivative(r.type) for r in results):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.errors import ZenithError
-from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Node, Value
 from zenith.transforms.forward import has_derivative
+from zenith.transforms.rules import RuleBuilder
 
 Place = tuple[int, int]
 
@@ -39,7 +39,7 @@ def vjp_graph(graph: Graph, wanted: Sequence[bool], seeded: Sequence[bool]) -> G
 class _Reverse:
     def __init__(self, graph: Graph, wanted: Sequence[bool]) -> None:
         self.old, self.new = graph, Graph(graph.name)
-        self.b = Builder(self.new)
+        self.b = RuleBuilder(self.new)
         self.primal: dict[Place, Value] = {}
         self.cotangent: dict[Place, Value] = {}
         self.wanted = [(v.node, 0) for v, flag in zip(graph.inputs, wanted, strict=True) if flag]

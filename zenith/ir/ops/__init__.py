@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     control,
+    custom,
     data,
     effect,
     elementwise,
@@ -19,6 +20,7 @@ from zenith.ir.ops import (
 __all__ = [
     "attention",
     "control",
+    "custom",
     "data",
     "effect",
     "elementwise",
