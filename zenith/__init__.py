@@ -30,7 +30,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, numpy, torch
+    from zenith import debug, kernels, numpy, random, torch
     from zenith.torch import from_torch
 
 __version__ = "0.1.0"
@@ -57,6 +57,7 @@ __all__ = [
     "make_graph",
     "numpy",
     "parse",
+    "random",
     "torch",
     "tree",
 ]
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "torch"):
+    if name in ("debug", "kernels", "numpy", "random", "torch"):
         return import_module(f"zenith.{name}")
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
