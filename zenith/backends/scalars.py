@@ -213,6 +213,7 @@ _OWN = (
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf",
+    "erfinv",
 )  # fmt: skip
 
 NAMESPACE: dict[str, Any] = {

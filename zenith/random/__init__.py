@@ -13,7 +13,11 @@ partitionable mode; the other functions follow the same formulas, and say how fa
 array([0.8423141 , 0.18237865], dtype=float32)
 """
 
+from zenith.random.discrete import bernoulli, categorical, randint
 from zenith.random.keys import bits, fold_in, key, split
-from zenith.random.real import uniform
+from zenith.random.real import exponential, gumbel, normal, truncated_normal, uniform
 
-__all__ = ["bits", "fold_in", "key", "split", "uniform"]
+__all__ = [
+    "bernoulli", "bits", "categorical", "exponential", "fold_in", "gumbel", "key", "normal", "randint", "split",
+    "truncated_normal", "uniform",
+]  # fmt: skip
