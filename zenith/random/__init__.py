@@ -15,9 +15,11 @@ array([0.8423141 , 0.18237865], dtype=float32)
 
 from zenith.random.discrete import bernoulli, categorical, randint
 from zenith.random.keys import bits, fold_in, key, split
+from zenith.random.order import choice, permutation
 from zenith.random.real import exponential, gumbel, normal, truncated_normal, uniform
+from zenith.random.rejection import gamma
 
 __all__ = [
-    "bernoulli", "bits", "categorical", "exponential", "fold_in", "gumbel", "key", "normal", "randint", "split",
-    "truncated_normal", "uniform",
+    "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gamma", "gumbel", "key", "normal",
+    "permutation", "randint", "split", "truncated_normal", "uniform",
 ]  # fmt: skip

@@ -69,9 +69,14 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([ 1.623,  2.025, -0.434], dtype=float32)
     """
     target = float_dtype("normal", dtype)
-    u = unit_interval(words_of(word_of("normal", key), checked_shape("normal", shape)), target)
-    lowest = float(np.nextafter(target.type(-1), target.type(0)))
-    return b.mul(b.erfinv(b.add(b.mul(u, 2.0), lowest)), _ROOT_TWO)
+    return normal_of(words_of(word_of("normal", key), checked_shape("normal", shape)), target)
+
+
+def normal_of(word: Any, dtype: np.dtype[Any]) -> Any:
+    """The normal numbers of words."""
+    lowest = float(np.nextafter(dtype.type(-1), dtype.type(0)))
+    u = b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
+    return b.mul(b.erfinv(u), _ROOT_TWO)
 
 
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = np.float32) -> Any:

@@ -14,6 +14,7 @@ from zenith.ir.ops import (
     region,
     select,
     shape,
+    sort,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "region",
     "select",
     "shape",
+    "sort",
 ]
