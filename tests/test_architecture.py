@@ -21,6 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"kernels"}),
     frozenset({"api"}),
     frozenset({"compile"}),
+    frozenset({"optim"}),
     frozenset({"transforms", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),

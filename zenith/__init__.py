@@ -30,8 +30,9 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, numpy, random, torch
+    from zenith import debug, kernels, numpy, optim, random, torch
     from zenith.torch import from_torch
+    from zenith.transforms import grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp, vmap
 
 __version__ = "0.1.0"
 
@@ -52,14 +53,24 @@ __all__ = [
     "eval_shape",
     "forbid_recompile",
     "from_torch",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
     "jit",
+    "jvp",
     "kernels",
+    "linearize",
     "make_graph",
     "numpy",
+    "optim",
     "parse",
     "random",
     "torch",
     "tree",
+    "value_and_grad",
+    "vjp",
+    "vmap",
 ]
 
 
@@ -67,8 +78,10 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "random", "torch"):
+    if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
+    if name in __all__:
+        return getattr(import_module("zenith.transforms"), name)
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from zenith.ir.ops import (
     attention,
+    control,
     data,
     effect,
     elementwise,
@@ -19,6 +20,7 @@ from zenith.ir.ops import (
 
 __all__ = [
     "attention",
+    "control",
     "data",
     "effect",
     "elementwise",

@@ -1,0 +1,84 @@
+"""Bodies: functions traced into closed subgraphs for loops and branches.
+
+What a body uses of the traces around it becomes an input of its graph, and the node that holds the body takes it as
+an operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.errors import UnsupportedError, user_line
+from zenith.ir.graph import Graph, Value
+from zenith.ir.primitive import Primitive, get
+from zenith.ir.types import ArrayType
+from zenith.trace.nested import NestedRecorder
+from zenith.trace.recorder import current_recorder, recording
+from zenith.trace.tracer import Tracer
+from zenith.trace.tracing import call_user, output_value
+
+
+class BodyRecorder(NestedRecorder):
+    """The trace of a body."""
+
+    def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
+        """Append a node; UnsupportedError for an effect, whose order only a whole program knows."""
+        if primitive.effect:
+            raise UnsupportedError(
+                f"{primitive.name} inside the body of a loop or branch is not supported", where=user_line(),
+                fix="return the values (a scan collects one of each step) and print them behind the loop",
+            )  # fmt: skip
+        return super().add(primitive, args, params)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A traced body: its trace, the inputs for its own arguments, its results and which of them are Python numbers."""
+
+    recorder: BodyRecorder
+    arguments: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def types(self) -> list[ArrayType]:
+        """The types of the results."""
+        return [v.type for v in self.outputs if isinstance(v.type, ArrayType)]
+
+    @property
+    def captured(self) -> list[Value]:
+        """The values of the trace around that the body uses as operands."""
+        return self.recorder.operands()
+
+
+def trace_body(
+    name: str, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool]
+) -> Body:
+    """Run ``function`` on a tracer for each type; it returns a flat sequence of traced values, arrays and numbers."""
+    recorder = BodyRecorder(name, current_recorder())
+    with recording(recorder):
+        values = tuple(recorder.graph.add_input(t, f"argument{i}") for i, t in enumerate(types))
+        tracers = [Tracer(recorder, v, weak=w) for v, w in zip(values, weak, strict=True)]
+        outputs = tuple(output_value(recorder, r) for r in call_user(function, tracers))
+    return Body(recorder, values, outputs)
+
+
+def close(body: Body, captured: Sequence[Value]) -> Graph:
+    """The closed graph of a body: its inputs are ``captured``, which holds all that it captured, then its own."""
+    source = body.recorder.graph
+    graph = Graph(source.name)
+    graph.constants = dict(source.constants)
+    moved: dict[tuple[int, int], Value] = {}
+    for number, outer in enumerate(captured):
+        value = graph.add_input(outer.type, f"captured{number}")
+        if outer in body.recorder.captured:
+            moved[body.recorder.captured[outer].node, 0] = value
+    for number, own in enumerate(body.arguments):
+        moved[own.node, 0] = graph.add_input(own.type, f"argument{number}")
+    for number, node in source.nodes():
+        if node.primitive is not get("input"):
+            args = tuple(moved[a.node, a.output] for a in source.args(number))
+            moved.update({(number, i): v for i, v in enumerate(graph.add_record(node, args))})
+    graph.set_outputs(moved[v.node, v.output] for v in body.outputs)
+    return graph
