@@ -30,7 +30,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, numpy, optim, torch
+    from zenith import debug, kernels, numpy, optim, random, torch
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -82,6 +82,7 @@ __all__ = [
     "numpy",
     "optim",
     "parse",
+    "random",
     "stop_gradient",
     "torch",
     "tree",
@@ -95,7 +96,7 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "optim", "torch", "transforms"):
+    if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     if name == "from_torch":
         return import_module("zenith.torch").from_torch

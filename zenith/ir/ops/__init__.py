@@ -11,10 +11,12 @@ from zenith.ir.ops import (
     logic,
     parts,
     product,
+    random,
     reduce,
     region,
     select,
     shape,
+    sort,
 )
 
 __all__ = [
@@ -28,8 +30,10 @@ __all__ = [
     "logic",
     "parts",
     "product",
+    "random",
     "reduce",
     "region",
     "select",
     "shape",
+    "sort",
 ]
