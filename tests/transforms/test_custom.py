@@ -106,7 +106,7 @@ def test_an_implicit_function_by_its_own_rule():
     np.testing.assert_allclose(jit(grad(lambda x: np.sum(root(x))))(X), 1 / (3 * y**2 + 1), rtol=1e-12)
 
 
-# --- stop_gradient and checkpoint --------------------------------------------------------------------------------------
+# --- stop_gradient and checkpoint -----------------------------------------------------------------------------------
 
 
 def test_stop_gradient():
@@ -160,7 +160,7 @@ def test_checkpoint_saves_memory():
     assert peaks[1] < 0.6 * peaks[0]
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------
+# --- what is refused -----------------------------------------------------------------------------------------------
 
 
 def no_rule():

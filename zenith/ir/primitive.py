@@ -38,6 +38,18 @@ class NoRule:
         raise ZenithError(f"no {self.kind} rule: {self.reason}")
 
 
+@dataclass(frozen=True, slots=True)
+class WithResiduals:
+    """A reverse rule in two parts, for primitives that hold subgraphs: the way forward keeps what the way back needs.
+
+    ``forward(b, primals, params) -> (outputs, kept)`` stands in for the primitive itself, and ``backward(b, primals,
+    outputs, cotangents, kept, params)`` gives the arguments' cotangents.
+    """
+
+    forward: Callable[..., tuple[Sequence[Any], Any]]
+    backward: Callable[..., Sequence[Any]]
+
+
 def not_differentiable(reason: str) -> NoRule:
     """The derivative rule of an operation without derivative; ``reason`` is what the user is told."""
     return NoRule("derivative", reason)
@@ -69,7 +81,8 @@ class Primitive:
     evaluate: ``(NumPy arrays, params with sizes as ints) -> results``: the reference.
     lowering: how a kernel computes it, see :mod:`zenith.ir.lowering`.
     jvp: ``(b, primals, tangents, outputs, params) -> output tangents``; a None tangent is zero.
-    vjp: ``(b, primals, outputs, cotangents, params) -> argument cotangents``, None where zero.
+    vjp: ``(b, primals, outputs, cotangents, params) -> argument cotangents``, None where zero; or, for primitives that
+        hold subgraphs, :class:`WithResiduals`.
     batch: ``(b, args, batched, size, params) -> outputs``, all with a new leading axis; ``batched[i]`` says whether
         argument i has one.
     ulp: error of a floating-point result in units of the last place, given exact arguments.
@@ -84,7 +97,7 @@ class Primitive:
     evaluate: Evaluate
     lowering: Lowering
     jvp: JvpRule | NoRule
-    vjp: VjpRule | NoRule
+    vjp: VjpRule | NoRule | WithResiduals
     batch: BatchRule | NoRule
     ulp: float
     effect: bool

@@ -100,12 +100,19 @@ def trace_inner(
 
 
 def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:
-    """The results of ``graph`` on arrays: recorded when one of them is traced, computed at once otherwise."""
+    """The results of ``graph`` on arrays: recorded when one of them is traced, computed at once otherwise.
+
+    Where a size of the graph is another one outside, the trace requires that they are equal.
+    """
     recorder = current_recorder()
     if recorder is None or not (any(isinstance(a, Tracer) for a in args) or graph.symbols()):
         arrays = [np.asarray(a) for a in args]
         return interpret(graph, *arrays)
     values = [graph_value(recorder, a) for a in args]
+    for value, own in zip(values, graph.inputs, strict=True):
+        if value.type != own.type and isinstance(own.type, ArrayType):
+            for outside, inside in zip(value.shape, own.shape, strict=True):
+                recorder.require(outside, "==", inside, f"{graph.name} was traced for {own.type}")
     return [Tracer(recorder, v) for v in _record(recorder, graph, values)]
 
 

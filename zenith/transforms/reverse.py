@@ -9,9 +9,11 @@ error, BIT 16, 1976.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.primitive import WithResiduals
 from zenith.transforms.forward import has_derivative
 from zenith.transforms.rules import RuleBuilder
 
@@ -42,6 +44,7 @@ class _Reverse:
         self.b = RuleBuilder(self.new)
         self.primal: dict[Place, Value] = {}
         self.cotangent: dict[Place, Value] = {}
+        self.kept: dict[int, Any] = {}  # what a node's way forward left for its way back
         self.wanted = [(v.node, 0) for v, flag in zip(graph.inputs, wanted, strict=True) if flag]
         self.active = self._reachable()
 
@@ -73,8 +76,20 @@ class _Reverse:
         for number, node in self.old.nodes():
             if node.primitive.name != "input":
                 args = [self.primal[a.node, a.output] for a in self.old.args(number)]
-                results = self.b.transplant(self.old, node, args)
+                results = self._compute(number, node, args)
                 self.primal.update({(number, i): value for i, value in enumerate(results)})
+
+    def _compute(self, number: int, node: Node, args: Sequence[Value]) -> Sequence[Value]:
+        """A node's results; where its rule has two parts and will be asked for, by the first of them."""
+        rule, results = node.primitive.vjp, [(number, i) for i in range(len(node.types))]
+        if not isinstance(rule, WithResiduals) or not any(place in self.active for place in results):
+            return self.b.transplant(self.old, node, args)
+        self.b.line = node.line
+        try:
+            values, self.kept[number] = rule.forward(self.b, args, node.params)
+        except ZenithError as error:
+            raise error.at(node.line) from None
+        return values
 
     def _backward(self) -> None:
         for number, node in reversed(list(self.old.nodes())):
@@ -84,21 +99,22 @@ class _Reverse:
             args = [(a.node, a.output) for a in self.old.args(number)]
             if any(place in self.active for place in args):
                 self.b.line = node.line
-                for place, cotangent in zip(args, self._pull(node, places, args), strict=True):
+                for place, cotangent in zip(args, self._pull(number, node, args), strict=True):
                     if cotangent is not None and place in self.active:
                         self._accumulate(place, cotangent)
 
-    def _pull(self, node: Node, results: Sequence[Place], args: Sequence[Place]) -> Sequence[Value | None]:
+    def _pull(self, number: int, node: Node, args: Sequence[Place]) -> Sequence[Value | None]:
         """The cotangents of a node's arguments."""
-        outputs = [self.primal[p] for p in results]
+        results = [(number, i) for i in range(len(node.types))]
+        primals, outputs = [self.primal[p] for p in args], [self.primal[p] for p in results]
         given = [self.cotangent.get(p) or self.b.zeros_like(v) for p, v in zip(results, outputs, strict=True)]
+        rule = node.primitive.vjp
         try:
-            found: Sequence[Value | None] = node.primitive.vjp(
-                self.b, [self.primal[p] for p in args], outputs, given, node.params
-            )
+            if isinstance(rule, WithResiduals):
+                return rule.backward(self.b, primals, outputs, given, self.kept[number], node.params)
+            return rule(self.b, primals, outputs, given, node.params)
         except ZenithError as error:
             raise error.at(node.line) from None
-        return found
 
     def _accumulate(self, place: Place, cotangent: Value) -> None:
         before = self.cotangent.get(place)

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from zenith.ir.builder import Builder
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 
+if TYPE_CHECKING:
+    from zenith.transforms.split import Split
+
 
 class RuleBuilder(Builder):
     """A builder for rules of primitives that hold subgraphs."""
+
+    def on(self, graph: Graph) -> RuleBuilder:
+        """A builder of another graph, for the same line of the user."""
+        return RuleBuilder(graph, self.line)
+
+    def split(self, graph: Graph, late: Sequence[bool]) -> Split:
+        """See :func:`~zenith.transforms.split.split`."""
+        from zenith.transforms.split import split
+
+        return split(graph, late)
 
     def jvp_of(self, graph: Graph, active: Sequence[bool]) -> Graph:
         """See :func:`~zenith.transforms.forward.jvp_graph`."""
@@ -24,11 +38,11 @@ class RuleBuilder(Builder):
 
         return vjp_graph(graph, wanted, seeded)
 
-    def batched_of(self, graph: Graph, size: Dim) -> Graph:
-        """A graph all of whose inputs and results are batched; see :mod:`zenith.transforms.batching`."""
+    def batched_of(self, graph: Graph, size: Dim, inputs: Sequence[bool] | None = None) -> Graph:
+        """A graph all of whose results are batched, and these of its inputs (by default all)."""
         from zenith.transforms.batching import batched_graph
 
-        new, batched = batched_graph(graph, [True] * len(graph.inputs), size)
+        new, batched = batched_graph(graph, inputs or [True] * len(graph.inputs), size)
         builder = Builder(new)
         outputs = [
             value if flag

@@ -20,12 +20,16 @@ from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import prove_equal
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Region
+from zenith.ir.ops import control_rules as rules
 from zenith.ir.ops.common import arrays
 from zenith.ir.ops.region import interpreted
-from zenith.ir.primitive import Params, Primitive, not_batchable, not_differentiable, register
+from zenith.ir.primitive import Params, Primitive, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, bool_, int32
 
-_LATER = "it comes with the transforms"
+_UNKNOWN_STEPS = (
+    "reverse mode through while_loop would have to keep an unknown number of steps; use scan, or fori_loop with a "
+    "number of steps that is known when it begins"
+)
 
 
 def alike(a: Type, b: Type) -> bool:
@@ -96,8 +100,9 @@ def _run_scan(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
 register(Primitive(
     name="scan", doc="Repeats its body, handing carried values on, over the parts of arrays.",
     params={"body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool"},
-    typing=_scan_type, evaluate=interpreted(_run_scan), lowering=Region(_run_scan), jvp=not_differentiable(_LATER),
-    vjp=not_differentiable(_LATER), batch=not_batchable(_LATER), ulp=0, effect=False, samples=lambda dtype: [],
+    typing=_scan_type, evaluate=interpreted(_run_scan), lowering=Region(_run_scan), jvp=rules.scan_jvp,
+    vjp=WithResiduals(rules.scan_forward, rules.scan_backward), batch=rules.scan_batch, ulp=0, effect=False,
+    samples=lambda dtype: [],
 ))  # fmt: skip
 
 
@@ -128,8 +133,8 @@ def _run_while(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
 register(Primitive(
     name="while_loop", doc="Repeats its body, handing carried values on, while its condition holds for them.",
     params={"condition": "graph", "body": "graph", "condition_captured": "int", "body_captured": "int"},
-    typing=_while_type, evaluate=interpreted(_run_while), lowering=Region(_run_while), jvp=not_differentiable(_LATER),
-    vjp=not_differentiable(_LATER), batch=not_batchable(_LATER), ulp=0, effect=False, samples=lambda dtype: [],
+    typing=_while_type, evaluate=interpreted(_run_while), lowering=Region(_run_while), jvp=rules.while_jvp,
+    vjp=not_differentiable(_UNKNOWN_STEPS), batch=rules.while_batch, ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip
 
 
@@ -157,6 +162,6 @@ def _run_switch(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]
 
 register(Primitive(
     name="switch", doc="One of its branches, chosen by an index.", params={"branches": "graphs"}, typing=_switch_type,
-    evaluate=interpreted(_run_switch), lowering=Region(_run_switch), jvp=not_differentiable(_LATER),
-    vjp=not_differentiable(_LATER), batch=not_batchable(_LATER), ulp=0, effect=False, samples=lambda dtype: [],
+    evaluate=interpreted(_run_switch), lowering=Region(_run_switch), jvp=rules.switch_jvp,
+    vjp=rules.switch_vjp, batch=rules.switch_batch, ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip

@@ -13,7 +13,7 @@ from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite, View
 from zenith.ir.ops.common import all_batched, arrays
 from zenith.ir.ops.region import interpreted
-from zenith.ir.primitive import Params, Primitive, not_differentiable, register
+from zenith.ir.primitive import Params, Primitive, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type
 
 
@@ -84,8 +84,14 @@ register(Primitive(
 # --- custom_vjp: `forward` gives results and residuals, `backward` makes cotangents of residuals and cotangents ------
 
 
-def _custom_vjp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    kept = b.inline(params["forward"], primals)[len(outputs) :]
+def _custom_vjp_forward(b: Any, primals: Any, params: Params) -> tuple[Sequence[Any], Sequence[Any]]:
+    count, found = len(params["body"].outputs), b.inline(params["forward"], primals)
+    return found[:count], found[count:]
+
+
+def _custom_vjp_backward(
+    b: Any, primals: Any, outputs: Any, cotangents: Any, kept: Sequence[Any], params: Params
+) -> Sequence[Any]:
     captured = params["captured"]
     given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
     found = iter(b.inline(params["backward"], [*primals[:captured], *kept, *given]))
@@ -103,7 +109,8 @@ register(Primitive(
     params={"body": "graph", "forward": "graph", "backward": "graph", "captured": "int"}, typing=_body_type,
     evaluate=_run, lowering=Composite(_write_out),
     jvp=not_differentiable("a custom_vjp function has no forward mode; give it a rule with custom_jvp instead"),
-    vjp=_custom_vjp_vjp, batch=_custom_vjp_batch, ulp=0, effect=False, samples=lambda dtype: [],
+    vjp=WithResiduals(_custom_vjp_forward, _custom_vjp_backward), batch=_custom_vjp_batch, ulp=0,
+    effect=False, samples=lambda dtype: [],
 ))  # fmt: skip
 
 
