@@ -176,13 +176,13 @@ def _text(graph: Graph) -> str:
 
 
 def _groups(optimized: Graph) -> dict[str, int]:
-    kinds = [n.params["anchor"] for _, n in optimized.nodes() if n.primitive.name == "fused"]
+    kinds = [n.params["anchor"] for n in optimized.walk() if n.primitive.name == "fused"]
     return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
 
 def _refuse_uncomputed_types(graph: Graph) -> None:
     """Float16 and bfloat16 exist as types; kernels do not compute with them yet."""
-    for _, node in graph.nodes():
+    for node in graph.walk():
         for type in node.types:
             if isinstance(type, ArrayType) and type.dtype not in COMPUTE_DTYPES:
                 raise UnsupportedError(

@@ -22,6 +22,9 @@ WITHOUT_SAMPLES = {
     "weight": "the interpreter takes it from the graph",
     "token": "it carries no data",
     "debug_print": "it prints; tests/ir/test_interpret.py runs it",
+    "scan": "it holds a graph; tests/ir/test_control.py runs it",
+    "while_loop": "it holds graphs; tests/ir/test_control.py runs it",
+    "switch": "it holds graphs; tests/ir/test_control.py runs it",
     "fused": "it is made by the fusion pass from a graph",
 }
 

@@ -10,7 +10,7 @@ before it is used, hence the numbers are a topological order. Passes never chang
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -56,8 +56,29 @@ class Node:
     @property
     def params_text(self) -> str:
         """The canonical text of the parameters (a subgraph stands as its whole text)."""
-        graphs = [str(v) for v in self.params.values() if isinstance(v, Graph)]
-        return params_.text(self.primitive.params, self.params) + "".join("\n" + g for g in graphs)
+        return params_.text(self.primitive.params, self.params) + "".join(f"\n{body}" for body in self.bodies)
+
+    @property
+    def bodies(self) -> tuple[Graph, ...]:
+        """The subgraphs among the parameters, in order."""
+        found: list[Graph] = []
+        for name, kind in self.primitive.params.items():
+            if kind in params_.SUBGRAPHS:
+                found += self.params[name] if kind == "graphs" else [self.params[name]]
+        return tuple(found)
+
+    def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
+        """The same node with every subgraph changed; itself when it has none."""
+        kinds = self.primitive.params
+        if params_.SUBGRAPHS.isdisjoint(kinds.values()):
+            return self
+        params = dict(self.params)
+        for name, value in self.params.items():
+            if kinds[name] == "graph":
+                params[name] = change(value)
+            elif kinds[name] == "graphs":
+                params[name] = tuple(map(change, value))
+        return Node(self.primitive, params, self.types, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +190,13 @@ class Graph:
         """All nodes in topological order, inputs included."""
         for number in sorted(self.networkx.nodes):
             yield number, self.node(number)
+
+    def walk(self) -> Iterator[Node]:
+        """Every record, those of subgraphs behind the node that holds them."""
+        for _, node in self.nodes():
+            yield node
+            for body in node.bodies:
+                yield from body.walk()
 
     def args(self, number: int) -> tuple[Value, ...]:
         """The arguments of a node, in order."""

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,30 @@ def _run_node(
         return (_stored(graph, node, weights),)
     params = params_.evaluate(node.primitive.params, node.params, sizes)
     if isinstance(node.primitive.lowering, Region):
-        return tuple(interpret(params["body"], *args, sizes=sizes, watch=watch, weights=weights))
+        results = node.primitive.lowering.run(Caller(sizes, watch, weights), args, params)
+        return tuple(np.asarray(r) for r in results)
     try:
         results = node.primitive.evaluate(args, params)
     except ZenithError as error:
         raise error.at(node.line) from None
     return tuple(r if r is None else np.asarray(r) for r in results)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Runs the subgraphs of a node as the graph around them is run."""
+
+    sizes: Mapping[str, int]
+    watch: Watch | None = None
+    weights: Mapping[str, Any] | None = None
+
+    def __call__(self, body: Graph, args: Sequence[Any]) -> list[Any]:
+        """The outputs of a subgraph."""
+        return interpret(body, *args, sizes=self.sizes, watch=self.watch, weights=self.weights)
+
+    def shape(self, type: ArrayType) -> tuple[int, ...]:
+        """The shape of an array in numbers."""
+        return tuple(size.evaluate(self.sizes) for size in type.shape)
 
 
 def _stored(graph: Graph, node: Node, weights: Mapping[str, Any]) -> Any:

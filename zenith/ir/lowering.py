@@ -8,7 +8,7 @@
 * :class:`Scatter`: writes of many elements to computed places.
 * :class:`HostCall`: a call back into Python between kernels.
 * :class:`Composite`: a few other primitives, written out before fusion.
-* :class:`Region`: a closed subgraph.
+* :class:`Region`: closed subgraphs: a fused group, loops, branches.
 * :class:`Data`: the value is in the program already (inputs, constants and weights).
 
 Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in order) and scalar functions that
@@ -102,7 +102,13 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A closed subgraph under the parameter ``body``."""
+    """Closed subgraphs among the parameters, run by whoever runs the graph around them.
+
+    ``run(call, args, params)`` gives the results; ``call(body, args)`` runs a subgraph and ``call.shape(type)`` is a
+    shape as numbers (see :class:`zenith.ir.interpret.Caller`).
+    """
+
+    run: Callable[..., Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,10 @@ KINDS: dict[str, Kind] = {
     "bool": Kind(str, ast.literal_eval, _keep),
     "text": Kind(repr, ast.literal_eval, _keep),
     "dtype": Kind(str, _parse_dtype, _keep),
-    "graph": Kind(lambda g: g.name, lambda n: ast.unparse(n), lambda g, f: g),
+    "graph": Kind(lambda g: g.name, ast.unparse, _keep),
+    "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _keep),
 }
+SUBGRAPHS = frozenset({"graph", "graphs"})  # kinds that hold subgraphs, whose sizes are their own
 
 
 def normalize(kinds: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:

@@ -110,10 +110,9 @@ def _label(node: Node) -> list[str]:
     if node.primitive.name == "input":
         return [f"{node.params['name']}: {types}"]
     lines = [node.primitive.name]
+    lines += [line.expandtabs() for body in node.bodies for line in str(body).splitlines()]
     for name, value in node.params.items():
-        if isinstance(value, Graph):
-            lines += [line.expandtabs() for line in str(value).splitlines()]
-        else:
+        if node.primitive.params[name] not in params_.SUBGRAPHS:
             text = f"{name}={params_.KINDS[node.primitive.params[name]].text(value)}"
             lines.append(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...")
     return [*lines, types] if types else lines

@@ -64,8 +64,10 @@ def _statement(
     words = list(arguments)
     for name, value in node.params.items():
         kind = node.primitive.params[name]
-        if isinstance(value, Graph):
+        if kind == "graph":
             words.append(f"{name}={_name_subgraph(value, subgraphs, with_lines)}")
+        elif kind == "graphs":
+            words.append(f"{name}=" + _sequence([_name_subgraph(g, subgraphs, with_lines) for g in value]))
         else:
             words.append(f"{name}={params_.KINDS[kind].text(value)}")
     text = f"{', '.join(targets) or '_'} = {node.primitive.name}({', '.join(words)})"
@@ -194,7 +196,11 @@ def _parse_call(
     for keyword in call.keywords:
         kind = _find(primitive.params, str(keyword.arg), f"parameter of {name} called")
         value = params_.KINDS[kind].parse(keyword.value)
-        params[str(keyword.arg)] = _find(subgraphs, value, "subgraph") if kind == "graph" else value
+        if kind == "graph":
+            value = _find(subgraphs, value, "subgraph")
+        elif kind == "graphs":
+            value = tuple(_find(subgraphs, word, "subgraph") for word in value)
+        params[str(keyword.arg)] = value
     if name == "constant" and params["id"] in stored.constants:
         graph.constants[params["id"]] = stored.constants[params["id"]]
     return graph.add(primitive, args, params)

@@ -20,9 +20,8 @@ def verify(graph: Graph) -> Graph:
         _check_edges(graph, number, node)
         _check_types(graph, number, node)
         _check_token(graph, number, node)
-        for value in node.params.values():
-            if isinstance(value, Graph):
-                verify(value)
+        for body in node.bodies:
+            verify(body)
     for value in graph.outputs:
         types = graph.node(value.node).types if value.node in graph.networkx else ()
         if value.output >= len(types):

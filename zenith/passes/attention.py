@@ -41,7 +41,7 @@ def attention(graph: Graph) -> Graph:
         found = _match(b.graph, args[0]) if b.number in whole else None
         return None if found is None else (_emit(b, found, args[1]),)
 
-    return rebuild(graph, visit)
+    return rebuild(graph, visit, inner=attention)
 
 
 def _stands_alone(graph: Graph, number: int) -> bool:

@@ -21,5 +21,4 @@ def dce(graph: Graph) -> Graph:
 
 def has_effect(node: Node) -> bool:
     """Whether a node, or anything in its subgraphs, must happen even if nobody reads its results."""
-    bodies = (v for v in node.params.values() if isinstance(v, Graph))
-    return node.primitive.effect or any(has_effect(inner) for body in bodies for _, inner in body.nodes())
+    return node.primitive.effect or any(inner.primitive.effect for body in node.bodies for inner in body.walk())

@@ -73,7 +73,7 @@ class _Emitter:
         if node.primitive is get("input"):
             return
         args = [self.values[a.node, a.output] for a in self.g.args[number]]
-        results = self.target.add_record(node, tuple(args))
+        results = self.target.add_record(node.with_bodies(fuse), tuple(args))
         self.values.update({(number, i): r for i, r in enumerate(results)})
 
     def _emit_group(self, group: Group, needed: set[tuple[int, int]]) -> None:

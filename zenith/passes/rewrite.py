@@ -101,20 +101,13 @@ def rebuild(
         elif keep is None or number in keep:
             before = graph.args(number)
             args = tuple(moved[a.node, a.output] for a in before)
-            node = _with_bodies(node, inner or same_sweep)
+            node = node.with_bodies(inner or same_sweep)
             results = visit(builder, node, args)
             results = builder.carry(node, args, before) if results is None else results
             _carry_constant(graph, new, node)
             moved.update({(number, i): value for i, value in enumerate(results)})
     new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
     return new
-
-
-def _with_bodies(node: Node, inner: Callable[[Graph], Graph]) -> Node:
-    if "graph" not in node.primitive.params.values():
-        return node
-    params = {name: inner(v) if isinstance(v, Graph) else v for name, v in node.params.items()}
-    return Node(node.primitive, params, node.types, node.line)
 
 
 def _carry_constant(old: Graph, new: Graph, node: Node) -> None:

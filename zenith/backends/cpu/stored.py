@@ -47,7 +47,7 @@ class Stored:
 
 def identity(graph: Graph, target: str) -> dict[str, str]:
     """What the program of a traced graph follows from."""
-    lines = [node.line for _, node in graph.nodes()]
+    lines = [node.line for node in graph.walk()]
     return {
         "graph": digest([print_graph(graph, with_lines=True), *(f"{n and n.file}:{n and n.function}" for n in lines)]),
         "target": target,

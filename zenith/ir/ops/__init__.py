@@ -2,6 +2,7 @@
 
 from zenith.ir.ops import (
     attention,
+    control,
     data,
     effect,
     elementwise,
@@ -17,6 +18,7 @@ from zenith.ir.ops import (
 
 __all__ = [
     "attention",
+    "control",
     "data",
     "effect",
     "elementwise",

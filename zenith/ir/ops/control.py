@@ -1,0 +1,162 @@
+"""Structured control flow: loops and branches whose bodies are closed subgraphs.
+
+A body reads its inputs and nothing else: what it uses of the graph around it is *captured*, operands that come first.
+What one step of a loop hands to the next is *carried*; it keeps its type.
+
+* ``scan``: a known number of steps. Of every further operand, a step reads one part along the first axis; what a step
+  gives besides the carried values becomes a part of a result, along a new first axis.
+* ``while_loop``: steps as long as a condition of the carried values holds.
+* ``switch``: one of several branches, chosen by an index, which is clamped to those there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError
+from zenith.ir.dims import prove_equal
+from zenith.ir.graph import Graph
+from zenith.ir.lowering import Region
+from zenith.ir.ops.common import arrays
+from zenith.ir.ops.region import interpreted
+from zenith.ir.primitive import Params, Primitive, not_batchable, not_differentiable, register
+from zenith.ir.types import ArrayType, Type, bool_, int32
+
+_LATER = "it comes with the transforms"
+
+
+def alike(a: Type, b: Type) -> bool:
+    """Whether two types are one, or may be: their sizes are not known to differ."""
+    if not (isinstance(a, ArrayType) and isinstance(b, ArrayType)):
+        return a == b
+    same = a.dtype == b.dtype and a.rank == b.rank
+    return same and all(prove_equal(m, n) is not False for m, n in zip(a.shape, b.shape, strict=True))
+
+
+def _require(what: str, given: Sequence[Type], wanted: Sequence[Type]) -> None:
+    """An error unless two rows of types are alike."""
+    if len(given) != len(wanted):
+        raise ShapeError(f"{what} are {len(given)}, but must be {len(wanted)}", types=tuple(given))
+    for a, b in zip(given, wanted, strict=True):
+        if not alike(a, b):
+            raise DTypeError(f"{what}: one is {a}, but must be {b}", types=(a, b))
+
+
+def _takes(name: str, body: Graph, types: Sequence[Type]) -> None:
+    _require(f"the inputs of {name}", [v.type for v in body.inputs], types)
+
+
+def _gives(name: str, values: Sequence[Any], types: Sequence[Type]) -> None:
+    _require(f"the results of {name}", [v.type for v in values], types)
+
+
+def _count(name: str, count: int, most: int) -> int:
+    if not 0 <= count <= most:
+        raise ShapeError(f"{name}: {count} of {most} operands")
+    return count
+
+
+# --- scan ---------------------------------------------------------------------------------------------------------
+
+
+def _scan_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    found, body, length = arrays("scan", types), params["body"], params["length"]
+    first = _count("scan captures", params["captured"], len(found))
+    last = first + _count("scan carries", params["carried"], len(found) - first)
+    for whole in found[last:]:
+        if not whole.rank or prove_equal(whole.shape[0], length) is False:
+            raise ShapeError(f"scan of {length} steps needs arrays with {length} parts", types=(whole,))
+    parts = [t.with_shape(t.shape[1:]) for t in found[last:]]
+    _takes("scan's body", body, [*found[:last], *parts])
+    carried = found[first:last]
+    _gives("scan's body", body.outputs[: len(carried)], carried)
+    given = arrays("scan", [v.type for v in body.outputs[len(carried) :]])
+    return (*carried, *(t.with_shape((length, *t.shape)) for t in given))
+
+
+def _run_scan(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+    first, carries, length = params["captured"], params["carried"], params["length"]
+    last = first + carries
+    captured, carried, wholes = list(args[:first]), list(args[first:last]), args[last:]
+    given: list[list[Any]] = []
+    for step in reversed(range(length)) if params["reverse"] else range(length):
+        results = call(params["body"], [*captured, *carried, *(whole[step] for whole in wholes)])
+        carried = results[:carries]
+        given.append(results[carries:])
+    if not given:
+        types = [v.type for v in params["body"].outputs[carries:]]
+        return [*carried, *(np.empty((0, *call.shape(t)), t.dtype.numpy) for t in types)]
+    ordered = reversed(given) if params["reverse"] else given
+    return [*carried, *map(np.stack, zip(*ordered, strict=True))]
+
+
+register(Primitive(
+    name="scan", doc="Repeats its body, handing carried values on, over the parts of arrays.",
+    params={"body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool"},
+    typing=_scan_type, evaluate=interpreted(_run_scan), lowering=Region(_run_scan), jvp=not_differentiable(_LATER),
+    vjp=not_differentiable(_LATER), batch=not_batchable(_LATER), ulp=0, effect=False, samples=lambda dtype: [],
+))  # fmt: skip
+
+
+# --- while_loop ---------------------------------------------------------------------------------------------------
+
+
+def _while_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    found, condition, body = arrays("while_loop", types), params["condition"], params["body"]
+    first = _count("while_loop's condition captures", params["condition_captured"], len(found))
+    last = first + _count("while_loop's body captures", params["body_captured"], len(found) - first)
+    carried = found[last:]
+    _takes("while_loop's condition", condition, [*found[:first], *carried])
+    _gives("while_loop's condition", condition.outputs, [ArrayType(bool_, ())])
+    _takes("while_loop's body", body, [*found[first:last], *carried])
+    _gives("while_loop's body", body.outputs, carried)
+    return tuple(carried)
+
+
+def _run_while(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+    first = params["condition_captured"]
+    last = first + params["body_captured"]
+    carried = list(args[last:])
+    while call(params["condition"], [*args[:first], *carried])[0]:
+        carried = call(params["body"], [*args[first:last], *carried])
+    return carried
+
+
+register(Primitive(
+    name="while_loop", doc="Repeats its body, handing carried values on, while its condition holds for them.",
+    params={"condition": "graph", "body": "graph", "condition_captured": "int", "body_captured": "int"},
+    typing=_while_type, evaluate=interpreted(_run_while), lowering=Region(_run_while), jvp=not_differentiable(_LATER),
+    vjp=not_differentiable(_LATER), batch=not_batchable(_LATER), ulp=0, effect=False, samples=lambda dtype: [],
+))  # fmt: skip
+
+
+# --- switch -------------------------------------------------------------------------------------------------------
+
+
+def _switch_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    index, *operands = arrays("switch", types)
+    if index != ArrayType(int32, ()):
+        raise DTypeError(f"switch takes an i32 index, not {index}", types=(index,))
+    if not params["branches"]:
+        raise ShapeError("switch needs a branch")
+    results = [v.type for v in params["branches"][0].outputs]
+    for number, branch in enumerate(params["branches"]):
+        _takes(f"switch's branch {number}", branch, operands)
+        _gives(f"switch's branch {number}", branch.outputs, results)
+    return tuple(results)
+
+
+def _run_switch(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+    branches = params["branches"]
+    results: Sequence[Any] = call(branches[int(np.clip(args[0], 0, len(branches) - 1))], args[1:])
+    return results
+
+
+register(Primitive(
+    name="switch", doc="One of its branches, chosen by an index.", params={"branches": "graphs"}, typing=_switch_type,
+    evaluate=interpreted(_run_switch), lowering=Region(_run_switch), jvp=not_differentiable(_LATER),
+    vjp=not_differentiable(_LATER), batch=not_batchable(_LATER), ulp=0, effect=False, samples=lambda dtype: [],
+))  # fmt: skip
