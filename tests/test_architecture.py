@@ -21,7 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"kernels"}),
     frozenset({"api"}),
     frozenset({"compile"}),
-    frozenset({"transforms", "numpy", "trace", "debug"}),
+    frozenset({"transforms", "control", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
     frozenset({"tree", "errors", "config"}),

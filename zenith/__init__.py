@@ -31,6 +31,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, torch
+    from zenith.control import cond, fori_loop, map, scan, switch, while_loop
     from zenith.torch import from_torch
 
 __version__ = "0.1.0"
@@ -45,20 +46,26 @@ __all__ = [
     "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
+    "cond",
     "config",
     "debug",
     "disable_jit",
     "errors",
     "eval_shape",
     "forbid_recompile",
+    "fori_loop",
     "from_torch",
     "jit",
     "kernels",
     "make_graph",
+    "map",
     "numpy",
     "parse",
+    "scan",
+    "switch",
     "torch",
     "tree",
+    "while_loop",
 ]
 
 
@@ -68,6 +75,8 @@ def __getattr__(name: str) -> Any:
 
     if name in ("debug", "kernels", "numpy", "torch"):
         return import_module(f"zenith.{name}")
+    if name in ("cond", "fori_loop", "map", "scan", "switch", "while_loop"):
+        return getattr(import_module("zenith.control"), name)
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")

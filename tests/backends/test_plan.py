@@ -13,7 +13,8 @@ from tests.backends.running import call, check, compiled, plan_of
 from tests.programs import random_program
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.plan import ALIGN, Launch, Plan, Slot, _Planner, own_outputs
+from zenith.backends.plan import Plan, _Planner, own_outputs
+from zenith.backends.steps import ALIGN, Launch, Slot
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.lowering import View

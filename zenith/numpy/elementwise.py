@@ -48,6 +48,8 @@ Rule = Callable[..., Any]
 @lru_cache(maxsize=8192)
 def _loop(ufunc: np.ufunc, keys: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which NumPy computes ``ufunc`` for operands of these dtypes (``int``, ``float``: weak)."""
+    if all(isinstance(key, type) for key in keys):  # NumPy would compare Python ints as objects
+        keys = tuple(np.dtype(key) for key in keys)
     return ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))[: ufunc.nin]
 
 

@@ -31,7 +31,8 @@ BOOL = np.dtype(np.bool_)
 def as_array(value: Any) -> Any:
     """A tracer or a NumPy array of a known element type from anything array-like."""
     if isinstance(value, Tracer):
-        return value if value.recorder is current_recorder() else refuse_stranger(value)
+        recorder = current_recorder()
+        return value if recorder is not None and recorder.encloses(value.recorder) else refuse_stranger(value)
     if isinstance(value, TracedSize):
         return value.as_array()
     if isinstance(value, (list, tuple)) and contains_traced(value):

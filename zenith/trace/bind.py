@@ -41,9 +41,8 @@ def graph_value(recorder: Recorder, array: Any) -> Value:
     """The value of a tracer or NumPy array in the recorder's graph; TraceError for a tracer of another trace."""
     if not isinstance(array, Tracer):
         return recorder.constant(array)
-    if array.recorder is not recorder:
-        refuse_stranger(array)
-    return array.value
+    value = recorder.lift(array)
+    return refuse_stranger(array) if value is None else value
 
 
 def refuse_stranger(tracer: Tracer) -> NoReturn:

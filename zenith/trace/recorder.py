@@ -81,11 +81,28 @@ class Recorder:
     def _stored(self, array: np.ndarray[Any, Any]) -> Value:
         kept = [axis for axis, stride in enumerate(array.strides) if stride]
         if len(kept) == array.ndim or not array.size:
-            return self.graph.add_constant(array, user_line())
+            return self._store(array)
         once = array[tuple(slice(None) if axis in kept else 0 for axis in range(array.ndim))]
-        value = self.constant(np.asarray(once)) if once.ndim == 0 else self.graph.add_constant(once, user_line())
+        value = self.constant(np.asarray(once)) if once.ndim == 0 else self._store(once)
         params = {"shape": array.shape, "axes": tuple(kept)}
         return self.graph.add(get("broadcast"), (value,), params, user_line())[0]
+
+    def _store(self, array: np.ndarray[Any, Any]) -> Value:
+        return self.graph.add_constant(array, user_line())
+
+    def encloses(self, other: Recorder) -> bool:
+        """Whether values of the trace ``other`` can be used in this one."""
+        return other is self
+
+    def lift(self, tracer: Any) -> Value | None:
+        """The value of a tracer in this trace's graph; None for a tracer of another trace."""
+        value: Value = tracer.value
+        return value if tracer.recorder is self else None
+
+    def share_sizes(self, other: Recorder) -> None:
+        """Know of sizes what ``other`` knows, and let it know what is found out here."""
+        self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
+        self.equal, self._known, self._lower = other.equal, other._known, other._lower
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -172,7 +189,7 @@ class Recorder:
         if solution is None:
             return
         name, value = solution
-        self.equal = {s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value}
+        self.equal.update({s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value})
 
     def check_alive(self) -> None:
         """TraceError when the trace has ended: what was asked belongs to a function that has returned."""

@@ -125,7 +125,8 @@ def size_dim(value: Any, what: str = "a size") -> Dim:
     """The size that a user's integer or traced size is; TraceError for a traced value and for what is no integer."""
     if isinstance(value, TracedSize):
         value.recorder.check_alive()
-        if value.recorder is not current_recorder():
+        recorder = current_recorder()
+        if recorder is None or not recorder.encloses(value.recorder):
             raise TraceError(
                 f"the size {value} of the trace of {value.recorder.graph.name} was used inside another trace",
                 where=user_line(),

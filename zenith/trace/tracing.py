@@ -63,8 +63,8 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
     with recording(recorder):
         values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]
         tracers = [Tracer(recorder, v, weak=s.weak) for v, s in zip(values, specs, strict=True)]
-        outputs = list(_call(function, tracers))
-        results = [_output(recorder, output) for output in outputs]
+        outputs = list(call_user(function, tracers))
+        results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     recorder.graph.set_outputs(results + ([recorder.token] if recorder.token is not None else []))
     graph = substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
@@ -73,7 +73,7 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
     return Traced(graph, tuple(specs), tuple(recorder.guards), weak, tuple(recorder.specialized), has_effects)
 
 
-def _call(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
+def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
     """Call the user's function; NumPy hides a TraceError behind a ValueError when an element of its array is set."""
     try:
         return function(*tracers)
@@ -83,7 +83,8 @@ def _call(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> 
         raise
 
 
-def _output(recorder: Recorder, output: Any) -> Value:
+def output_value(recorder: Recorder, output: Any) -> Value:
+    """What a traced function returned as a value of its graph; TraceError for what is no array."""
     if isinstance(output, TracedSize):
         output = output.as_array()
     elif isinstance(output, (bool, int, float, np.generic, np.ndarray)):
@@ -111,6 +112,7 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
             results: tuple[Value, ...] = (new.add_input(type, node.params["name"], node.line),)
         else:
             args = [moved[a.node, a.output] for a in graph.args(number)]
+            node = node.with_bodies(lambda body: substitute_sizes(body, sizes))
             params = params_.substitute(node.primitive.params, node.params, sizes)
             results = new.add(node.primitive, args, params, node.line)
         moved.update({(number, i): r for i, r in enumerate(results)})
