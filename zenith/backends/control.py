@@ -7,7 +7,7 @@ carried value, of which one is the loop's result; the value that it begins with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Step
@@ -32,8 +32,17 @@ class Planner(Protocol):
         """A place that a loop moves."""
         ...
 
-    def body(self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place]) -> tuple[Step, ...]:
-        """The steps of a body whose inputs and outputs live at these places."""
+    def body(
+        self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place], still: Iterable[Place] | None
+    ) -> tuple[Step, ...]:
+        """The steps of a body whose inputs and outputs live at these places.
+
+        ``still`` are the inputs that are the same in all steps of a loop; None when the body is none of a loop.
+        """
+        ...
+
+    def end_loop(self) -> None:
+        """Let others have what was kept for the loop that has been planned."""
         ...
 
 
@@ -45,7 +54,8 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequ
     read = _slices(planner, body.inputs[last:], args[last:])
     written = _slices(planner, body.outputs[last - first :], results[last - first :])
     inputs = [*args[:first], *(c.current for c in carries), *(s.part for s in read)]
-    steps = planner.body(body, inputs, [*(c.following for c in carries), *(s.part for s in written)])
+    outputs = [*(c.following for c in carries), *(s.part for s in written)]
+    steps = planner.body(body, inputs, outputs, args[:first])
     _drop(planner, carries)
     count, reverse = node.params["length"], node.params["reverse"]
     return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
@@ -57,8 +67,9 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Seq
     last = first + node.params["body_captured"]
     carries = _carries(planner, body.inputs[last - first :], args[last:], results)
     currents, flag = [c.current for c in carries], planner.allocate(dim(1), bool_)
-    test = planner.body(condition, [*args[:first], *currents], [flag])
-    steps = planner.body(body, [*args[first:last], *currents], [c.following for c in carries])
+    test = planner.body(condition, [*args[:first], *currents], [flag], args[:first])
+    followings = [c.following for c in carries]
+    steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last])
     planner.give_back(flag)
     _drop(planner, carries)
     return Loop(None, False, carries, (), test, flag, steps, _lines(node))
@@ -67,7 +78,7 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Seq
 def plan_switch(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
     """One of several rows of steps, which all write the same results."""
     index, *operands = args
-    branches = tuple(planner.body(branch, operands, results) for branch in node.params["branches"])
+    branches = tuple(planner.body(branch, operands, results, None) for branch in node.params["branches"])
     return Branch(index, branches, _lines(node))
 
 
@@ -93,6 +104,7 @@ def _carries(
 def _drop(planner: Planner, carries: Sequence[Carry[Dim]]) -> None:
     for carry in carries:
         planner.give_back(carry.other)
+    planner.end_loop()
 
 
 def _slices(planner: Planner, values: Sequence[Value], wholes: Sequence[Place]) -> tuple[Slice[Dim], ...]:

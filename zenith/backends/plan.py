@@ -149,12 +149,17 @@ class _Shared:
 
 
 class _Planner:
-    """Plans a graph, or with ``shared`` a body in it, whose inputs and outputs have places already."""
+    """Plans a graph, or a body in the graph of the planner ``around``, whose inputs and outputs have places already.
 
-    def __init__(self, graph: Graph, target: Target, shared: _Shared | None = None) -> None:
-        self.graph, self.target = graph, target
-        self.shared = shared or _Shared()
-        self.is_body = shared is not None
+    In a loop's body, ``still`` names the places that are the same in all steps. Launches that read such places only
+    run ahead of the loop, in memory that nothing else in the loop uses.
+    """
+
+    def __init__(self, graph: Graph, target: Target, around: _Planner | None = None) -> None:
+        self.graph, self.target, self.around = graph, target, around
+        self.shared: _Shared = _Shared() if around is None else around.shared
+        self.still: set[str] | None = None
+        self.kept: list[Place] = []  # what launches ahead of the loop in progress have made for it
         self.places: dict[tuple[int, int], Place] = {}
         self.bound: set[tuple[int, int]] = set()  # what lives longer than this graph
         self.steps: list[Step] = []
@@ -184,9 +189,12 @@ class _Planner:
             self._release(number)
         return tuple(self.steps)
 
-    def body(self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place]) -> tuple[Step, ...]:
+    def body(
+        self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place], still: Iterable[Place] | None
+    ) -> tuple[Step, ...]:
         """The steps of a body whose inputs and outputs live at these places."""
-        planner = _Planner(own_outputs(graph), self.target, self.shared)
+        planner = _Planner(own_outputs(graph), self.target, self)
+        planner.still = None if still is None else {place.name for place in still}
         planner.places = {(v.node, 0): place for v, place in zip(graph.inputs, inputs, strict=True)}
         planner._place_outputs(outputs)
         planner.bound = set(planner.places)
@@ -233,7 +241,7 @@ class _Planner:
         elif node.primitive.name in PLANS:
             self._control(number, node)
         elif isinstance(node.primitive.lowering, HostCall):
-            if self.is_body:
+            if self.around is not None:
                 what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
                 raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
             arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
@@ -256,20 +264,22 @@ class _Planner:
             return
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
-        fixed = {name for name, place in bound.items() if place.kind in FIXED}
+        fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
         lowered = lower_group(body, node.params["anchor"], self.target, fixed)
         once = self._runs_once(number, node, lowered.kernels)
+        home = self if once else self._home_of_group(number, node, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
             if (number, i) not in self.places:
-                self.places[number, i] = self._new_prepared() if once else self.allocate(type.size, type.dtype)
+                self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         self.shared.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
-        for name in (b.name for b in lowered.temporaries):
-            self.give_back(bound[name])
+        for place in (bound[b.name] for b in lowered.temporaries):
+            if self._home([place]) is self:
+                self.give_back(place)
 
     def _place_nothing(self, number: int, node: Node) -> None:
         """Results that never have an element need a place, but no kernel."""
@@ -281,16 +291,50 @@ class _Planner:
         """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
+        home = self if once or kernel.can_fail else self._home(known)
         for b in kernel.buffers:
             if b.name not in bound:
-                bound[b.name] = self._new_prepared() if once else self.allocate(b.size, b.dtype)
+                bound[b.name] = self._new_prepared() if once else self._make(home, b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:
             written = [b for b in kernel.buffers if b.role != "in"]
             results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in written)
             self.shared.prepared.append(Prepared(results, launch))
         else:
-            self.steps.append(launch)
+            home.steps.append(launch)
+
+    # --- ahead of loops ---
+
+    def _home(self, places: Iterable[Place]) -> _Planner:
+        """The outermost planner in which a launch that works on these places can run as well."""
+        planner, moving = self, [p for p in places if p.kind not in FIXED]
+        while planner.around is not None and planner.still is not None and planner.still.issuperset(map(str, moving)):
+            planner = planner.around
+        return planner
+
+    def _home_of_group(self, number: int, node: Node, kernels: Sequence[Kernel], reads: Iterable[Place]) -> _Planner:
+        """Where a whole group runs. What may fail stays where it is: the loop may have no step."""
+        bound = any((number, i) in self.places for i in range(len(node.types)))
+        return self if bound or any(k.can_fail for k in kernels) else self._home(reads)
+
+    def _make(self, home: _Planner, size: Dim, dtype: DType) -> Place:
+        """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""
+        if home is self:
+            return self.allocate(size, dtype)
+        place = self._new_slot(_bytes(size, dtype))
+        planner = self
+        while planner is not home:
+            assert planner.still is not None and planner.around is not None
+            planner.still.add(place.name)
+            planner = planner.around
+        home.kept.append(place)
+        return place
+
+    def end_loop(self) -> None:
+        """Let others have what was kept for the loop that has been planned."""
+        for place in self.kept:
+            self.give_back(place)
+        self.kept.clear()
 
     def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
         """Whether a group's results are prepared: made of fixed values only, and not much larger than these."""
@@ -317,6 +361,10 @@ class _Planner:
             if prove_equal(slot.length, length):
                 shared.free.remove(slot)
                 return Place("slot", slot.name)
+        return self._new_slot(length)
+
+    def _new_slot(self, length: Dim) -> Place:
+        shared = self.shared
         slot = Slot(f"t{len(shared.slots)}", shared.top, length)
         shared.slots.append(slot)
         shared.top = shared.top + length
