@@ -25,6 +25,7 @@ from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
 from zenith.passes.movement import movement
 from zenith.passes.precompute import precompute
+from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.split_reductions import split_reductions
 
@@ -39,6 +40,7 @@ PIPELINE: tuple[Pass, ...] = (
     cse,
     fold,
     simplify,
+    prune,
     precompute,
     movement,
     dce,
