@@ -31,7 +31,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, torch
-    from zenith.control import cond, fori_loop, map, scan, switch, while_loop
+    from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.torch import from_torch
 
 __version__ = "0.1.0"
@@ -46,6 +46,7 @@ __all__ = [
     "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
+    "associative_scan",
     "cond",
     "config",
     "debug",
@@ -75,7 +76,7 @@ def __getattr__(name: str) -> Any:
 
     if name in ("debug", "kernels", "numpy", "torch"):
         return import_module(f"zenith.{name}")
-    if name in ("cond", "fori_loop", "map", "scan", "switch", "while_loop"):
+    if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
         return getattr(import_module("zenith.control"), name)
     if name == "from_torch":
         return import_module("zenith.torch").from_torch

@@ -168,6 +168,29 @@ def newton_by_hand(x: Any, n: int, scale: Any) -> Any:
     return total, sums
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan(jit: Any, reverse: bool) -> None:
+    sums = jit(lambda x: zenith.associative_scan(np.add, x, reverse=reverse))
+    for shape in ((5,), (1,), (4, 3), (0, 2)):
+        x = RNG.integers(-5, 5, shape)
+        flipped = x[::-1] if reverse else x
+        expected = np.cumsum(flipped, 0)
+        agree(sums(x), expected[::-1] if reverse else expected)
+
+
+def test_associative_scan_of_a_recurrence_along_another_axis(jit: Any) -> None:
+    def combine(p: Any, q: Any) -> Any:
+        return {"a": p["a"] * q["a"], "b": q["a"] * p["b"] + q["b"]}
+
+    a, b = normal(2, 6), normal(2, 6)
+    found = jit(lambda a, b: zenith.associative_scan(combine, {"a": a, "b": b}, axis=1))(a, b)
+    h, expected = np.zeros(2, np.float32), []
+    for i in range(6):
+        h = a[:, i] * h + b[:, i]
+        expected.append(h)
+    agree(found, {"a": np.cumprod(a, 1), "b": np.stack(expected, 1)}, 1e-5)
+
+
 def test_loops_in_loops_and_branches_in_them(jit: Any) -> None:
     def newton(x: Any, n: Any, scale: Any) -> Any:
         def row(total: Any, part: Any) -> Any:

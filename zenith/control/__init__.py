@@ -5,6 +5,6 @@ long compiling takes does not depend on how often they run. Outside of a trace t
 """
 
 from zenith.control.branches import cond, switch
-from zenith.control.loops import fori_loop, map, scan, while_loop
+from zenith.control.loops import associative_scan, fori_loop, map, scan, while_loop
 
-__all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
+__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]

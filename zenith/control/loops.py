@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from zenith import tree
 from zenith.control.trees import Leaves, fit, flatten, rebuild, record, same_structure, unflatten
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
+from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import ask, convert, dims_of, require, result_dtype
 from zenith.trace.bodies import Body, close, trace_body
 from zenith.trace.sizes import size_dim
@@ -135,6 +138,44 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     array([0., 1., 4.])
     """
     return scan(lambda _, x: ((), f(x)), (), xs)[1]
+
+
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """All partial results of an associative ``fn`` along an axis: ``x0, fn(x0, x1), fn(fn(x0, x1), x2) ...``.
+
+    Parameters
+    ----------
+    fn: takes two trees of the structure of ``elems``, whose arrays have one part along ``axis``, and combines them.
+    elems: a tree of arrays of one length along ``axis``.
+    reverse: from the last part to the first.
+
+    The parts are combined one after the other, so that each is read once and one compilation serves all lengths.
+
+    Raises
+    ------
+    TraceError, DTypeError, ShapeError: as :func:`scan`.
+
+    >>> associative_scan(np.maximum, np.array([1, 3, 2, 5, 4]))
+    array([1, 3, 3, 5, 5])
+    """
+    whole = flatten("elems", elems)
+    arrays = [np.moveaxis(x, axis, 0) for x in whole.arrays]
+    if not arrays or not ask(_length(Leaves(tuple(arrays), whole.form), None), ">=", 1):
+        return elems
+    first = [x[-1:] if reverse else x[:1] for x in arrays]
+    others = [x[:-1] if reverse else x[1:] for x in arrays]
+
+    def step(carry: list[Any], part: list[Any]) -> tuple[list[Any], list[Any]]:
+        before, new = ([np.moveaxis(x, 0, axis) for x in parts] for parts in (carry, [x[None] for x in part]))
+        after = flatten("the result", fn(*unflatten([*before, *new], whole.form, whole.form)))
+        same_structure("associative_scan", after.form, whole.form)
+        combined = [np.moveaxis(x, axis, 0) for x in after.arrays]
+        return combined, [x[0] for x in combined]
+
+    _, rest = scan(step, first, others, reverse=reverse)
+    pairs = zip(first, rest, strict=True)
+    joined = [concatenate((r, f) if reverse else (f, r)) for f, r in pairs]
+    return tree.unflatten(whole.form.treedef, [np.moveaxis(x, 0, axis) for x in joined])
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
