@@ -30,9 +30,24 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, numpy, torch
+    from zenith import debug, kernels, numpy, optim, random, torch
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.torch import from_torch
+    from zenith.transforms import (
+        checkpoint,
+        custom_jvp,
+        custom_vjp,
+        grad,
+        hessian,
+        jacfwd,
+        jacrev,
+        jvp,
+        linearize,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+        vmap,
+    )
 
 __version__ = "0.1.0"
 
@@ -47,8 +62,11 @@ __all__ = [
     "ShapeDtypeStruct",
     "ZenithError",
     "associative_scan",
+    "checkpoint",
     "cond",
     "config",
+    "custom_jvp",
+    "custom_vjp",
     "debug",
     "disable_jit",
     "errors",
@@ -56,16 +74,28 @@ __all__ = [
     "forbid_recompile",
     "fori_loop",
     "from_torch",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
     "jit",
+    "jvp",
     "kernels",
+    "linearize",
     "make_graph",
     "map",
     "numpy",
+    "optim",
     "parse",
+    "random",
     "scan",
+    "stop_gradient",
     "switch",
     "torch",
     "tree",
+    "value_and_grad",
+    "vjp",
+    "vmap",
     "while_loop",
 ]
 
@@ -74,10 +104,12 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "torch"):
+    if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
         return getattr(import_module("zenith.control"), name)
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
+    if name in __all__:
+        return getattr(import_module("zenith.transforms"), name)
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")

@@ -67,8 +67,8 @@ class Config:
         found = {}
         for setting in fields(cls):
             name = f"ZENITH_{setting.name.upper()}"
-            if name not in variables:
-                continue
+            if not variables.get(name):
+                continue  # not set, or set to nothing
             try:
                 found[setting.name] = setting.metadata["read"](variables[name])
             except ValueError as error:

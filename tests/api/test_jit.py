@@ -363,3 +363,8 @@ def test_declarations_must_fit_the_arguments():
         reference(lambda x: x, dims={"x": (None,)})(X)
     with pytest.raises(ShapeError, match="no size is like"):
         zenith.Dim("n", min=3, max=2)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TraceError, match=r"jit takes a function, not a int"):
+        zenith.jit(3)

@@ -41,6 +41,51 @@ def program(z: f64[m], y: f64[m]) -> (f64[2*((m - min(1, m) + 2)//3) + m]):
 """,
         [np.ones(1), np.zeros(1)],
     ),
+    "a row that is taken by another value in the phase that reads it": (
+        """
+def program(x: f32[3, 8]) -> (f32[3, 8]):
+    a = exp(x)
+    s = reduce_sum(a, axes=(1,))
+    s2 = broadcast(s, shape=(3, 8), axes=(0,))
+    xs = mul(x, s2)
+    b = tanh(xs)
+    t = reduce_sum(b, axes=(1,))
+    as2 = mul(a, s2)
+    u = reduce_sum(as2, axes=(1,))
+    t2 = broadcast(t, shape=(3, 8), axes=(0,))
+    u2 = broadcast(u, shape=(3, 8), axes=(0,))
+    bt = mul(b, t2)
+    r = mul(bt, u2)
+    return (r,)
+""",
+        [np.linspace(-2, 2, 24, dtype=np.float32).reshape(3, 8)],
+    ),
+    "rows of nothing that are kept": (
+        """
+def program(x: f64[2, 0, 0]) -> (f64[2, 0, 0], f64[2]):
+    v1 = erf(x)
+    v2 = div(v1, v1)
+    v3 = reduce_sum(v1, axes=(1, 2))
+    return (v2, v3)
+""",
+        [np.zeros((2, 0, 0))],
+    ),
+    "rows that are kept, and stages behind them": (
+        """
+def program(x: f64[2, 2], y: f64[2, 2]) -> (f64[2], f64[2, 2], bool[2, 2]):
+    v1 = tanh(x)
+    v2 = mul(v1, y)
+    v3 = add(v2, y)
+    v4 = power(x, v3)
+    v5 = tanh(v4)
+    v6 = reduce_max(v4, axes=(1,))
+    v7 = sin(v5)
+    v8 = ge(v7, y)
+    v9 = arctan2(v3, v2)
+    return (v6, v9, v8)
+""",
+        [np.linspace(0.5, 1.5, 4).reshape(2, 2), np.linspace(1.5, 0.5, 4).reshape(2, 2)],
+    ),
     "an operand of a product that is read again behind it": (
         """
 def program(x: f32[m, m]) -> (f32[m, m]):

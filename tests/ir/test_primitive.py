@@ -138,6 +138,8 @@ class _Numbers:
     def cast(index: Dim, dtype: DType) -> Any:
         return dtype.numpy.type(index.evaluate({}))
 
+    place = cast
+
     @staticmethod
     def checked(value: Any, size: Dim) -> Dim:
         assert 0 <= int(value) < size.evaluate({})

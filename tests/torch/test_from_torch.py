@@ -209,7 +209,7 @@ def test_unknown_operators_are_listed_with_counts():
 
 
 def test_modules_that_change_themselves():
-    with pytest.raises(UnsupportedError, match=r"writes to running_mean(.|\n)*eval"):
+    with pytest.raises(UnsupportedError, match=r"writes to its buffers running_mean(.|\n)*eval"):
         zenith.from_torch(nn.BatchNorm1d(3), (torch.zeros(4, 3),))
 
 
@@ -264,3 +264,16 @@ def test_eight_threads_compile_once(mlp):
     for thread in threads:
         thread.join()
     assert failures == [] and fast.cache_info().misses == 1
+
+
+def test_what_is_no_module_or_writes_to_its_arguments_is_refused(capfd):
+    class Writes(nn.Module):
+        def forward(self, x):
+            return x.add_(1)
+
+    with pytest.raises(ZenithError, match=r"takes a torch.nn.Module, not a function(.|\n)*zenith.jit"):
+        zenith.from_torch(lambda x: x, (torch.zeros(2),))
+    with pytest.raises(UnsupportedError, match=r"writes to its arguments(.|\n)*x.clone"):
+        zenith.from_torch(Writes(), (torch.zeros(2),))
+    zenith.from_torch(nn.Linear(1, 3), (torch.zeros(4, 1),))
+    assert "Error" not in capfd.readouterr().err, "attempts that fail leave no log"

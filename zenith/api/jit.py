@@ -25,7 +25,7 @@ from zenith.api.sizes import Declared, declare
 from zenith.api.specialize import Finish, Program, Request, Specializer
 from zenith.arrays import adapter_for
 from zenith.compile import BACKENDS
-from zenith.errors import TraceError, UnsupportedError
+from zenith.errors import TraceError, UnsupportedError, user_line
 from zenith.trace import TracedSize, Tracer, current_recorder, trace
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
@@ -228,4 +228,7 @@ def jit(
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     if isinstance(function, Jitted):
         function = function.function
+    if not callable(function):
+        raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
+                         fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
     return Jitted(function, Signature(function, static_argnums, static_argnames), backend, dims or {}, max_compilations)

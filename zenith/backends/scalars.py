@@ -116,6 +116,13 @@ def int_power(x: Any, y: Any) -> Any:
     return reference(np.asarray(x), np.asarray(y))[()]
 
 
+def threefry2x32(key: Any, word: Any) -> Any:
+    """Threefry-2x32-20 of a word under a key; see the reference."""
+    from zenith.ir.ops.reference import threefry2x32 as reference
+
+    return reference(np.asarray(key), np.asarray(word))[()]
+
+
 def sign(x: Any) -> Any:
     """-1, 0 or 1; nan for nan."""
     return np.sign(x)
@@ -200,12 +207,13 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
 
 
 _OWN = (
-    where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power, sign,
-    floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
+    where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
+    threefry2x32, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf",
+    "erfinv",
 )  # fmt: skip
 
 NAMESPACE: dict[str, Any] = {

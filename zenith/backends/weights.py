@@ -40,15 +40,11 @@ class Program(Protocol):
 
 
 class WeightTable(dict[str, Array]):
-    """Arrays by name, held by reference: what ``graph.weights`` is for graphs whose programs follow changes.
-
-    ``copied`` names the weights whose contents some program has in another form; it only grows.
-    """
+    """Arrays by name, held by reference: what ``graph.weights`` is for graphs whose programs follow changes."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
         super().__init__(arrays or {})
         self.lock = threading.RLock()
-        self.copied: set[str] = set()
         self.prepared: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
         self._changes: Counter[str] = Counter()
         self._released: set[str] = set()
@@ -81,8 +77,6 @@ class WeightTable(dict[str, Array]):
         """Have ``program`` told of changes while it lives."""
         with self.lock:
             self._programs.add(program)
-            self.copied |= program.prepared_weights
-            self.copied |= {name for name in program.read_weights if not self[name].flags.c_contiguous}
 
     def release(self) -> set[str]:
         """Let go of the arrays of which programs only need what they prepared, and name them."""

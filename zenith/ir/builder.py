@@ -11,7 +11,7 @@ from typing import Any
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import DimLike
-from zenith.ir.graph import Graph, Value
+from zenith.ir.graph import Graph, Node, Value, stored_name
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, DType
 
@@ -50,6 +50,24 @@ class Builder:
     def zeros_like(self, value: Value) -> Value:
         """Zeros of a value's type."""
         return self.full(0, value.dtype, value.shape)
+
+    def inline(self, graph: Graph, args: Sequence[Value]) -> tuple[Value, ...]:
+        """The outputs of ``graph`` on values of this one: its nodes appended, with their own lines."""
+        moved = {(v.node, 0): a for v, a in zip(graph.inputs, args, strict=True)}
+        for number, node in graph.nodes():
+            if node.primitive.name != "input":
+                operands = [moved[a.node, a.output] for a in graph.args(number)]
+                results = self.transplant(graph, node, operands)
+                moved.update({(number, i): value for i, value in enumerate(results)})
+        return tuple(moved[v.node, v.output] for v in graph.outputs)
+
+    def transplant(self, source: Graph, node: Node, args: Sequence[Value]) -> tuple[Value, ...]:
+        """A node of ``source`` on values of this graph, with its line and the array that it stands for."""
+        if node.primitive.name in ("constant", "weight"):
+            name, array = stored_name(node), source.stored(node)
+            if array is not None:
+                (self.graph.weights if node.primitive.name == "weight" else self.graph.constants)[name] = array
+        return self.graph.add(node.primitive, args, node.params, node.line)
 
     def _values(self, args: Sequence[Any]) -> list[Value]:
         model = next((a for a in args if isinstance(a, Value) and isinstance(a.type, ArrayType)), None)

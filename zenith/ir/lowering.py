@@ -45,8 +45,8 @@ class Elements:
 
     ``index`` is one size expression (:class:`~zenith.ir.dims.Dim`) an axis and ``read[i](*index)`` reads argument i.
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
-    ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)`` and ``k.checked(value, size)`` (a value
-    as an index, in bounds).
+    ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
+    row-major position, as which loops may be joined) and ``k.checked(value, size)`` (a value as an index, in bounds).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
     """

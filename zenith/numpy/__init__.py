@@ -21,6 +21,7 @@ from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
 from zenith.numpy.selection import *
 from zenith.numpy.shaping import *
+from zenith.numpy.sorting import *
 from zenith.numpy.types import *
 
 # NumPy's other names of the same functions.

@@ -23,6 +23,7 @@ from zenith.numpy.operands import (
     contains_traced,
     convert,
     dims_of,
+    lift,
     result_dtype,
     sizes_of,
     spread,
@@ -31,7 +32,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import reshape
-from zenith.trace.bind import b, graph_value, known_dtype
+from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
@@ -56,21 +57,13 @@ def _own(x: Any) -> Any:
     return x if isinstance(x, Tracer) or x.flags.writeable else x.copy()
 
 
-def _lift(scalar: Any) -> Any:
-    """A number as a value of the trace in progress, so that what is made of it is recorded."""
-    recorder = current_recorder()
-    if recorder is None or isinstance(scalar, Tracer):
-        return scalar
-    return Tracer(recorder, graph_value(recorder, scalar))
-
-
 @implements(np.full)
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """An array of one repeated value."""
     target = result_dtype("full", (fill_value,)) if dtype is None else compute_dtype("full", np.dtype(dtype))
-    return _own(spread(_lift(convert(fill_value, target)), sizes_of(shape)))
+    return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
 
 
 def _filled(name: str, value: int, function: Any) -> Any:

@@ -200,6 +200,7 @@ heaviside = _define(np.heaviside, f.heaviside)
 
 # Functions of scipy.special, typed as np.exp is; scipy's own ufuncs find them by name.
 _define(np.exp, "erf", name="_erf")
+_define(np.exp, "erfinv", name="_erfinv")
 _define(np.exp, "sigmoid", name="_expit")
 
 

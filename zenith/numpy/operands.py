@@ -17,7 +17,7 @@ from zenith.errors import DTypeError, NumberError, ShapeError, TraceError, Zenit
 from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import COMPUTE_DTYPES, DType, dtype_of
 from zenith.trace import dispatch
-from zenith.trace.bind import array_type, b, known_dtype, refuse_stranger
+from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
@@ -52,6 +52,14 @@ def as_array(value: Any) -> Any:
 def strong(x: Any) -> Any:
     """The same array, no longer acting as a Python number."""
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
+
+
+def lift(x: Any) -> Any:
+    """An array as a value of the trace in progress, so that what is made of it is recorded; outside one, itself."""
+    recorder = current_recorder()
+    if recorder is None or isinstance(x, Tracer):
+        return x
+    return Tracer(recorder, graph_value(recorder, x))
 
 
 def contains_traced(value: Any) -> bool:

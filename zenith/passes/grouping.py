@@ -7,7 +7,8 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``attention``: attention, whose mask is read through index maps;
-* ``scatter``: a scatter with the index maps in front of it.
+* ``scatter``: a scatter with the index maps in front of it;
+* ``sort``: the order of each row's elements, which are read through index maps.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is

@@ -13,6 +13,7 @@ results; where every operator has a rule, that second trace through the module i
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -173,9 +174,14 @@ def _export(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Se
     except Exception as error:
         sizes = ", ".join(str(tuple(t.shape)) for t in tensors)
         raise ZenithError(
-            f"torch.export cannot export {type(module).__name__} for shapes {sizes}: {error}",
-            fix="the module must run eagerly on such inputs, and must not branch on values",
+            f"torch.export cannot export {type(module).__name__} for shapes {sizes}: {error}", fix=_export_fix(error)
         ) from error
+
+
+def _export_fix(error: Exception) -> str:
+    if re.search(r"\w+Cache\b", str(error)):
+        return "have the model return no cache: set model.config.use_cache = False, or pass use_cache=False"
+    return "the module must run eagerly on such inputs, and must not branch on values"
 
 
 def _is_whole(program: Any) -> bool:
@@ -191,19 +197,31 @@ def _decompositions() -> dict[Any, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the deprecation warnings that torch.export raises against itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+    """Without the deprecation warnings that torch.export raises against itself, and logs of attempts that fail."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _refuse_mutation(program: Any) -> None:
     signature = program.graph_signature
-    changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
-    if changed:
+    buffers, inputs = signature.buffers_to_mutate.values(), signature.user_inputs_to_mutate.values()
+    if buffers:
         raise UnsupportedError(
-            f"the module writes to {', '.join(changed)} when it runs", fix="call module.eval() before from_torch"
+            f"the module writes to its buffers {', '.join(buffers)} when it runs",
+            fix="call module.eval() before from_torch; return what the module should remember",
+        )
+    if inputs:
+        raise UnsupportedError(
+            f"the module writes to its arguments {', '.join(inputs)}",
+            fix="work on a copy, x.clone(), or use the operation that makes a new tensor: x + 1 for x.add_(1)",
         )
 
 

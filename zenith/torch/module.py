@@ -261,7 +261,8 @@ def from_torch(
 
     Parameters
     ----------
-    module: in evaluation mode; its Python code runs only here, under ``torch.export``.
+    module: in evaluation mode; its Python code runs only here, under ``torch.export``. Its parameters and buffers may
+        change later; tensors that are plain attributes, and hooks, are taken as they are now.
     args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
@@ -289,6 +290,9 @@ def from_torch(
     ...     fast(torch.zeros(7, 3)).shape
     torch.Size([7, 2])
     """
+    if not isinstance(module, torch.nn.Module):
+        raise TraceError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
+                         fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled

@@ -1,8 +1,7 @@
 """A module's weights: where they stand, and whether they changed since programs were told of them.
 
-A weight is changed when its module holds another tensor, the tensor another memory, or its version counter moved; the
-last is asked only of weights that programs have in another form, since the others are read where they are. What no
-counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``. Programs follow a change
+A weight is changed when its module holds another tensor, the tensor another memory, or its version counter moved. What
+no counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``. Programs follow a change
 without being compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and
 sizes of the weights.
 """
@@ -13,6 +12,7 @@ import copy
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -20,6 +20,8 @@ from torch import nn
 
 from zenith.arrays import requires_grad, torch_adapter
 from zenith.backends.weights import WeightTable
+
+_END = object()  # behind all contents: a table that grew has something else in its place
 
 
 class Weights:
@@ -39,8 +41,7 @@ class Weights:
 
     def changed(self) -> bool:
         """Whether the module's weights are not those that programs know."""
-        known = self._known
-        return known.replaced() or known.moved() or known.written(self.table.copied)
+        return self._known.replaced() or self._known.written()
 
     def follow(self, every: bool) -> int | None:
         """Tell the programs what changed, or of ``every`` weight; return how many weights they were told of.
@@ -50,7 +51,8 @@ class Weights:
         now = _Look(self.module) if every or self._known.replaced() else self._known.again()
         if now.structure != self._known.structure:
             return None
-        told = [name for name in now.marks if every or now.differs(self._known, name, name in self.table.copied)]
+        known = self._known.marks
+        told = [name for name, mark in now.marks.items() if every or mark != known[name]]
         self.table.change({name: _array(name, now.tensors[name]) for name in told})
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(told)
@@ -114,22 +116,23 @@ class _Look:
         first: dict[int, str] = {}
         self.names = {full: first.setdefault(id(value), full) for full, _, _, value in found}
         self.tensors: dict[str, torch.Tensor] = {full: t for full, _, _, t in found if self.names[full] == full}
-        children = [(m._modules, name, c) for m in module.modules() for name, c in m._modules.items() if c is not None]
-        self._tables: list[Any] = [table for _, table, _, _ in found] + [table for table, _, _ in children]
-        self._keys = [name for _, _, name, _ in found] + [name for _, name, _ in children]
-        self._values = [value for _, _, _, value in found] + [child for _, _, child in children]
+        self._owners: list[Any] = [table for _, table, _, _ in found]
+        tables = [t for m in module.modules() for t in (m._parameters, m._buffers, m._modules) if t]
+        self._contents = [*(table.values() for table in tables), (_END,)]  # views: they follow the tables
+        self._values = [*chain.from_iterable(self._contents)]
         self._plain = list(self.tensors.values())
+        self._versioned = [t for t in self._plain if not t.is_inference()]
         self._modules = {path: id(m) for path, m in modules.items()}
         self._measure()
 
     def _measure(self) -> None:
         self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
+        self._versions = list(map(_version, self._versioned))
+        versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
         self.marks = {
-            name: (id(t), address, t.stride())
+            name: (id(t), address, versions.get(id(t)), t.stride())
             for (name, t), address in zip(self.tensors.items(), self._addresses, strict=True)
         }
-        self.versions = {name: None if t.is_inference() else t._version for name, t in self.tensors.items()}
-        self._watched: tuple[int, list[torch.Tensor], list[Any]] = 0, [], []  # those that `written` was asked for
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
         self.structure = (self.names, kinds, self._modules)
 
@@ -141,33 +144,20 @@ class _Look:
 
     def put(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Have the module hold other tensors, under all of their names."""
-        for (full, name), table in zip(self.names.items(), self._tables[: len(self.names)], strict=True):
+        for (full, name), table in zip(self.names.items(), self._owners, strict=True):
             if name in tensors:
                 table[full.rpartition(".")[2]] = tensors[name]
 
     def replaced(self) -> bool:
-        """Whether the module holds other tensors or submodules now."""
-        try:
-            return not all(map(operator.is_, map(operator.getitem, self._tables, self._keys), self._values))
-        except KeyError:
-            return True
+        """Whether the module holds other tensors or submodules now, or further ones."""
+        return not all(map(operator.is_, chain.from_iterable(self._contents), self._values))
 
-    def differs(self, before: _Look, name: str, written: bool) -> bool:
-        """Whether a weight is another than before, or somewhere else, or (if that is asked) was written to."""
-        return self.marks[name] != before.marks[name] or (written and self.versions[name] != before.versions[name])
-
-    def moved(self) -> bool:
-        """Whether a tensor has other memory now."""
-        return list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
-
-    def written(self, names: set[str]) -> bool:
-        """Whether one of these tensors was written to; ``names`` is one set that only grows."""
-        count, tensors, versions = self._watched
-        if count != len(names):
-            watched = {name: t for name, t in self.tensors.items() if name in names and not t.is_inference()}
-            tensors, versions = list(watched.values()), [self.versions[name] for name in watched]
-            self._watched = len(names), tensors, versions
-        return list(map(_version, tensors)) != versions
+    def written(self) -> bool:
+        """Whether a tensor has other memory now or was written to."""
+        return (
+            list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
+            or list(map(_version, self._versioned)) != self._versions
+        )
 
 
 def _array(name: str, tensor: torch.Tensor) -> Any:

@@ -89,4 +89,4 @@ def test_an_element_that_is_overwritten_is_kept_not_read_again() -> None:
     printer = CpuPrinter()
     printer._scratches = 0
     lines = "\n".join(printer.iterate("i", "begin", "end", True, body))
-    assert lines.count("out0[i]") == 3 and "v1 = kept1[i - i_strip]" in lines
+    assert lines.count("out0[i]") == 3 and "v1 = staged1[i - i_strip]" in lines

@@ -79,6 +79,24 @@ PROGRAMS = {
         return (v2,)
         """,
     ),
+    # random words of counters, and their halves
+    "words": (
+        "key: i64[n, m]",
+        """
+        v1 = counter(shape=(n, m))
+        v2 = threefry2x32(key, v1)
+        v3 = cast(v2, dtype=u32)
+        return (v3,)
+        """,
+    ),
+    # a merge sort by one thread a row, on memory of its own
+    "sorted": (
+        "x: f32[n, m]",
+        """
+        v1 = argsort(x)
+        return (v1,)
+        """,
+    ),
     "columns": (
         "x: i32[n, m]",
         """

@@ -49,7 +49,9 @@ def run_program(name, run_kernel, args):
                  for v, a in zip(body.inputs, fused.args(number), strict=True)}  # fmt: skip
         for i, kind in enumerate(node.types):
             bound[f"out{i}"] = memory[number, i] = np.zeros(kind.size.evaluate(SIZES), kind.dtype.numpy)
-        (kernel,) = lower_group(body, node.params["anchor"], cpu_target()).kernels
+        lowered = lower_group(body, node.params["anchor"], cpu_target())
+        (kernel,) = lowered.kernels
+        bound.update({b.name: np.zeros(b.size.evaluate(SIZES), b.dtype.numpy) for b in lowered.temporaries})
         buffers = [bound[b.name] for b in kernel.buffers]
         status |= run_kernel(kernel, kernel.tasks.evaluate(SIZES), buffers, [SIZES[s] for s in kernel.sizes])
     shapes = [tuple(s.evaluate(SIZES) for s in v.shape) for v in fused.outputs]

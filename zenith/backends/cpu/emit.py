@@ -36,7 +36,7 @@ class CpuPrinter(Printer):
         lines: list[str] = []
         for let in carried:
             self._scratches += 1
-            names[let.name] = f"kept{self._scratches}"
+            names[let.name] = f"staged{self._scratches}"
             lines.append(f"{names[let.name]} = {let.value.dtype}_scratch({STRIP})")
         strip, last = f"{index}_strip", f"{index}_last"
         lines += [f"for {strip} in range({start}, {stop}, {STRIP}):", f"    {last} = min({strip} + {STRIP}, {stop})"]

@@ -16,6 +16,7 @@ from numba.extending import lower_builtin, type_callable
 import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
 from zenith.backends import scalars as s
 from zenith.backends.vecmath.formats import FORMATS
+from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
 NUMBA_TYPES = {
     "bool": types.boolean, "i32": types.int32, "i64": types.int64, "u32": types.uint32, "f32": types.float32,
@@ -291,3 +292,25 @@ def _emit_int_power(context: Any, builder: Any, signature: Any, args: Any) -> An
 
 
 _teach(s.int_power, _same_integer, _emit_int_power, 2)
+
+
+def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The rounds of the reference, in 32-bit words: LLVM sees that halves are put together and taken apart again."""
+    half = ir.IntType(32)
+    (k0, k1), (x0, x1) = (
+        (builder.trunc(builder.lshr(word, word.type(32)), half), builder.trunc(word, half)) for word in args
+    )
+    keys = (k0, k1, builder.xor(builder.xor(k0, k1), half(THREEFRY_PARITY)))
+    x0, x1 = builder.add(x0, k0), builder.add(x1, k1)
+    for step in range(5):
+        for bits in THREEFRY_ROTATIONS[step % 2]:
+            x0 = builder.add(x0, x1)
+            turned = builder.or_(builder.shl(x1, half(bits)), builder.lshr(x1, half(32 - bits)))
+            x1 = builder.xor(turned, x0)
+        x0 = builder.add(x0, keys[(step + 1) % 3])
+        x1 = builder.add(x1, builder.add(keys[(step + 2) % 3], half(step + 1)))
+    high, low = (builder.zext(x, args[0].type) for x in (x0, x1))
+    return builder.or_(builder.shl(high, high.type(32)), low)
+
+
+_teach(s.threefry2x32, lambda x, y: x if x == y == types.int64 else None, _emit_threefry, 2)

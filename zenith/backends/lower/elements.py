@@ -213,6 +213,11 @@ class IndexBuilder:
         """An index as an element."""
         return self.elements.let(Apply("x", (self._position(index),), dtype))
 
+    def place(self, at: Dim, dtype: DType) -> Expr:
+        """A row-major position as an element: like an address, it is the same when axes become one loop."""
+        self.elements.uses.append(at)
+        return self.elements.let(Apply("x", (Position(at),), dtype))
+
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.
 

@@ -20,6 +20,7 @@ from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.sort import lower_sort
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
@@ -48,6 +49,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_columns(body)),
     Engine("scatter", ("scatter",), "a scatter, in index order by one thread", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
+    Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
+           _always, lambda body, target, fixed: lower_sort(body)),
     Engine("product", ("product",), "matrix products in register tiles, with the elementwise operations behind", 0,
            _always, lower_product),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,

@@ -21,7 +21,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
 from zenith.ir.types import DType
 
-SCRATCH = 4096  # elements of a row that is kept on the stack
+SCRATCH_BYTES = 32768  # of all rows that a kernel keeps on the stack: they shall stay in the first-level cache
 EXPENSIVE = 8  # operations from which a value is kept rather than computed again
 
 
@@ -62,10 +62,10 @@ class _Rows:
         folds = [(n, operand) for n, operand in self.g.folds if self.g.phase[n] == phase]
         keep = self._kept_values(phase)
         j, length, index = self._walk()
+        values = [self.e.element(operand, index) for _, operand in folds]
+        self._keep(keep, index)
         accumulators = []
-        for number, operand in folds:
-            value = self.e.element(operand, index)
-            self._keep(keep, index)
+        for (number, operand), value in zip(folds, values, strict=True):
             fold, name = self.g.fold_of(number), self.e.fresh("acc")
             accumulators.append(Accumulator(name, operand.dtype, fold.identity(operand.dtype), fold.combine, value))
         statements = self.e.close()
@@ -76,10 +76,11 @@ class _Rows:
         self.e.kept = {n: row for n, row in self.e.kept.items() if row not in keep.values()} | keep
 
     def _keep(self, keep: dict[int, Kept], index: Index) -> None:
-        for number, (buffer, outer) in keep.items():
-            value = Value(number, 0, self.body.node(number).types[0])
-            at = row_major(self.g.space[outer:], index[outer:])
-            self.e.append(Store(buffer, at, self.e.element(value, index)))
+        """Write elements to their rows: behind all reads of this phase, which may be of what stood there before."""
+        values = [Value(number, 0, self.body.node(number).types[0]) for number in keep]
+        elements = [self.e.element(value, index) for value in values]
+        for (buffer, outer), element in zip(keep.values(), elements, strict=True):
+            self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element))
 
     def _kept_values(self, phase: int) -> dict[int, Kept]:
         """Expensive values of this phase that a later one needs, each with a row to stand in until then."""
@@ -102,26 +103,27 @@ class _Rows:
         return sum(low.cost if isinstance(low, Scalar) else 1 for low in lowerings)
 
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
-        """A scratch row, or an output row of the value's type; its present content is not needed once it is taken."""
+        """A row for a value, in which nothing stands that is still needed: scratch memory, else an output's row."""
         needed = self._needed(later, {*chosen, value.node})
         busy = {row for number, row in self.e.kept.items() if number in needed} | set(chosen.values())
-        rows = [
+        scratch = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
+        outputs = [
             Kept(name, 0)
             for name, out in zip(self.face.outputs, self.body.outputs, strict=True)
             if out.type == value.type and self.g.is_element(value)
         ]
-        length = product(self.g.space[self.g.outer :]).static
-        if length is not None and length <= SCRATCH:
-            rows = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
-            if all(row in busy for row in rows):
-                rows.append(Kept(self._scratch(value.dtype, length), self.g.outer))
-        return next((row for row in rows if row not in busy), None)
+        free = next((row for row in scratch if row not in busy), None) or self._new_row(value.dtype)
+        return free or next((row for row in outputs if row not in busy), None)
 
-    def _scratch(self, dtype: DType, length: int) -> str:
+    def _new_row(self, dtype: DType) -> Kept | None:
+        """A scratch row, while there is room for it on the stack."""
+        length = product(self.g.space[self.g.outer :]).static
+        if not length or length * (dtype.itemsize + sum(d.itemsize for d in self.scratch.values())) > SCRATCH_BYTES:
+            return None
         name = self.e.fresh("kept")
         self.scratch[name] = dtype
         self.e.levels[0].statements.append(Scratch(name, dtype, length))
-        return name
+        return Kept(name, self.g.outer)
 
     def _needed(self, values: Sequence[Value], kept: AbstractSet[int] = frozenset()) -> set[int]:
         """The element-level nodes that are computed for ``values``: not beyond folds and kept values."""

@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     control,
+    custom,
     data,
     effect,
     elementwise,
@@ -10,15 +11,18 @@ from zenith.ir.ops import (
     logic,
     parts,
     product,
+    random,
     reduce,
     region,
     select,
     shape,
+    sort,
 )
 
 __all__ = [
     "attention",
     "control",
+    "custom",
     "data",
     "effect",
     "elementwise",
@@ -26,8 +30,10 @@ __all__ = [
     "logic",
     "parts",
     "product",
+    "random",
     "reduce",
     "region",
     "select",
     "shape",
+    "sort",
 ]

@@ -229,6 +229,10 @@ unary("sigmoid", "Logistic function 1 / (1 + exp(-x)).", "sigmoid(x)", ref.sigmo
 unary("erf", "Error function.", "erf(x)", ref.erf,
       lambda b, a, y: b.mul(b.exp(b.neg(b.mul(a[0], a[0]))), float(TWO_OVER_ROOT_PI)), ulp=2, cost=25, **F)  # fmt: skip
 
+unary("erfinv", "Inverse of the error function; infinite at -1 and 1, nan beyond.", "erfinv(x)", ref.erfinv,
+      lambda b, a, y: b.mul(b.exp(b.mul(y, y)), float(1 / TWO_OVER_ROOT_PI)),
+      ulp=3, cost=60, domain=(-0.95, 0.95), **F)  # fmt: skip
+
 # Comparisons give bool and have no derivative. Everything compared with nan is false, but ``ne``.
 for _name, _sign, _function in (
     ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less),

@@ -1,0 +1,80 @@
+"""``vmap``: against loops over examples and JAX, in any structure, and what it refuses."""
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.transforms.compare import agree, attention, jax_and_numpy, normalised, picked
+from zenith import grad, jit, vmap
+from zenith.errors import ShapeError, TraceError
+
+RNG = np.random.default_rng(2)
+X, Y = RNG.standard_normal((5, 4)), RNG.standard_normal((4, 5))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["eager", "jit"])
+def test_each_example_is_as_alone(wrap):
+    for function, args in ((normalised, (X,)), (picked, (X,)), (attention, RNG.standard_normal((3, 5, 2, 6, 4)))):
+        found = wrap(vmap(lambda *a, f=function: f(*a, np)))(*args)
+        agree(found, np.stack([function(*(a[i] for a in args), np) for i in range(5)]))
+
+
+def test_axes_in_and_out():
+    def pair(x, p):
+        return {"sum": x + p["a"], "one": p["b"] * 2.0}
+
+    mapped = vmap(pair, in_axes=(1, {"a": 0, "b": None}), out_axes={"sum": 1, "one": None})
+    found = mapped(Y, {"a": X, "b": np.arange(3.0)})
+    assert np.array_equal(found["sum"], Y + X.T) and np.array_equal(found["one"], [0, 2, 4])
+    assert np.array_equal(vmap(lambda x: x, in_axes=-1, out_axes=-1)(X), X)
+    assert np.array_equal(vmap(lambda x, *, y: x * y)(X, y=X), X * X)
+    assert vmap(lambda: np.ones(2), axis_size=3)().shape == (3, 2)
+    assert vmap(lambda x, y: y, in_axes=(0, None))(X, np.arange(2)).shape == (5, 2), "repeated for every example"
+
+
+def test_nested_and_with_gradients():
+    jax, jnp = jax_and_numpy()
+
+    def outer(vmap, grad, np):
+        inner = vmap(lambda a, b: np.sin(a) * b + a, (None, 0))
+        return vmap(lambda a, row: grad(lambda c: np.sum(inner(c, row) ** 2))(a), (0, 0))
+
+    agree(jit(outer(vmap, grad, np))(X[:, 0], X), outer(jax.vmap, jax.grad, jnp)(X[:, 0], X))
+    per_example = vmap(grad(lambda w, x: np.tanh(x @ w)), (None, 0))
+    agree(per_example(X[0], X), np.stack([grad(lambda w, x: np.tanh(x @ w))(X[0], x) for x in X]))
+    whole = grad(lambda w: np.sum(vmap(lambda x: np.tanh(x @ w))(X)))
+    agree(whole(X[0]), per_example(X[0], X).sum(0))
+
+
+def test_one_program_for_any_number_of_examples():
+    mapped = jit(vmap(lambda x: normalised(x, np)))
+    for rows in (5, 1, 2):
+        agree(mapped(X[:rows]), np.array([normalised(x, np) for x in X[:rows]]))
+    assert mapped.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: vmap(np.add)(X, Y), ShapeError, r"same number of examples, not 5 and 4"),
+        (lambda: vmap(np.sin)(1.0), ShapeError, "has 0 axes"),
+        (lambda: vmap(np.sin, in_axes=2)(X), ShapeError, "x has 2 axes|has 2 axes"),
+        (lambda: vmap(np.add, in_axes=(0,))(X, X), TraceError, "1 entries, and the call 2"),
+        (lambda: vmap(np.sin, in_axes=None)(X), TraceError, "no argument has examples"),
+        (lambda: vmap(np.sin, out_axes=None)(X), ShapeError, "differs between examples"),
+        (lambda: vmap(lambda p: p["a"], in_axes=({"b": 0},))({"a": X}), TraceError, "in_axes does not fit"),
+        (lambda: jit(vmap(np.add))(X, Y), ShapeError, "same number of examples"),
+    ],
+)
+def test_refusals(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_what_cannot_be_batched_says_so():
+    def f(x):
+        zenith.debug.print("{}", x)
+        return x
+
+    with pytest.raises(zenith.ZenithError, match=r"no batching rule: the text of a batched print(.|\n)*debug.print"):
+        vmap(f)(X)

@@ -1,0 +1,176 @@
+"""Functions with rules of their own: their derivatives are what somebody wrote, not what follows from their operations.
+
+Each holds its function as a subgraph ``body``, which is written out before fusion; transforms meet it before that, and
+use the other subgraphs. The first ``captured`` operands are constants of the program, which have no derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from zenith.errors import ShapeError
+from zenith.ir.lowering import Composite, View
+from zenith.ir.ops.common import all_batched, arrays
+from zenith.ir.ops.region import interpreted
+from zenith.ir.primitive import Params, Primitive, not_differentiable, register
+from zenith.ir.types import ArrayType, Type
+
+
+def _body_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    body = params["body"]
+    if len(body.inputs) != len(types):
+        raise ShapeError("a function's body must have as many inputs as it has operands", types=tuple(types))
+    return tuple(v.type for v in body.outputs)
+
+
+def _write_out(b: Any, args: Any, params: Params) -> Sequence[Any]:
+    results: Sequence[Any] = b.inline(params["body"], args)
+    return results
+
+
+_run = interpreted(lambda call, values, params: call(params["body"], values))
+
+
+def _floats(values: Sequence[Any]) -> list[bool]:
+    return [isinstance(v.type, ArrayType) and v.type.dtype.is_float for v in values]
+
+
+def _tangents(b: Any, args: Sequence[Any], tangents: Sequence[Any], captured: int) -> list[Any]:
+    """A tangent for every own operand that can move; zeros where none comes in."""
+    own = [(a, t) for a, t, moves in zip(args, tangents, _floats(args), strict=True)][captured:]
+    return [b.zeros_like(a) if t is None else t for a, t in own if _floats([a])[0]]
+
+
+# --- custom_jvp: `rule` takes the operands and tangents of those that can move, and gives results and their tangents
+
+
+def _custom_jvp_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    found = b.inline(params["rule"], [*primals, *_tangents(b, primals, tangents, params["captured"])])
+    moved = iter(found[len(outputs) :])
+    return [next(moved) if moves else None for moves in _floats(outputs)]
+
+
+def _custom_jvp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    """The transpose of the rule, which is linear in the tangents: its derivative with respect to them."""
+    rule, captured = params["rule"], params["captured"]
+    zeros = _tangents(b, primals, [None] * len(primals), captured)
+    wanted = [i >= len(primals) for i in range(len(rule.inputs))]
+    seeded = [i >= len(outputs) for i in range(len(rule.outputs))]
+    given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
+    back = b.vjp_of(rule, wanted, seeded)
+    found = iter(b.inline(back, [*primals, *zeros, *given])[len(rule.outputs) :])
+    own = [i >= captured and moves for i, moves in enumerate(_floats(primals))]
+    return [next(found) if moves else None for moves in own]
+
+
+def _custom_jvp_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    graphs = {name: b.batched_of(params[name], size) for name in ("body", "rule")}
+    return _results(b.custom_jvp(*all_batched(b, args, batched, size), **graphs, captured=params["captured"]))
+
+
+def _results(found: Any) -> Sequence[Any]:
+    return found if isinstance(found, tuple) else [found]
+
+
+register(Primitive(
+    name="custom_jvp", doc="A function whose tangents are computed by a rule of its own.",
+    params={"body": "graph", "rule": "graph", "captured": "int"}, typing=_body_type, evaluate=_run,
+    lowering=Composite(_write_out), jvp=_custom_jvp_jvp, vjp=_custom_jvp_vjp, batch=_custom_jvp_batch, ulp=0,
+    effect=False, samples=lambda dtype: [],
+))  # fmt: skip
+
+
+# --- custom_vjp: `forward` gives results and residuals, `backward` makes cotangents of residuals and cotangents ------
+
+
+def _custom_vjp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    kept = b.inline(params["forward"], primals)[len(outputs) :]
+    captured = params["captured"]
+    given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
+    found = iter(b.inline(params["backward"], [*primals[:captured], *kept, *given]))
+    own = [i >= captured and moves for i, moves in enumerate(_floats(primals))]
+    return [next(found) if moves else None for moves in own]
+
+
+def _custom_vjp_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    graphs = {name: b.batched_of(params[name], size) for name in ("body", "forward", "backward")}
+    return _results(b.custom_vjp(*all_batched(b, args, batched, size), **graphs, captured=params["captured"]))
+
+
+register(Primitive(
+    name="custom_vjp", doc="A function whose cotangents are computed by a rule of its own.",
+    params={"body": "graph", "forward": "graph", "backward": "graph", "captured": "int"}, typing=_body_type,
+    evaluate=_run, lowering=Composite(_write_out),
+    jvp=not_differentiable("a custom_vjp function has no forward mode; give it a rule with custom_jvp instead"),
+    vjp=_custom_vjp_vjp, batch=_custom_vjp_batch, ulp=0, effect=False, samples=lambda dtype: [],
+))  # fmt: skip
+
+
+# --- checkpoint: what its derivative needs is computed again ---------------------------------------------------------
+
+
+def _checkpoint_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    active = [t is not None for t in tangents]
+    moved = b.jvp_of(params["body"], active)
+    found = iter(b.inline(moved, [*primals, *(t for t in tangents if t is not None)])[len(outputs) :])
+    return [next(found) if moves else None for moves in _floats(outputs)]
+
+
+def _checkpoint_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    moving = _floats(primals)
+    back = b.vjp_of(params["body"], moving, _floats(outputs))
+    again = [b.again(p) for p in primals]
+    given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
+    found = iter(b.inline(back, [*again, *given])[len(outputs) :])
+    return [next(found) if moves else None for moves in moving]
+
+
+def _checkpoint_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    body = b.batched_of(params["body"], size)
+    return _results(b.checkpoint(*all_batched(b, args, batched, size), body=body))
+
+
+register(Primitive(
+    name="checkpoint", doc="A function whose inner values are computed again for its derivative, not kept.",
+    params={"body": "graph"}, typing=_body_type, evaluate=_run, lowering=Composite(_write_out), jvp=_checkpoint_jvp,
+    vjp=_checkpoint_vjp, batch=_checkpoint_batch, ulp=0, effect=False, samples=lambda dtype: [],
+))  # fmt: skip
+
+
+# --- values that only transforms look at -----------------------------------------------------------------------------
+
+
+def _same_type(name: str) -> Any:
+    def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+        (x,) = arrays(name, types, 1)
+        return (x,)
+
+    return typing
+
+
+def _samples(name: str) -> Any:
+    from zenith.ir.ops.common import kind_of, random_array, rng, sample
+
+    def samples(dtype: Any) -> Any:
+        shapes = ((), (5,), (3, 4), (0, 2)) if kind_of(dtype) else ()
+        return [sample(random_array(rng(name), dtype, shape)) for shape in shapes]
+
+    return samples
+
+
+register(Primitive(
+    name="stop_gradient", doc="Its argument, without derivative.", params={}, typing=_same_type("stop_gradient"),
+    evaluate=lambda values, params: (values[0],), lowering=Composite(lambda b, args, params: [args[0]]),
+    jvp=lambda b, primals, tangents, outputs, params: [None],
+    vjp=lambda b, primals, outputs, cotangents, params: [None],
+    batch=lambda b, args, batched, size, params: [b.stop_gradient(args[0])], ulp=0, effect=False,
+    samples=lambda dtype: [],  # its derivative is not that of what it computes, which the samples' tests expect
+))  # fmt: skip
+register(Primitive(
+    name="again", doc="Its argument, as a value of its own: what follows from it is not merged with what was before.",
+    params={}, typing=_same_type("again"), evaluate=lambda values, params: (values[0],), lowering=View(),
+    jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
+    vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0]],
+    batch=lambda b, args, batched, size, params: [b.again(args[0])], ulp=0, effect=False, samples=_samples("again"),
+))  # fmt: skip

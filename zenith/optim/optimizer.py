@@ -1,0 +1,91 @@
+"""What an optimiser is, and how optimisers are put together.
+
+All functions are pure: they return new trees and change nothing, so that a whole training step compiles into one
+program. Leaves may be NumPy arrays or traced values; updates have the element types of the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith import tree
+from zenith.errors import TraceError, user_line
+
+Tree = Any
+Init = Callable[[Tree], Any]
+Update = Callable[..., tuple[Tree, Any]]
+
+
+class Optimizer(NamedTuple):
+    """A rule for updates.
+
+    Attributes
+    ----------
+    init: ``params -> state``.
+    update: ``(gradients, state, params=None) -> (updates, state)``; ``apply_updates`` adds the updates to the
+        parameters. Rules that need the parameters themselves, such as weight decay, raise TraceError without them.
+    """
+
+    init: Init
+    update: Update
+
+
+def map_leaves(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
+    """The tree of ``function``'s results on the leaves of trees of one structure; TraceError when structures differ."""
+    leaves, treedef = tree.flatten(first)
+    columns = [leaves]
+    for other in others:
+        found, structure = tree.flatten(other)
+        if structure != treedef:
+            raise TraceError(
+                "gradients, parameters and optimiser state must have one structure",
+                where=user_line(),
+                fix="make the state by init(params), and pass gradients with respect to these parameters",
+            )
+        columns.append(found)
+    return tree.unflatten(treedef, [function(*row) for row in zip(*columns, strict=True)])
+
+
+def as_type_of(value: Any, model: Any) -> Any:
+    """``value`` in the element type of ``model``."""
+    dtype = getattr(model, "dtype", None) or np.asarray(model).dtype
+    return znp.astype(znp.asarray(value), dtype)
+
+
+def apply_updates(params: Tree, updates: Tree) -> Tree:
+    """The parameters with updates added, in the parameters' element types.
+
+    >>> apply_updates({"w": np.float32(1)}, {"w": np.float32(-0.5)})
+    {'w': array(0.5, dtype=float32)}
+    """
+    return map_leaves(lambda p, u: as_type_of(p + u, p), params, updates)
+
+
+def chain(*optimizers: Optimizer) -> Optimizer:
+    """One rule after the other: each takes the updates of the one before as its gradients."""
+
+    def init(params: Tree) -> tuple[Any, ...]:
+        return tuple(o.init(params) for o in optimizers)
+
+    def update(gradients: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
+        states = []
+        for optimizer, own in zip(optimizers, state, strict=True):
+            gradients, own = optimizer.update(gradients, own, params)
+            states.append(own)
+        return gradients, tuple(states)
+
+    return Optimizer(init, update)
+
+
+def global_norm(gradients: Tree) -> Any:
+    """The Euclidean norm of all leaves together.
+
+    >>> float(global_norm([np.array([3.0]), np.array([4.0])]))
+    5.0
+    """
+    leaves, _ = tree.flatten(gradients)
+    return np.sqrt(sum(np.sum(leaf * leaf) for leaf in leaves))

@@ -1,0 +1,120 @@
+"""Single steps of optimisers, to be put together by :func:`~zenith.optim.chain`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.errors import TraceError, user_line
+from zenith.optim.optimizer import Optimizer, Tree, as_type_of, global_norm, map_leaves
+
+Schedule = float | Callable[[Any], Any]
+_NOTHING: tuple[()] = ()
+
+
+class Moments(NamedTuple):
+    """Running means of gradients and of their squares, and the number of steps."""
+
+    count: Any
+    mean: Tree
+    square: Tree
+
+
+def _zeros(params: Tree) -> Tree:
+    return map_leaves(znp.zeros_like, params)
+
+
+def _stateless(update: Callable[[Tree, Tree], Tree]) -> Optimizer:
+    def apply(gradients: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
+        return update(gradients, params), state
+
+    return Optimizer(lambda params: _NOTHING, apply)
+
+
+def scale(factor: float) -> Optimizer:
+    """Multiply by a number."""
+    return _stateless(lambda gradients, params: map_leaves(lambda g: as_type_of(g * factor, g), gradients))
+
+
+def scale_by_learning_rate(rate: Schedule) -> Optimizer:
+    """Multiply by minus the learning rate: a number, or a function of the number of steps made so far."""
+    if not callable(rate):
+        return scale(-rate)
+
+    def update(gradients: Tree, count: Any, params: Tree = None) -> tuple[Tree, Any]:
+        factor = -rate(count)
+        return map_leaves(lambda g: as_type_of(g * as_type_of(factor, g), g), gradients), count + 1
+
+    return Optimizer(lambda params: np.zeros((), np.int64), update)
+
+
+def trace(decay: float, nesterov: bool = False) -> Optimizer:
+    """Momentum: a sum of gradients in which earlier ones fade by ``decay`` (after Polyak, 1964; Nesterov, 1983)."""
+
+    def update(gradients: Tree, before: Tree, params: Tree = None) -> tuple[Tree, Any]:
+        total = map_leaves(lambda g, t: g + decay * t, gradients, before)
+        ahead = map_leaves(lambda g, t: g + decay * t, gradients, total) if nesterov else total
+        return ahead, total
+
+    return Optimizer(_zeros, update)
+
+
+def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
+    """Adam's direction (D. P. Kingma and J. Ba, 2015): the mean over the root of the mean square, both unbiased."""
+
+    def init(params: Tree) -> Moments:
+        return Moments(np.zeros((), np.int64), _zeros(params), _zeros(params))
+
+    def update(gradients: Tree, state: Moments, params: Tree = None) -> tuple[Tree, Moments]:
+        count = state.count + 1
+        mean = map_leaves(lambda g, m: b1 * m + (1 - b1) * g, gradients, state.mean)
+        square = map_leaves(lambda g, v: b2 * v + (1 - b2) * (g * g), gradients, state.square)
+        first, second = 1 - b1**count, np.sqrt(1 - b2**count)
+
+        def direction(m: Any, v: Any) -> Any:
+            return m / as_type_of(first, m) / (np.sqrt(v) / as_type_of(second, v) + eps)
+
+        return map_leaves(direction, mean, square), Moments(count, mean, square)
+
+    return Optimizer(init, update)
+
+
+def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
+    """Lion's direction (X. Chen et al., Symbolic discovery of optimization algorithms, 2023): a sign."""
+
+    def update(gradients: Tree, mean: Tree, params: Tree = None) -> tuple[Tree, Any]:
+        direction = map_leaves(lambda g, m: np.sign(b1 * m + (1 - b1) * g), gradients, mean)
+        return direction, map_leaves(lambda g, m: b2 * m + (1 - b2) * g, gradients, mean)
+
+    return Optimizer(_zeros, update)
+
+
+def add_decayed_weights(decay: float) -> Optimizer:
+    """Add ``decay`` times the parameters: an L2 penalty before, decoupled weight decay behind Adam's direction."""
+
+    def update(gradients: Tree, params: Tree) -> Tree:
+        if params is None:
+            raise TraceError("weight decay needs the parameters", where=user_line(),
+                             fix="call update(gradients, state, params)")  # fmt: skip
+        return map_leaves(lambda g, p: g + decay * p, gradients, params)
+
+    return _stateless(update)
+
+
+def clip(bound: float) -> Optimizer:
+    """Each element moved into ``[-bound, bound]``."""
+    return _stateless(lambda gradients, params: map_leaves(lambda g: np.clip(g, -bound, bound), gradients))
+
+
+def clip_by_global_norm(bound: float) -> Optimizer:
+    """All gradients scaled down together so that their norm is at most ``bound`` (R. Pascanu et al., 2013)."""
+
+    def update(gradients: Tree, params: Tree) -> Tree:
+        norm = global_norm(gradients)
+        factor = np.where(norm > bound, bound / np.maximum(norm, bound), 1.0)
+        return map_leaves(lambda g: g * as_type_of(factor, g), gradients)
+
+    return _stateless(update)

@@ -1,0 +1,154 @@
+"""Truth values, integers and categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, NumberError, ShapeError, user_line
+from zenith.ir.dims import Dim
+from zenith.ir.types import uint32
+from zenith.numpy import elementwise as ew
+from zenith.numpy.operands import as_array, convert, dims_of, normal_axis, shape_text, weak_kind
+from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
+from zenith.random.real import FLOATS, fitted, gumbel_of, shape_or, unit_interval
+from zenith.trace.bind import b
+
+INTEGERS = (np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint32))
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+    """Truth values that are true with probability ``p``: where a uniform number is below it.
+
+    Parameters
+    ----------
+    key: uint32 array of shape (2,).
+    p: a number, or a float32 or float64 array.
+    shape: a size or a tuple of sizes, which may be traced; that of ``p`` unless told.
+
+    Returns
+    -------
+    bool array of ``shape``, equal to ``jax.random``'s.
+
+    >>> from zenith.random import key
+    >>> bernoulli(key(0), 0.9, (4,))
+    array([False, False,  True,  True])
+    """
+    chance = convert(p, FLOATS[0]) if weak_kind(p) else as_array(p)
+    if chance.dtype not in FLOATS:
+        what = f"bernoulli: a probability is float32 or float64, not {chance.dtype}"
+        raise DTypeError(what, where=user_line(), fix="cast it first")
+    sizes = shape_or("bernoulli", shape, (chance,))
+    unit = unit_interval(words_of(word_of("bernoulli", key), sizes), chance.dtype)
+    return b.lt(unit, fitted("bernoulli", chance, chance.dtype, sizes))
+
+
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int32) -> Any:
+    """Integers of ``minval <= n < maxval``, equally likely; ``minval`` where ``maxval`` is not above it.
+
+    Parameters
+    ----------
+    key: uint32 array of shape (2,).
+    shape: a size or a tuple of sizes, which may be traced.
+    minval, maxval: integers or arrays of them that broadcast to ``shape``; what ``dtype`` does not hold is clipped.
+    dtype: int32, int64 or uint32. Between int64 bounds there must be fewer than 2**63 numbers.
+
+    Returns
+    -------
+    Array of ``shape``, for 32 bits equal to ``jax.random``'s. A number comes from 64 random bits (for int64 from 63)
+    modulo the count of numbers, so that none is more likely than another by more than ``count / 2**63``.
+
+    >>> from zenith.random import key
+    >>> randint(key(0), (5,), 0, 10)
+    array([9, 0, 2, 3, 1], dtype=int32)
+    """
+    target = np.dtype(dtype)
+    if target not in INTEGERS:
+        raise DTypeError(f"randint gives int32, int64 or uint32, not {target}", where=user_line(), fix="cast it")
+    sizes, limits = checked_shape("randint", shape), np.iinfo(target)
+    low, high = (ew.maximum(_whole(bound), limits.min) for bound in (minval, maxval))
+    low, high = ew.minimum(low, limits.max), ew.minimum(high, min(limits.max + 1, np.iinfo(np.int64).max))
+    count = ew.maximum(_difference(high, low), 1)
+    offset = (_offset_64 if target == np.int64 else _offset_32)(word_of("randint", key), count, sizes)
+    return b.add(convert(offset, target), fitted("randint", convert(low, target), target, sizes))
+
+
+def categorical(key: Any, logits: Any, axis: Any = -1, shape: Any = None) -> Any:
+    """Numbers of categories, with probabilities in proportion to ``exp(logits)``.
+
+    The category whose logit plus a Gumbel number is the largest (E. J. Gumbel, "Statistical theory of extreme values
+    and some practical applications", 1954): with the Gumbel numbers it fuses into one kernel.
+
+    Parameters
+    ----------
+    key: uint32 array of shape (2,).
+    logits: float32 or float64 array.
+    axis: the axis of categories.
+    shape: a size or a tuple of sizes, which may be traced: that of ``logits`` without ``axis``, with further axes in
+        front for more than one draw.
+
+    Returns
+    -------
+    int64 array of ``shape``, equal to ``jax.random``'s but where two sums are nearly equal.
+
+    >>> from zenith.random import key
+    >>> categorical(key(0), np.log([0.2, 0.8]), shape=(6,))
+    array([1, 0, 1, 1, 1, 0])
+    """
+    x = as_array(logits)
+    if x.dtype not in FLOATS:
+        what = f"categorical: logits are float32 or float64, not {x.dtype}"
+        raise DTypeError(what, where=user_line(), fix="cast them first")
+    at = normal_axis("categorical", axis, x.ndim)
+    before, (count, *after) = dims_of(x)[:at], dims_of(x)[at:]
+    sizes = (*before, *after) if shape is None else checked_shape("categorical", shape)
+    front = len(sizes) - (x.ndim - 1)
+    if front < 0:
+        what = f"categorical: the shape {shape_text(sizes)} has fewer axes than there are draws"
+        raise ShapeError(what, where=user_line(), fix="end it with the shape of logits without the axis of categories")
+    space = (*sizes[: front + at], count, *sizes[front + at :])
+    noise = gumbel_of(words_of(word_of("categorical", key), space), x.dtype)
+    return b.argmax(b.add(noise, fitted("categorical", x, x.dtype, space)), axis=front + at)
+
+
+# --- remainders of many bits -----------------------------------------------------------------------------------
+
+
+def _offset_32(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
+    """``(2**32 high + low) % count`` for two arrays of bits, in 32 bits that wrap as jax's do; count 0 is 2**32."""
+    high, low = (mixed(words_of(subkey(word, i), shape)) for i in range(2))
+    span = b.cast(count, dtype=uint32)
+    scale = b.remainder(b.full(2**16, uint32, dims_of(span)), span)
+    scale = b.remainder(b.mul(scale, scale), span)
+    span, scale = (fitted("randint", x, np.dtype(np.uint32), shape) for x in (span, scale))
+    offset = b.add(b.mul(b.remainder(high, span), scale), _remainder(low, span))
+    return _remainder(offset, span)
+
+
+def _remainder(x: Any, span: Any) -> Any:
+    """The remainder by a span in which 0 stands for 2**32."""
+    rest = b.remainder(x, span)
+    return rest if isinstance(span, np.ndarray) and span.all() else b.where(b.eq(span, 0), x, rest)
+
+
+def _offset_64(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
+    """63 random bits modulo ``count``."""
+    positive = b.bit_and(words_of(word, shape), np.iinfo(np.int64).max)
+    return b.remainder(positive, fitted("randint", count, np.dtype(np.int64), shape))
+
+
+def _whole(bound: Any) -> Any:
+    """A bound as int64."""
+    x = convert(bound, np.dtype(np.int64)) if weak_kind(bound) is int else as_array(bound)
+    if x.dtype.kind not in "iu":
+        raise DTypeError(f"randint: a bound is an integer, not {x.dtype}", where=user_line(), fix="give an int")
+    return convert(x, np.dtype(np.int64))
+
+
+def _difference(high: Any, low: Any) -> Any:
+    """How many integers there are; NumberError when it is known to be more than int64 holds."""
+    count = ew.subtract(high, low)
+    if isinstance(count, np.ndarray) and np.any((count < 0) & (high > low)):
+        raise NumberError("randint: there are 2**63 or more integers", where=user_line(), fix="bring bounds closer")
+    return count

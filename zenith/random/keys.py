@@ -1,0 +1,196 @@
+"""Keys, and the words that follow from them: the word of element ``i`` is Threefry-2x32 of ``i`` under the key.
+
+Inside this package a key is one int64 *word*, its first half high, and so is what the block function makes of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, NumberError, ShapeError, user_line
+from zenith.ir.dims import Dim
+from zenith.ir.primitive import get
+from zenith.ir.types import int64, uint32
+from zenith.numpy.joining import stack
+from zenith.numpy.operands import as_array, dims_of, lift, require, shape_text, sizes_of
+from zenith.trace.bind import b
+from zenith.trace.recorder import current_recorder
+from zenith.trace.tracer import Tracer
+
+HALF = 32  # bits of a half of a word
+
+
+def key(seed: Any) -> Any:
+    """The key of a seed.
+
+    Parameters
+    ----------
+    seed: a Python integer of at most 64 bits, or a 0-d array of integers, traced or not.
+
+    Returns
+    -------
+    uint32 array of shape (2,): the high and the low 32 bits of the seed.
+
+    Raises
+    ------
+    NumberError for an integer of more than 64 bits, DTypeError for what is no integer, ShapeError for an array with
+    axes (``split`` makes many keys of one).
+
+    >>> key(7)
+    array([0, 7], dtype=uint32)
+    """
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        if not -(2**63) <= seed < 2**64:
+            raise NumberError("key: the seed has more than 64 bits", where=user_line(), fix="take seed % 2**64")
+        return np.array([seed >> HALF & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
+    return _as_key(_integer("key: the seed", seed))
+
+
+def split(key: Any, num: Any = 2) -> Any:
+    """New keys, each independent of the others and of what the old key would give.
+
+    Parameters
+    ----------
+    key: uint32 array of shape (2,).
+    num: how many, or the shape of an array of keys; sizes may be traced.
+
+    Returns
+    -------
+    uint32 array of shape (num, 2), or (*shape, 2).
+
+    >>> split(key(0))
+    array([[1797259609, 2579123966],
+           [ 928981903, 3453687069]], dtype=uint32)
+    """
+    return _as_key(words("split", key, num))
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """The key that follows from a key and a number, such as the number of a step or of a layer.
+
+    Parameters
+    ----------
+    key: uint32 array of shape (2,).
+    data: a Python integer below 2**32, or a 0-d array of integers, traced or not, of which the low 32 bits count.
+
+    Returns
+    -------
+    uint32 array of shape (2,).
+
+    >>> fold_in(key(0), 1)
+    array([ 928981903, 3453687069], dtype=uint32)
+    """
+    if isinstance(data, int) and not 0 <= data < 2**HALF:
+        raise NumberError(f"fold_in: {data} is no unsigned number of 32 bits", where=user_line(), fix="data % 2**32")
+    number = _integer("fold_in: data", data)
+    return _as_key(b.threefry2x32(word_of("fold_in", key), b.cast(b.cast(number, dtype=uint32), dtype=int64)))
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
+    """Random bits.
+
+    Parameters
+    ----------
+    key: uint32 array of shape (2,).
+    shape: a size or a tuple of sizes, which may be traced.
+    dtype: uint32, the only unsigned type that Zenith has.
+
+    Returns
+    -------
+    uint32 array of ``shape``, every value equally likely.
+
+    >>> bits(key(0), (2,))
+    array([4070199207, 4202968722], dtype=uint32)
+    """
+    if np.dtype(dtype) != np.uint32:
+        raise DTypeError(f"bits gives uint32, not {np.dtype(dtype)}", where=user_line(), fix="leave dtype out")
+    return mixed(words("bits", key, shape))
+
+
+# --- words -----------------------------------------------------------------------------------------------------
+
+
+def word_of(name: str, key: Any) -> Any:
+    """A key as a 0-d word of the trace in progress; DTypeError or ShapeError, naming a function, when it is none."""
+    x = as_array(key)
+    types = (x.type,) if isinstance(x, Tracer) else (f"{x.dtype}{list(x.shape)}",)
+    if x.dtype != np.uint32:
+        raise DTypeError(f"{name}: a key is a uint32 array", where=user_line(), types=types, fix=_MADE)
+    if x.ndim != 1:
+        several = x.ndim > 1
+        fix = "take one of the keys, key[i]" if several else _MADE
+        raise ShapeError(f"{name} takes one key, of shape (2,)", where=user_line(), types=types, fix=fix)
+    require(dims_of(x)[0], "==", 2, f"{name}: a key has two words")
+    x = lift(x)
+    high, low = (b.slice(x, start=(i,), stop=(i + 1,), step=(1,)) for i in range(2))
+    return b.reshape(_word(high, low), shape=())
+
+
+_MADE = "make keys with zenith.random.key(seed) and split"
+
+
+def words(name: str, key: Any, shape: Any) -> Any:
+    """One random word for each element of ``shape``."""
+    return words_of(word_of(name, key), checked_shape(name, shape))
+
+
+def words_of(word: Any, shape: tuple[Dim, ...]) -> Any:
+    """One random word for each element of ``shape``, from a key that is a word already."""
+    return b.threefry2x32(b.broadcast(word, shape=shape, axes=()), _counter(shape))
+
+
+def _counter(shape: tuple[Dim, ...]) -> Any:
+    """The position of each element; recorded, though its sizes be fixed, when a trace is in progress."""
+    recorder = current_recorder()
+    if recorder is None:
+        return b.counter(shape=shape)
+    return Tracer(recorder, recorder.add(get("counter"), (), {"shape": shape})[0])
+
+
+def subkey(word: Any, number: int) -> Any:
+    """The word of key ``number`` of those that ``split`` gives."""
+    return b.threefry2x32(word, np.asarray(number, np.int64))
+
+
+def high_half(word: Any) -> Any:
+    """The first 32 bits of words."""
+    return b.cast(b.shift_right(word, HALF), dtype=uint32)
+
+
+def low_half(word: Any) -> Any:
+    """The last 32 bits of words."""
+    return b.cast(word, dtype=uint32)
+
+
+def mixed(word: Any) -> Any:
+    """Both halves of words in 32 bits."""
+    return b.bit_xor(high_half(word), low_half(word))
+
+
+def checked_shape(name: str, shape: Any) -> tuple[Dim, ...]:
+    """The sizes that a user's shape means; ShapeError when one is negative."""
+    found = sizes_of(shape, f"{name}: a size")
+    for size in found:
+        if size.static is None:
+            require(size, ">=", 0, f"{name}: the shape {shape_text(found)} has a negative size")
+    return found
+
+
+def _word(high: Any, low: Any) -> Any:
+    return b.bit_or(b.shift_left(b.cast(high, dtype=int64), HALF), b.cast(low, dtype=int64))
+
+
+def _as_key(word: Any) -> Any:
+    return stack([high_half(word), low_half(word)], axis=-1)
+
+
+def _integer(what: str, value: Any) -> Any:
+    """A 0-d array of integers as int64; 32 bits have no sign."""
+    x = as_array(value)
+    if x.dtype.kind not in "iu":
+        raise DTypeError(f"{what} must be an integer, not {x.dtype}", where=user_line(), fix="give an int")
+    if x.ndim:
+        raise ShapeError(f"{what} must be one number", where=user_line(), fix="take one element: x[i]")
+    return x if x.dtype == np.int64 else b.cast(b.cast(x, dtype=uint32), dtype=int64)

@@ -1,0 +1,126 @@
+"""Traces inside traces: a function as a closed graph, and a graph's nodes recorded where the trace stands.
+
+A transform of a function (a derivative, a batched version) traces it into a graph of its own, makes another graph of
+that, and *replays* the result: in the trace around it when there is one, else at once, with NumPy. So transforms nest
+in each other and in ``jit`` to any depth, and what a function takes from the trace around it becomes an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.builder import Builder
+from zenith.ir.graph import Graph, Value
+from zenith.ir.interpret import interpret
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType
+from zenith.trace.bind import graph_value
+from zenith.trace.recorder import Recorder, current_recorder, recording
+from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracing import call_user, output_value
+
+
+class NestedRecorder(Recorder):
+    """A trace inside the trace ``parent``, or inside none when a function is transformed at once on arrays.
+
+    Questions about sizes go to the trace around: a size is the same inside and outside. ``captured`` holds, for each
+    value of the parent's graph that the function uses, the input that stands for it; arrays of the program's own are
+    stored with the outermost graph and captured too, and what repeats a number is written again.
+    """
+
+    def __init__(self, name: str, parent: Recorder | None) -> None:
+        super().__init__(name, ())
+        self.parent = parent
+        self.captured: dict[Value, Value] = {}
+        if parent is not None:
+            self.share_sizes(parent)
+
+    def encloses(self, other: Recorder) -> bool:
+        """Whether values of the trace ``other`` can be used in this one."""
+        return other is self or (self.parent is not None and self.parent.encloses(other))
+
+    def lift(self, tracer: Tracer) -> Value | None:
+        """The value of a tracer of this trace, or of one around it, captured; None for a stranger."""
+        if tracer.recorder is self:
+            return tracer.value
+        value = None if self.parent is None else self.parent.lift(tracer)
+        return None if value is None else self._capture(value)
+
+    def _store(self, array: np.ndarray[Any, Any]) -> Value:
+        return super()._store(array) if self.parent is None else self._capture(self.parent.constant(array))
+
+    def _capture(self, value: Value) -> Value:
+        """The input that stands for a value of the parent's graph; literals are written again."""
+        assert self.parent is not None
+        if value not in self.captured:
+            node = self.parent.graph.node(value.node)
+            if node.primitive is get("literal"):
+                self.captured[value] = self.graph.add_record(node, ())[0]
+            else:
+                self.captured[value] = self.graph.add_input(value.type, f"captured{len(self.captured)}")
+        return self.captured[value]
+
+    def operands(self) -> list[Value]:
+        """The captured values that are inputs of the graph, in the order of these inputs."""
+        inputs = {v.node for v in self.graph.inputs}
+        return [outer for outer, inner in self.captured.items() if inner.node in inputs]
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A function as a graph; its inputs are the function's own arguments and behind them what it ``captured``."""
+
+    graph: Graph
+    captured: tuple[Tracer, ...]
+    outputs_weak: tuple[bool, ...]
+
+
+def trace_inner(
+    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool], name: str
+) -> Inner:
+    """The graph of ``function``, which takes arrays of ``types`` and returns a flat sequence of arrays.
+
+    ``weak`` says of each argument whether it is a Python number. Raises TraceError as :func:`~zenith.trace.trace` does.
+    """
+    import zenith.numpy  # noqa: F401  fills the tables that tracers ask
+
+    parent = current_recorder()
+    recorder = NestedRecorder(name, parent)
+    with recording(recorder):
+        inputs = [recorder.graph.add_input(type, f"x{i}") for i, type in enumerate(types)]
+        outputs = call_user(function, [Tracer(recorder, v, w) for v, w in zip(inputs, weak, strict=True)])
+        results = [output_value(recorder, output) for output in outputs]
+    recorder.graph.set_outputs(results)
+    captured = () if parent is None else tuple(Tracer(parent, value) for value in recorder.operands())
+    return Inner(recorder.graph, captured, tuple(map(is_weak, outputs)))
+
+
+def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """The results of ``graph`` on arrays: recorded when one of them is traced, computed at once otherwise."""
+    recorder = current_recorder()
+    if recorder is None or not (any(isinstance(a, Tracer) for a in args) or graph.symbols()):
+        arrays = [np.asarray(a) for a in args]
+        return interpret(graph, *arrays)
+    values = [graph_value(recorder, a) for a in args]
+    return [Tracer(recorder, v) for v in _record(recorder, graph, values)]
+
+
+def _record(recorder: Recorder, graph: Graph, args: Sequence[Value]) -> list[Value]:
+    """Append the nodes with their own lines; effects join the chain of the trace."""
+    builder = Builder(recorder.graph)
+    moved: dict[tuple[int, int], Value] = {(v.node, 0): a for v, a in zip(graph.inputs, args, strict=True)}
+    for number, node in graph.nodes():
+        if node.primitive.name in ("input", "token"):
+            continue
+        if node.primitive.effect:
+            operands = [moved[a.node, a.output] for a in graph.args(number)[1:]]
+            results = (None, *recorder.add(node.primitive, operands, node.params))
+        else:
+            operands = [moved[a.node, a.output] for a in graph.args(number)]
+            results = builder.transplant(graph, node, operands)
+        moved.update({(number, i): value for i, value in enumerate(results) if value is not None})
+    return [moved[v.node, v.output] for v in graph.outputs]

@@ -1,0 +1,28 @@
+"""Transforms: functions made of functions, by making graphs of graphs: derivatives and batched versions.
+
+A transform traces its function into a graph of its own, makes another graph of that by the rules in the primitives'
+records, and replays the result: at once on arrays, or inside the trace around it. So transforms compose with ``jit``
+and with each other in any order.
+"""
+
+from zenith.transforms.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
+from zenith.transforms.gradients import grad, value_and_grad
+from zenith.transforms.jacobians import hessian, jacfwd, jacrev
+from zenith.transforms.products import jvp, linearize, vjp
+from zenith.transforms.vectorize import vmap
+
+__all__ = [
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

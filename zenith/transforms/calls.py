@@ -1,0 +1,132 @@
+"""One call of a transformed function: its arguments flattened to arrays, with the names users would give them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith import tree
+from zenith.arrays import NUMPY, adapter_for
+from zenith.errors import DTypeError, TraceError, user_line
+from zenith.ir.types import ArrayType
+from zenith.numpy.operands import as_array
+from zenith.trace.bind import array_type
+from zenith.trace.nested import Inner, trace_inner
+from zenith.trace.tracer import Tracer, is_weak
+
+Function = Callable[..., Any]
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Arguments:
+    """The leaves of a tree of arrays: ``arrays`` (traced values and NumPy arrays), their types and paths.
+
+    The paths of a pair ``(args, kwargs)`` are as the user of ``function`` would write them, others begin with ``name``.
+    """
+
+    def __init__(self, values: Any, name: str = "", function: Function | None = None) -> None:
+        self.leaves, self.treedef = tree.flatten(values)
+        written = _written(function) if function is not None else name.__add__
+        self.paths = [written(path) for path in tree.paths(self.treedef)]
+        self.arrays = [array_of(leaf, path) for leaf, path in zip(self.leaves, self.paths, strict=True)]
+        self.types: list[ArrayType] = [array_type(a) for a in self.arrays]
+        self.weak = [is_weak(leaf) for leaf in self.leaves]
+
+    def rebuild(self, leaves: Sequence[Any]) -> Any:
+        """The tree with other leaves."""
+        return tree.unflatten(self.treedef, leaves)
+
+
+def _written(function: Function) -> Callable[[str], str]:
+    """How users write a path into ``(args, kwargs)``: ``[0][1]["w"]`` is ``params["w"]``."""
+    try:
+        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in _POSITIONAL]
+    except (TypeError, ValueError):  # some builtins have no signature
+        names = []
+
+    def write(path: str) -> str:
+        found = re.match(r"\[0\]\[(\d+)\]", path)
+        if found:
+            number = int(found[1])
+            return (names[number] if number < len(names) else f"args[{number}]") + path[found.end() :]
+        return re.sub(r'^\[1\]\["(\w+)"\]', r"\1", path)
+
+    return write
+
+
+def array_of(leaf: Any, name: str) -> Any:
+    """A leaf as a traced value or NumPy array; TraceError when it is neither array nor number."""
+    if isinstance(leaf, Tracer):
+        return leaf
+    adapter = adapter_for(leaf)
+    if adapter is not None:
+        adapter.check(leaf, name)
+        return adapter.numpy(leaf)
+    if not isinstance(leaf, (bool, int, float, np.generic)) and not hasattr(leaf, "dim"):
+        raise TraceError(
+            f"{name} is a {type(leaf).__name__}, neither an array nor a number",
+            where=user_line(),
+            fix="pass arrays and numbers, in tuples, lists and dictionaries; bind the rest with functools.partial",
+        )
+    return as_array(leaf)
+
+
+class FlatResults:
+    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned besides."""
+
+    def __init__(self, function: Callable[..., Any], has_aux: bool = False) -> None:
+        self._function, self._has_aux = function, has_aux
+        self.treedef: tree.TreeDef
+        self.count = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+        results = self._function(*args, **kwargs)
+        aux: Any = ()
+        if self._has_aux:
+            if not (isinstance(results, tuple) and len(results) == 2):
+                raise TraceError("with has_aux=True the function returns a pair: its result and what goes along",
+                                 where=user_line(), fix="return result, aux")  # fmt: skip
+            results, aux = results
+        flat, self.treedef = tree.flatten(results)
+        extra, self.aux_treedef = tree.flatten(aux)
+        self.count = len(flat)
+        return [array_of(leaf, "a result") for leaf in (*flat, *extra)]
+
+
+def name_of(function: Function) -> str:
+    """A function's name as an identifier."""
+    return tree.identifier(getattr(function, "__name__", type(function).__name__))
+
+
+def trace_call(function: FlatResults, arguments: Arguments, name: str) -> Inner:
+    """The graph of ``function`` for a call with positional arguments and keywords: a pair of tuple and dict."""
+
+    def flat(*leaves: Any) -> list[Any]:
+        args, kwargs = arguments.rebuild(leaves)
+        return function(*args, **kwargs)
+
+    return trace_inner(flat, arguments.types, arguments.weak, name)
+
+
+def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str) -> None:
+    """DTypeError when something that a derivative is wanted of is no floating-point array."""
+    for type, path, wanted in zip(arguments.types, arguments.paths, chosen, strict=True):
+        if wanted and not type.dtype.is_float:
+            raise DTypeError(
+                f"{what}: {path} has no derivative, as it is no floating-point array",
+                where=user_line(),
+                types=(type,),
+                fix=f"pass {path} as float32 or float64, or leave it out of argnums",
+            )
+
+
+def like_leaf(array: Any, leaf: Any) -> Any:
+    """An array in the library of a leaf."""
+    adapter = adapter_for(leaf)
+    if adapter is None or adapter is NUMPY or isinstance(array, Tracer):
+        return array
+    return adapter.from_numpy(array)

@@ -1,0 +1,276 @@
+"""Derivatives that users write: ``custom_jvp``, ``custom_vjp``, ``stop_gradient``, and ``checkpoint``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import zenith.numpy as znp
+from zenith import tree
+from zenith.errors import TraceError, user_line
+from zenith.ir.graph import Graph, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType
+from zenith.trace.bind import b, bind
+from zenith.trace.bodies import Body, close, trace_body
+from zenith.trace.nested import NestedRecorder
+from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.tracer import Tracer
+from zenith.transforms.calls import Arguments, FlatResults, name_of
+from zenith.transforms.forward import has_derivative
+
+_tracing_rules: ContextVar[tuple[Any, ...]] = ContextVar("zenith_tracing_rules", default=())
+_MADE_OF_CONSTANTS = frozenset({"broadcast", "reshape", "cast", "transpose"})
+
+
+def stop_gradient(x: Any) -> Any:
+    """A tree of arrays, taken as constant by derivatives.
+
+    >>> import zenith
+    >>> zenith.grad(lambda x: x * stop_gradient(x))(3.0)
+    array(3.)
+    """
+    leaves, treedef = tree.flatten(x)
+    return tree.unflatten(treedef, [b.stop_gradient(array) for array in map(znp.asarray, leaves)])
+
+
+class custom_jvp:
+    """A function whose derivative is a rule of yours: ``rule(primals, tangents) -> (result, its tangent)``.
+
+    The rule must be linear in the tangents; reverse mode uses its transpose. Inside its rule the function is a plain
+    one, so that second derivatives are those of what the rule computes. Arguments are positional.
+
+    >>> import numpy as np, zenith
+    >>> @custom_jvp
+    ... def f(x):
+    ...     return np.log1p(np.exp(x))
+    >>> @f.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (dx,) = primals, tangents
+    ...     return f(x), dx / (1 + np.exp(-x))
+    >>> zenith.grad(f)(0.0)
+    array(0.5)
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rule: Callable[..., Any] | None = None
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the rule; returns it, so that this is a decorator."""
+        self._rule = rule
+        return rule
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result, with the rule attached where a transform can see it."""
+        arguments = Arguments((args, {}), function=self._function)
+        if current_recorder() is None or self in _tracing_rules.get():
+            return self._function(*args)
+        rule = self._rule
+        if rule is None:
+            raise TraceError(f"{name_of(self)} has no rule", where=user_line(), fix="give it one: @f.defjvp")
+        moving = [has_derivative(t) for t in arguments.types]
+
+        def flat_rule(*leaves: Any) -> list[Any]:
+            primals, given = leaves[: len(moving)], iter(leaves[len(moving) :])
+            tangents = [next(given) if m else znp.zeros_like(p) for m, p in zip(moving, primals, strict=True)]
+            found = rule(arguments.rebuild(primals)[0], arguments.rebuild(tangents)[0])
+            return _pair(found, name_of(self))
+
+        own = FlatResults(self._function)
+        body = _traced(
+            lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name_of(self)
+        )
+        types = [t for t, m in zip(arguments.types, moving, strict=True) if m]
+        weak = [*arguments.weak, *[False] * len(types)]
+        with _rules_of(self):
+            traced = _traced(flat_rule, [*arguments.types, *types], weak, f"{name_of(self)}_rule")
+        _require_like(traced.outputs, _and_tangents(body.outputs), f"the rule of {name_of(self)}")
+        return _bound("custom_jvp", arguments, own, {"body": body, "rule": traced})
+
+
+class custom_vjp:
+    """A function whose derivative is a pair of yours: ``forward(*args) -> (result, residuals)``, any tree of arrays,
+    and ``backward(residuals, cotangent) -> (a cotangent for each argument)``, with None for zero.
+
+    Reverse mode only. Arguments are positional.
+
+    >>> import numpy as np, zenith
+    >>> @custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x: (x, ()), lambda residuals, g: (np.clip(g, -1.0, 1.0),))
+    >>> zenith.grad(lambda x: 5.0 * clip_gradient(x))(2.0)
+    array(1.)
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Give the pair of rules."""
+        self._rules = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result, with the rules attached where a transform can see them."""
+        arguments = Arguments((args, {}), function=self._function)
+        if current_recorder() is None or self in _tracing_rules.get():
+            return self._function(*args)
+        name = name_of(self)
+        if self._rules is None:
+            raise TraceError(f"{name} has no rules", where=user_line(), fix="give them: f.defvjp(forward, backward)")
+        forward, backward = self._rules
+        own, ahead = FlatResults(self._function), FlatResults(forward, has_aux=True)
+        body = _traced(lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name)
+        with _rules_of(self):
+            kept = _traced(
+                lambda *leaves: ahead(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, f"{name}_forward"
+            )
+        _require_like(kept.outputs[: own.count], body.outputs, f"the result of {name}'s forward rule")
+        residuals = kept.outputs[own.count :]
+        moving = [v for v in body.outputs if has_derivative(v.type)]
+
+        def flat_backward(*leaves: Any) -> list[Any]:
+            given = iter(leaves[len(residuals) :])
+            cotangents = [next(given) if has_derivative(v.type) else znp.zeros(v.shape) for v in body.outputs]
+            found = backward(
+                tree.unflatten(ahead.aux_treedef, leaves[: len(residuals)]), tree.unflatten(own.treedef, cotangents)
+            )
+            return _gradients(found, args, arguments, name)
+
+        types = [v.type for v in (*residuals, *moving) if isinstance(v.type, ArrayType)]
+        with _rules_of(self):
+            back = _traced(flat_backward, types, [False] * len(types), f"{name}_backward")
+        wanted = [t for t in arguments.types if has_derivative(t)]
+        _require_types(back.outputs, wanted, f"the cotangents of {name}'s backward rule")
+        return _bound("custom_vjp", arguments, own, {"body": body, "forward": kept, "backward": back})
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, whose inner values are computed again for its derivative instead of being kept until then.
+
+    It costs time and saves memory: a chain of checkpointed layers keeps what stands between them alone. After
+    A. Griewank and A. Walther, Algorithm 799: revolve, 2000; T. Chen et al., Training deep nets with sublinear memory
+    cost, 2016.
+
+    >>> import numpy as np, zenith
+    >>> zenith.grad(checkpoint(lambda x: np.sin(np.sin(x))))(0.0)
+    array(1.)
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if current_recorder() is None:
+            return function(*args, **kwargs)
+        arguments, own = Arguments((args, kwargs), function=function), FlatResults(function)
+
+        def flat(*leaves: Any) -> list[Any]:
+            inner_args, inner_kwargs = arguments.rebuild(leaves)
+            return own(*inner_args, **inner_kwargs)
+
+        recorder = current_recorder()
+        assert recorder is not None
+        body = trace_body(name_of(function), flat, arguments.types, arguments.weak)
+        captured = [Tracer(recorder, value) for value in body.captured]
+        found = bind(get("checkpoint"), *captured, *arguments.arrays, body=close(body, body.captured))
+        return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
+
+    return wrapped
+
+
+@contextmanager
+def _rules_of(function: Any) -> Iterator[None]:
+    """Within this block ``function`` is a plain one: a rule may call it."""
+    token = _tracing_rules.set((*_tracing_rules.get(), function))
+    try:
+        yield
+    finally:
+        _tracing_rules.reset(token)
+
+
+def _traced(function: Callable[..., Any], types: Sequence[ArrayType], weak: Sequence[bool], name: str) -> Body:
+    """The body of a function with rules; TraceError when it takes more than constants from the trace around it."""
+    body = trace_body(name, function, types, weak)
+    recorder = current_recorder()
+    assert recorder is not None
+    for value in body.captured:
+        if not _is_constant(recorder, value):
+            raise TraceError(
+                f"{name} uses a traced value that is none of its arguments: its rules could not give its derivative",
+                where=user_line(),
+                types=(value.type,),
+                fix="pass it as an argument",
+            )
+    return body
+
+
+def _is_constant(recorder: Recorder, value: Value) -> bool:
+    """Whether a value of a trace in progress is an array of the program's own."""
+    node = recorder.graph.node(value.node)
+    if node.primitive.name in _MADE_OF_CONSTANTS:
+        return all(_is_constant(recorder, a) for a in recorder.graph.args(value.node))
+    if isinstance(recorder, NestedRecorder) and node.primitive.name == "input":
+        outer = next((o for o, inner in recorder.captured.items() if inner == value), None)
+        return outer is not None and recorder.parent is not None and _is_constant(recorder.parent, outer)
+    return node.primitive.name in ("constant", "literal", "size", "iota")
+
+
+def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[str, Body]) -> Any:
+    """The node that holds the bodies, all with the same captured operands in front, and the function's results."""
+    recorder = current_recorder()
+    assert recorder is not None
+    captured = list(dict.fromkeys(value for body in bodies.values() for value in body.captured))
+    graphs: dict[str, Graph] = {name: close(body, captured) for name, body in bodies.items()}
+    operands = [*(Tracer(recorder, value) for value in captured), *arguments.arrays]
+    found = bind(get(primitive), *operands, **graphs, captured=len(captured))
+    return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
+
+
+def _pair(found: Any, name: str) -> list[Any]:
+    """Result and tangent as flat arrays; tangents of what cannot move are left out."""
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise TraceError(f"the rule of {name} returns a pair: the result and its tangent", where=user_line(),
+                         fix="return result, tangent")  # fmt: skip
+    results, tangents = (Arguments(f, "a result") for f in found)
+    moved = [t for t, type in zip(tangents.arrays, results.types, strict=False) if has_derivative(type)]
+    return [*results.arrays, *moved]
+
+
+def _gradients(found: Any, args: tuple[Any, ...], arguments: Arguments, name: str) -> list[Any]:
+    """Cotangents of the leaves that can move, zeros for None."""
+    if not isinstance(found, tuple) or len(found) != len(args):
+        raise TraceError(f"the backward rule of {name} returns a tuple with a cotangent for each argument",
+                         where=user_line(), fix="return (g,) for one argument, None for zero")  # fmt: skip
+    flat: list[Any] = []
+    for cotangent, arg in zip(found, args, strict=True):
+        leaves = tree.flatten(arg)[0]
+        flat += [None] * len(leaves) if cotangent is None else tree.flatten(cotangent)[0]
+    if len(flat) != len(arguments.leaves):
+        raise TraceError(f"a cotangent of {name}'s backward rule has another structure than its argument",
+                         where=user_line(), fix="give arrays in its structure, or None for all of it")  # fmt: skip
+    return [
+        b.full(0, t.dtype, t.shape) if c is None else znp.asarray(c)
+        for c, t in zip(flat, arguments.types, strict=True) if has_derivative(t)
+    ]  # fmt: skip
+
+
+def _and_tangents(outputs: Sequence[Value]) -> list[Value]:
+    return [*outputs, *(v for v in outputs if has_derivative(v.type))]
+
+
+def _require_like(given: Sequence[Value], wanted: Sequence[Value], what: str) -> None:
+    _require_types(given, [v.type for v in wanted], what)
+
+
+def _require_types(given: Sequence[Value], wanted: Sequence[Any], what: str) -> None:
+    """An error unless values have these element types and ranks."""
+    kinds = [(t.type.dtype, t.type.rank) for t in given if isinstance(t.type, ArrayType)]
+    if kinds != [(t.dtype, t.rank) for t in wanted]:
+        raise TraceError(f"{what} must be {', '.join(map(str, wanted))}, not {', '.join(str(v.type) for v in given)}",
+                         where=user_line(), fix="return arrays of those types")  # fmt: skip

@@ -1,0 +1,113 @@
+"""``grad`` and ``value_and_grad``: derivatives of a function with one number as its result."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith import tree
+from zenith.errors import ShapeError, TraceError, user_line
+from zenith.ir.graph import Graph
+from zenith.trace.nested import replay
+from zenith.transforms.calls import Arguments, FlatResults, like_leaf, name_of, require_floats, trace_call
+from zenith.transforms.forward import has_derivative
+from zenith.transforms.reverse import vjp_graph
+
+Numbers = int | Sequence[int]
+
+
+def value_and_grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns ``function``'s result and its gradient, computed together.
+
+    Parameters
+    ----------
+    function: pure; its result is one floating-point number (an array of rank 0).
+    argnums: the positional arguments to differentiate, as one number (the gradient has that argument's structure) or
+        several (a tuple of gradients). All their leaves must be floating-point.
+    has_aux: the function returns a pair, and only the first of it is differentiated.
+
+    Returns
+    -------
+    A function of the same arguments with result ``(value, gradient)``, or ``((value, aux), gradient)``. It works on
+    arrays at once, inside ``jit``, and inside other transforms. Gradients have the shapes and dtypes of the arguments.
+
+    Raises
+    ------
+    ShapeError: the result is not one number. DTypeError: an argument is no floating-point array. ZenithError: an
+        operation has no derivative; names its line.
+
+    >>> value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
+    (array(5.), array([2., 4.]))
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        arguments = Arguments((args, kwargs), function=function)
+        flat = FlatResults(function, has_aux)
+        chosen = _chosen(args, argnums, len(arguments.leaves))
+        require_floats(arguments, chosen, f"grad of {name_of(function)}")
+        inner = trace_call(flat, arguments, name_of(function))
+        joint = _joint(inner.graph, chosen, flat, name_of(function))
+        one = np.ones((), inner.graph.outputs[0].dtype.numpy)
+        results = replay(joint, [*arguments.arrays, *inner.captured, one])
+        outputs, found = results[: len(inner.graph.outputs)], iter(results[len(inner.graph.outputs) :])
+        value = tree.unflatten(flat.treedef, outputs[: flat.count])
+        if has_aux:
+            value = value, tree.unflatten(flat.aux_treedef, outputs[flat.count :])
+        leaves = [like_leaf(next(found), x) if w else None for x, w in zip(arguments.leaves, chosen, strict=True)]
+        gradients = arguments.rebuild(leaves)[0]
+        return value, gradients[argnums] if isinstance(argnums, int) else tuple(gradients[n] for n in argnums)
+
+    return wrapped
+
+
+def grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of ``function``; parameters and errors as for :func:`value_and_grad`.
+
+    With ``has_aux`` it returns ``(gradient, aux)``.
+
+    >>> grad(np.tanh)(0.0)
+    array(1.)
+    >>> grad(grad(lambda x: x**3))(2.0)
+    array(12.)
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapped
+
+
+def _chosen(args: tuple[Any, ...], argnums: Numbers, count: int) -> list[bool]:
+    """For each leaf of a call whether it belongs to a chosen argument; positional arguments come first."""
+    numbers = {argnums} if isinstance(argnums, int) else set(argnums)
+    wrong = sorted(n for n in numbers if not -len(args) <= n < len(args))
+    if wrong:
+        raise TraceError(
+            f"argnums names argument {wrong[0]}, and the call has {len(args)} positional arguments",
+            where=user_line(),
+            fix="pass the arguments to differentiate by position",
+        )
+    numbers = {n % len(args) for n in numbers}
+    flags = [n in numbers for n, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
+    return flags + [False] * (count - len(flags))
+
+
+def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str) -> Graph:
+    """Value and gradient as one graph."""
+    first = graph.outputs[0] if flat.count == 1 else None
+    if first is None or not has_derivative(first.type) or first.shape:
+        raise ShapeError(
+            f"grad needs one floating-point number as the result of {name}",
+            where=user_line(),
+            types=tuple(v.type for v in graph.outputs[: flat.count]),
+            fix="reduce it to a number (.sum(), .mean()), return the rest with has_aux=True, or use jacrev or vjp",
+        )
+    captured = [False] * (len(graph.inputs) - len(chosen))
+    return vjp_graph(graph, [*chosen, *captured], [i == 0 for i in range(len(graph.outputs))])

@@ -1,0 +1,119 @@
+"""Whole Jacobians and Hessians: products with the columns or rows of the identity, all at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import zenith.numpy as znp
+from zenith import tree
+from zenith.transforms.calls import Arguments, name_of, require_floats
+from zenith.transforms.products import linearize, vjp
+from zenith.transforms.vectorize import vmap
+
+Numbers = int | Sequence[int]
+
+
+def jacfwd(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+    """The Jacobian of ``function`` by forward mode, one product for each number of the input: for few inputs.
+
+    Parameters
+    ----------
+    argnums: the positional arguments to differentiate, as for :func:`~zenith.grad`.
+
+    Returns
+    -------
+    A function of the same arguments. Its result has the structure of ``function``'s, in each place that of the
+    argument, with arrays of shape ``result.shape + argument.shape``.
+
+    >>> import numpy as np
+    >>> jacfwd(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return _jacobian(function, argnums, _by_columns)
+
+
+def jacrev(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+    """The Jacobian of ``function`` by reverse mode, one product for each number of the result: for few results.
+
+    Parameters and result as for :func:`jacfwd`.
+
+    >>> import numpy as np
+    >>> jacrev(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    return _jacobian(function, argnums, _by_rows)
+
+
+def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+    """The second derivatives of ``function``: forward mode over reverse mode.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]))
+    array([[10.,  6.],
+           [ 6.,  0.]])
+    """
+    return jacfwd(jacrev(function, argnums), argnums)
+
+
+def _jacobian(function: Callable[..., Any], argnums: Numbers, blocks: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+
+        @functools.wraps(function)
+        def of_chosen(*chosen: Any) -> Any:
+            every = list(args)
+            for number, value in zip(numbers, chosen, strict=True):
+                every[number] = value
+            return function(*every, **kwargs)
+
+        arguments = Arguments((tuple(args[n] for n in numbers), {}), "argument")
+        require_floats(arguments, [True] * len(arguments.leaves), f"the Jacobian of {name_of(function)}")
+        found, treedef = blocks(of_chosen, arguments)
+        places = [arguments.rebuild(row)[0] for row in found]
+        return tree.unflatten(treedef, [p[0] for p in places] if isinstance(argnums, int) else places)
+
+    return wrapped
+
+
+def _by_columns(function: Callable[..., Any], arguments: Arguments) -> tuple[list[list[Any]], tree.TreeDef]:
+    """For each leaf of the result its block for each leaf of the arguments."""
+    value, push = linearize(function, *arguments.rebuild(arguments.arrays)[0])
+    results, treedef = tree.flatten(value)
+    columns = []
+    for place, leaf in enumerate(arguments.arrays):
+
+        def moved(direction: Any, place: int = place) -> list[Any]:
+            tangents = [direction if i == place else znp.zeros_like(a) for i, a in enumerate(arguments.arrays)]
+            return tree.flatten(push(*arguments.rebuild(tangents)[0]))[0]
+
+        found = vmap(moved)(_basis(leaf))
+        columns.append(
+            [znp.reshape(znp.moveaxis(f, 0, -1), (*r.shape, *leaf.shape)) for f, r in zip(found, results, strict=True)]
+        )
+    return [list(row) for row in zip(*columns, strict=True)], treedef
+
+
+def _by_rows(function: Callable[..., Any], arguments: Arguments) -> tuple[list[list[Any]], tree.TreeDef]:
+    """The same, a result at a time."""
+    value, back = vjp(function, *arguments.rebuild(arguments.arrays)[0])
+    results, treedef = tree.flatten(value)
+    rows = []
+    for place, result in enumerate(results):
+
+        def pulled(direction: Any, place: int = place) -> list[Any]:
+            cotangents = [direction if i == place else znp.zeros_like(r) for i, r in enumerate(results)]
+            return tree.flatten(back(tree.unflatten(treedef, cotangents)))[0]
+
+        found = vmap(pulled)(_basis(result))
+        rows.append([znp.reshape(f, (*result.shape, *a.shape)) for f, a in zip(found, arguments.arrays, strict=True)])
+    return rows, treedef
+
+
+def _basis(array: Any) -> Any:
+    """The identity matrix, each row in an array's shape."""
+    rows = znp.eye(array.size, dtype=array.dtype)
+    return znp.reshape(rows, (array.size, *array.shape))

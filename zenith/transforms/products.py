@@ -1,0 +1,169 @@
+"""Products with a function's Jacobian, never formed: ``jvp`` from the left, ``vjp`` from the right, ``linearize``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from zenith import tree
+from zenith.errors import DTypeError, ShapeError, TraceError, user_line
+from zenith.ir.dims import prove_equal
+from zenith.ir.types import ArrayType
+from zenith.trace.bind import array_type, b
+from zenith.trace.nested import Inner, replay
+from zenith.transforms.calls import Arguments, FlatResults, like_leaf, name_of, trace_call
+from zenith.transforms.forward import has_derivative, jvp_graph
+from zenith.transforms.reverse import vjp_graph
+from zenith.transforms.split import split
+
+
+def jvp(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """A function's results, and how they move when its arguments move along ``tangents``: forward mode.
+
+    Parameters
+    ----------
+    primals: the positional arguments, floating-point arrays in any structure.
+    tangents: of the same structure, shapes and element types.
+    has_aux: the function returns a pair, and only the first of it is differentiated.
+
+    Returns
+    -------
+    ``(results, their tangents)``, and ``aux`` as a third with ``has_aux``. Tangents of results that are no
+    floating-point arrays are zeros.
+
+    >>> import numpy as np
+    >>> jvp(np.sin, (0.0,), (2.0,))
+    (array(0.), array(2.))
+    """
+    call = _Call(function, primals, has_aux)
+    given = _moving(call.model, Arguments(tuple(tangents), "tangents"), "tangents")
+    graph = jvp_graph(call.inner.graph, call.floats())
+    results = replay(graph, [*call.arguments.arrays, *call.inner.captured, *given])
+    return call.results(results, call.tangents(results[call.total :], results))
+
+
+def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """A function's results, and the linear function from tangents of its arguments to tangents of its results.
+
+    The values are computed once; each call of the linear function costs only what depends on the tangents. Parameters
+    and errors as for :func:`jvp`.
+
+    >>> import numpy as np
+    >>> value, moves = linearize(np.sin, 0.0)
+    >>> moves(2.0)
+    array(2.)
+    """
+    call = _Call(function, primals, has_aux)
+    graph = jvp_graph(call.inner.graph, call.floats())
+    late = [False] * len(call.inner.graph.inputs) + [True] * sum(call.floats())
+    parts = split(graph, late)
+    known = replay(parts.known, [*call.arguments.arrays, *call.inner.captured])
+    residuals = known[len(known) - parts.residuals :]
+    values = parts.merge(known)
+
+    def pushforward(*tangents: Any) -> Any:
+        given = _moving(call.model, Arguments(tangents, "tangents"), "tangents")
+        found = parts.merge(known, replay(parts.unknown, [*residuals, *given]))
+        return call.tangents(found[call.total :], found)
+
+    return call.results(values, pushforward)
+
+
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """A function's results, and the linear function from cotangents of its results to those of its arguments.
+
+    Reverse mode: the values are computed once, with what the way back needs. Results that are no floating-point arrays
+    take any cotangent and ignore it; arguments that are none get zeros.
+
+    >>> import numpy as np
+    >>> value, back = vjp(np.sin, 0.0)
+    >>> back(2.0)
+    (array(2.),)
+    """
+    call = _Call(function, primals, has_aux)
+    outputs = call.inner.graph.outputs
+    seeded = [i < call.flat.count and has_derivative(v.type) for i, v in enumerate(outputs)]
+    graph = vjp_graph(call.inner.graph, call.floats(), seeded)
+    late = [False] * len(call.inner.graph.inputs) + [True] * sum(seeded)
+    parts = split(graph, late)
+    known = replay(parts.known, [*call.arguments.arrays, *call.inner.captured])
+    residuals = known[len(known) - parts.residuals :]
+    values = parts.merge(known)
+    model = call.results_model(values)
+
+    def pullback(cotangents: Any) -> tuple[Any, ...]:
+        seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
+        found = iter(parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :])
+        leaves = [
+            like_leaf(next(found) if flag else _zeros(array), leaf)
+            for array, leaf, flag in zip(call.arguments.arrays, call.arguments.leaves, call.floats(), strict=False)
+        ]
+        gradients: tuple[Any, ...] = call.arguments.rebuild(leaves)[0]
+        return gradients
+
+    return call.results(values, pullback)
+
+
+class _Call:
+    """A function traced for positional arguments, and what its flat results mean."""
+
+    def __init__(self, function: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> None:
+        self.flat, self.has_aux = FlatResults(function, has_aux), has_aux
+        self.arguments = Arguments((tuple(primals), {}), function=function)
+        self.model = Arguments(tuple(primals))
+        self.inner: Inner = trace_call(self.flat, self.arguments, name_of(function))
+        self.total = len(self.inner.graph.outputs)
+
+    def floats(self) -> list[bool]:
+        """Which inputs of the graph can move: arguments, not what was captured."""
+        arguments = [has_derivative(type) for type in self.arguments.types]
+        return arguments + [False] * len(self.inner.captured)
+
+    def results(self, values: Sequence[Any], further: Any) -> tuple[Any, ...]:
+        """The function's results with ``further`` beside them, and aux behind."""
+        own = tree.unflatten(self.flat.treedef, values[: self.flat.count])
+        if not self.has_aux:
+            return own, further
+        return own, further, tree.unflatten(self.flat.aux_treedef, values[self.flat.count : self.total])
+
+    def results_model(self, values: Sequence[Any]) -> Arguments:
+        """The results as arguments of the way back must look."""
+        return Arguments(tree.unflatten(self.flat.treedef, values[: self.flat.count]), "cotangents")
+
+    def tangents(self, moving: Sequence[Any], values: Sequence[Any]) -> Any:
+        """Tangents of the function's results in their structure; ``moving`` has those of floating-point results."""
+        found = iter(moving)
+        types = [v.type for v in self.inner.graph.outputs[: self.flat.count]]
+        leaves = [next(found) if has_derivative(t) else _zeros(v) for t, v in zip(types, values, strict=False)]
+        return tree.unflatten(self.flat.treedef, leaves)
+
+
+def _zeros(array: Any) -> Any:
+    import zenith.numpy as znp
+
+    return znp.zeros_like(array)
+
+
+def _moving(model: Arguments, given: Arguments, what: str) -> list[Any]:
+    """The floating-point arrays of ``given``; an error unless it has the structure, shapes and types of ``model``."""
+    if model.treedef != given.treedef:
+        raise TraceError(f"{what} have another structure than what they belong to", where=user_line(),
+                         fix=f"give {model.treedef}")  # fmt: skip
+    arrays = []
+    for expected, array, weak, path in zip(model.types, given.arrays, given.weak, given.paths, strict=True):
+        if has_derivative(expected):
+            arrays.append(b.cast(array, dtype=expected.dtype) if weak else array)
+            _require_type(expected, array_type(arrays[-1]), path)
+    return arrays
+
+
+def _require_type(expected: ArrayType, found: ArrayType, path: str) -> None:
+    if expected.dtype != found.dtype:
+        raise DTypeError(f"{path} must be {expected}, not {found}", where=user_line(), types=(expected, found),
+                         fix=f"convert it: .astype({expected.dtype.numpy_name!r})")  # fmt: skip
+    differ = (prove_equal(a, b) is False for a, b in zip(expected.shape, found.shape, strict=False))
+    if expected.rank != found.rank or any(differ):
+        raise ShapeError(f"{path} must be {expected}, not {found}", where=user_line(), types=(expected, found),
+                         fix="give arrays of the same shapes")  # fmt: skip
