@@ -34,7 +34,8 @@ from zenith.backends.cpu.schedule import choose  # noqa: E402
 from zenith.backends.cpu.vectors import TABLE  # noqa: E402
 from zenith.backends.emit import LanesPrinter, Printer  # noqa: E402
 from zenith.backends.kernel import Kernel  # noqa: E402
-from zenith.backends.plan import Launch, Plan, plan  # noqa: E402
+from zenith.backends.plan import Plan, plan  # noqa: E402
+from zenith.backends.steps import Launch  # noqa: E402
 from zenith.ir.dims import Dim  # noqa: E402
 from zenith.ir.graph import Graph  # noqa: E402
 from zenith.ir.interpret import interpret  # noqa: E402

@@ -22,7 +22,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"api"}),
     frozenset({"compile"}),
     frozenset({"optim"}),
-    frozenset({"transforms", "random", "numpy", "trace", "debug"}),
+    frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
     frozenset({"tree", "errors", "config"}),

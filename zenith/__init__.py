@@ -31,6 +31,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, random, torch
+    from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -60,7 +61,9 @@ __all__ = [
     "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
+    "associative_scan",
     "checkpoint",
+    "cond",
     "config",
     "custom_jvp",
     "custom_vjp",
@@ -69,6 +72,7 @@ __all__ = [
     "errors",
     "eval_shape",
     "forbid_recompile",
+    "fori_loop",
     "from_torch",
     "grad",
     "hessian",
@@ -79,16 +83,20 @@ __all__ = [
     "kernels",
     "linearize",
     "make_graph",
+    "map",
     "numpy",
     "optim",
     "parse",
     "random",
+    "scan",
     "stop_gradient",
+    "switch",
     "torch",
     "tree",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 
@@ -98,6 +106,8 @@ def __getattr__(name: str) -> Any:
 
     if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
+    if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
+        return getattr(import_module("zenith.control"), name)
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
     if name in __all__:

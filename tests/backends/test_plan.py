@@ -13,7 +13,9 @@ from tests.backends.running import call, check, compiled, plan_of
 from tests.programs import random_program
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.plan import ALIGN, Launch, Plan, Slot, _Planner, own_outputs
+from zenith.backends.plan import Plan, _Planner, own_outputs
+from zenith.backends.steps import ALIGN, Launch, Loop, Slot, walk
+from zenith.errors import OutOfBoundsError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.lowering import View
@@ -191,3 +193,61 @@ def test_the_plan_prints_every_step_and_slot() -> None:
     text = str(plan_of(_layers(2)[0]))
     assert text.startswith("plan f: sizes n\n") and text.endswith("return result0: f32[n, 5]")
     assert text.count("once launch") == 2 and text.count(" launch ") == 2 + 2 and "slot t0: " in text
+
+
+PACKED = """
+def f(a: f32[m, k], u: f32[k, k], xs: f32[n, k, k]) -> (f32[m, k]):
+    def body0(u: f32[k, k], a: f32[m, k], x: f32[k, k]) -> (f32[m, k]):
+        def body0(u: f32[k, k], w: f32[k, k], a: f32[m, k]) -> (f32[m, k]):
+            v3 = matmul(a, u)
+            v4 = matmul(v3, w)
+            v5 = tanh(v4)
+            return (v5,)
+        v3 = add(x, u)
+        v4 = scan(u, v3, a, body=body0, length=n, captured=2, carried=1, reverse=False)
+        return (v4,)
+    v3 = scan(u, a, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    return (v3,)
+"""
+
+
+def test_what_a_loop_does_not_change_is_done_ahead_of_it() -> None:
+    """The matrix of the program is packed once, that of the outer step once in each, whatever the inner loop does."""
+    plan = plan_of(parse(PACKED))
+    names = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in plan.steps]
+    assert names == ["pack", "loop"]
+    outer = plan.steps[1]
+    assert isinstance(outer, Loop)
+    inside = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in outer.steps]
+    assert inside == ["add", "pack", "loop"]
+    once = plan.steps[0].places[-1]
+    assert all(once not in step.places[:-1] for step in walk(outer.steps) if isinstance(step, Launch))
+
+
+@pytest.mark.parametrize("backend", ["lanes", "cpu"])
+def test_what_is_done_ahead_stays_until_the_loop_ends(backend: str) -> None:
+    graph = parse(PACKED)
+    rng = np.random.default_rng(3)
+    executable = compiled(graph, backend)
+    for m, k, n in ((2, 5, 3), (1, 40, 2), (3, 4, 0)):
+        shapes = (m, k), (k, k), (n, k, k)
+        args = [rng.standard_normal(s).astype(np.float32) / k for s in shapes]
+        check(call(executable, graph, args), graph, args)
+
+
+def test_what_may_fail_is_not_done_ahead() -> None:
+    """There may be no step in which it would be done."""
+    graph = parse("""
+def f(table: f32[m], i: i64, x: f32, n: f32[k]) -> (f32):
+    def body0(table: f32[m], i: i64, x: f32) -> (f32):
+        v3 = take(table, i, axis=0)
+        v4 = add(x, v3)
+        return (v4,)
+    v4 = scan(table, i, x, body=body0, length=k, captured=2, carried=1, reverse=False)
+    return (v4,)
+""")
+    executable = compiled(graph, "cpu")
+    args = [np.ones(3, np.float32), np.array(9), np.array(2, np.float32), np.zeros(0, np.float32)]
+    assert call(executable, graph, args) == [2]
+    with pytest.raises(OutOfBoundsError):
+        call(executable, graph, [*args[:3], np.zeros(1, np.float32)])

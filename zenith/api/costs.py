@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.tables import Shown, table
-from zenith.backends.plan import Launch, Plan
+from zenith.backends.plan import Plan
+from zenith.backends.steps import Branch, Launch, Loop
 from zenith.backends.work import NO_WORK, Work
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, product
+from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import ArrayType
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ class CostAnalysis(Shown):
 
     Operations are the program's own: one for an addition or a reduced element, about 14 for an exponential (each
     primitive's record says it), ``2*m*n*k`` for a product. Bytes are those of the buffers that a kernel reads and
-    writes, each counted once. Work on weights alone is done once, at linking, and not counted.
+    writes, each counted once. Work on weights alone is done once, at linking, and not counted. A loop counts all its
+    steps, or one where a condition ends it; of branches the most that one of them does counts.
 
     Attributes
     ----------
@@ -114,11 +117,34 @@ def cost_analysis(plan: Plan) -> CostAnalysis:
 
 
 def _step_cost(step: Any) -> KernelCost:
+    work = _work(step)
     if isinstance(step, Launch):
-        return KernelCost(step.kernel.name, step.lines, step.work.operations, step.work.read, step.work.written)
-    moved = Work(NO_WORK.operations, _bytes(step.types), NO_WORK.written)
-    lines = () if step.node.line is None else (step.node.line,)
-    return KernelCost(step.node.primitive.name, lines, moved.operations, moved.read, moved.written)
+        name, lines = step.kernel.name, step.lines
+    elif isinstance(step, Loop | Branch):
+        name, lines = "loop" if isinstance(step, Loop) else "branch", step.lines
+    else:
+        name, lines = step.node.primitive.name, () if step.node.line is None else (step.node.line,)
+    return KernelCost(name, lines, work.operations, work.read, work.written)
+
+
+def _work(step: Any) -> Work:
+    """The work of a step with all that it holds."""
+    match step:
+        case Launch(work=work):
+            return work
+        case Loop(count=count, condition=condition, steps=steps):
+            once = sum(map(_work, (*condition, *steps)), NO_WORK)
+            times = dim(1) if count is None else count
+            return Work(once.operations * times, once.read * times, once.written * times)
+        case Branch(branches=branches):
+            each = [sum(map(_work, steps), NO_WORK) for steps in branches]
+            return functools.reduce(_most, each)
+    return Work(NO_WORK.operations, _bytes(step.types), NO_WORK.written)
+
+
+def _most(a: Work, b: Work) -> Work:
+    pairs = (a.operations, b.operations), (a.read, b.read), (a.written, b.written)
+    return Work(*(maximum(x, y) for x, y in pairs))
 
 
 def memory_analysis(plan: Plan, arguments: tuple[ArrayType, ...]) -> MemoryAnalysis:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from zenith.backends.plan import ALIGN, FIXED, Place, Prepared, Weight
+from zenith.backends.steps import ALIGN, FIXED, Place, Prepared, Weight, walk
 from zenith.backends.weights import Array, WeightTable
 from zenith.ir.types import DType
 
@@ -62,7 +62,7 @@ class FixedMemory(Generic[State]):
         self._constants = {name: np.ascontiguousarray(a) for name, a in plan.constants.items()}
         self._weights = plan.weights
         self._made_by = {name: p for p in plan.prepared for name in _results(p)}
-        self._read = {p.name: p for s in plan.steps for p in s.places if p.kind in FIXED}
+        self._read = {p.name: p for s in walk(plan.steps) for p in s.places if p.kind in FIXED}
         self._held: dict[str, Array] = {}
         self._followers: dict[str, list[str]] = {}  # the read places that follow from a weight
         for name, place in self._read.items():

@@ -6,6 +6,7 @@ result comes from lowering or from code generation. Kernels can be stepped throu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,12 @@ import numpy as np
 from zenith.backends.emit import LanesPrinter
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.kernel import Kernel
-from zenith.backends.plan import Call, Launch, Place, Plan, Step
+from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
+from zenith.backends.steps import Branch, Call, Carry, Launch, Loop, Place, Slice, Step, walk
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
+from zenith.ir.dims import Dim
 
 EMPTY = 1 << 12  # elements behind an empty array
 
@@ -31,7 +34,7 @@ class LanesExecutable:
         self.stages: dict[str, str] = {}
         self.sources: dict[str, str] = {}
         self._functions: dict[str, Any] = {}
-        for step in [*(p.launch for p in plan.prepared), *plan.steps]:
+        for step in [*(p.launch for p in plan.prepared), *walk(plan.steps)]:
             if isinstance(step, Launch):
                 self._define(step.kernel, functions)
         self._fixed: FixedMemory[dict[str, Any]] = FixedMemory(plan, weights, self.sources)
@@ -71,15 +74,19 @@ class LanesExecutable:
         return out
 
     def _step(self, step: Step, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
-        if isinstance(step, Call):
-            lowering: Any = step.node.primitive.lowering
-            shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
-            views = [
-                _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)
-                for p, t, s in zip(step.places, step.types, shapes, strict=True)
-            ]
-            lowering.function([None, *views], step.node.params)
-            return
+        match step:
+            case Launch():
+                self._launch(step, memory, arena, sizes)
+            case Call():
+                _call(step, memory, arena, sizes)
+            case Loop():
+                self._loop(step, memory, arena, sizes)
+            case Branch():
+                index = int(_view(step.index, np.dtype(np.int32), memory, arena)[0])
+                for inner in step.branches[min(max(index, 0), len(step.branches) - 1)]:
+                    self._step(inner, memory, arena, sizes)
+
+    def _launch(self, step: Launch, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
         kernel, status = step.kernel, [0]
         buffers = [_view(p, b.dtype.numpy, memory, arena) for p, b in zip(step.places, kernel.buffers, strict=True)]
         tasks = kernel.tasks.evaluate(sizes)
@@ -91,6 +98,51 @@ class LanesExecutable:
                 "an index is outside its axis", where=next(iter(step.lines), None),
                 fix="check the indices against the array's shape",
             )  # fmt: skip
+
+    def _loop(
+        self, loop: Loop[Step, Dim], memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]
+    ) -> None:
+        """The loop in Python; moving places are views."""
+        count = None if loop.count is None else loop.count.evaluate(sizes)
+        carried = [[_part(p, c, sizes, memory, arena) for p in c.places] for c in loop.carries]
+        for number in itertools.count():
+            for carry, (start, result, other) in zip(loop.carries, carried, strict=True):
+                pair = (result, other) if number % 2 == 0 else (other, result)
+                memory[carry.current.name], memory[carry.following.name] = (pair[1] if number else start), pair[0]
+            if number == count or not self._continues(loop, memory, arena, sizes):
+                break
+            for part in loop.slices:
+                at = number if count is None or not loop.reverse else count - 1 - number
+                memory[part.part.name] = _part(part.whole, part, sizes, memory, arena, at)
+            for step in loop.steps:
+                self._step(step, memory, arena, sizes)
+        for carry, (_, result, _) in zip(loop.carries, carried, strict=True):
+            result[...] = memory[carry.current.name]
+
+    def _continues(
+        self, loop: Loop[Step, Dim], memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]
+    ) -> bool:
+        for step in loop.condition:
+            self._step(step, memory, arena, sizes)
+        return loop.flag is None or bool(_view(loop.flag, np.dtype(np.bool_), memory, arena)[0])
+
+
+def _call(step: Call, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
+    lowering: Any = step.node.primitive.lowering
+    shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
+    views = [
+        _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)
+        for p, t, s in zip(step.places, step.types, shapes, strict=True)
+    ]
+    lowering.function([None, *views], step.node.params)
+
+
+def _part(
+    place: Place, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Any, arena: Any, number: int = 0
+) -> Any:
+    """The elements of part ``number`` of what stands at a place."""
+    count = of.length.evaluate(sizes) // of.dtype.itemsize
+    return _view(place, of.dtype.numpy, memory, arena)[number * count : (number + 1) * count]
 
 
 def _view(place: Place, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:

@@ -2,100 +2,45 @@
 
 Every value gets a *place*: an input, an output, a constant, a weight, or a slot of the arena, memory that one call of
 the program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
-returned. A step launches a kernel on places, or calls back into Python. What depends on constants and weights only is
-*prepared*: launched once, and again when such a weight changes. Sizes stay symbolic throughout.
+returned. A step launches a kernel on places, calls back into Python, or is a loop or branch with steps in the same
+arena. What depends on constants and weights only is *prepared*: launched once, and again when such a weight
+changes. Sizes stay symbolic throughout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice
 from zenith.backends.kernel import Kernel, symbols_of
 from zenith.backends.lower.groups import lower_group
-from zenith.backends.work import NO_WORK, Work, work_of
-from zenith.errors import SourceLine
+from zenith.backends.steps import (
+    ALIGN,
+    FIXED,
+    Branch,
+    Call,
+    Launch,
+    Loop,
+    Place,
+    Prepared,
+    Slot,
+    Step,
+    Weight,
+    walk,
+)
+from zenith.backends.work import Work, work_of
+from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import HostCall, View
+from zenith.ir.lowering import HostCall, Region, View
 from zenith.ir.primitive import get
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, Type
 
 KEPT_GROWTH = 4  # results that are larger, in terms of what they are made of, are not kept: each call computes them
-FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
-ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value lives: ``kind`` is input, output, constant, weight, prepared or slot; ``name`` says which."""
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from, ``work`` its cost."""
-
-    kernel: Kernel
-    places: tuple[Place, ...]
-    lines: tuple[SourceLine, ...]
-    work: Work = NO_WORK
-
-    def __str__(self) -> str:
-        moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))
-        lines = ", ".join(dict.fromkeys(str(line) for line in self.lines))
-        return f"launch {self.kernel.name}({moves}) over {self.kernel.tasks}" + (f"  # {lines}" if lines else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Call back into Python with arrays at places."""
-
-    node: Node
-    places: tuple[Place, ...]
-    types: tuple[ArrayType, ...]
-
-    def __str__(self) -> str:
-        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
-
-
-Step = Launch | Call
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A part of the arena, by name, offset and length in bytes."""
-
-    name: str
-    offset: Dim
-    length: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """An array that the program knows by name."""
-
-    name: str
-    type: ArrayType
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A launch on constants and weights, run when the program is linked and when one of those weights changes.
-
-    ``results`` (name, type, elements) keep its work; a result is written by one launch only.
-    """
-
-    results: tuple[tuple[str, DType, int], ...]
-    launch: Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +78,7 @@ class Plan:
         lines += [f"  once {p.launch}" for p in self.prepared]
         lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
         lines += [f"  arena {self.arena} bytes"]
-        lines += [f"  {i:>2} {step}" for i, step in enumerate(self.steps)]
+        lines += [f"  {i:>2} {step}".replace("\n", "\n  ") for i, step in enumerate(self.steps)]
         lines += [f"  return {name}: {type}" for name, type in self.outputs]
         return "\n".join(lines)
 
@@ -144,7 +89,7 @@ def plan(graph: Graph, target: Target) -> Plan:
 
 
 def own_outputs(graph: Graph) -> Graph:
-    """The graph with a copy in front of every output that is not a kernel's own result.
+    """The graph with a copy in front of every output that is not the own result of a kernel, loop or branch.
 
     Inputs, constants, views of them and values returned twice are copied, so that no result shares memory with an
     argument, the program or another result.
@@ -154,7 +99,7 @@ def own_outputs(graph: Graph) -> Graph:
     result = copy_graph(graph)
     for value in graph.outputs:
         root = _root(graph, value)
-        owned = graph.node(root.node).primitive is get("fused") and (root.node, root.output) not in taken
+        owned = isinstance(graph.node(root.node).primitive.lowering, Region) and (root.node, root.output) not in taken
         taken.add((root.node, root.output))
         outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))
     result.set_outputs(outputs)
@@ -188,18 +133,36 @@ def _bytes(size: Dim, dtype: DType) -> Dim:
     return (size * dtype.itemsize + (ALIGN - 1)) // ALIGN * ALIGN
 
 
+@dataclass(slots=True)
+class _Shared:
+    """What the plans of a graph and of the bodies in it have in common."""
+
+    constants: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    prepared: list[Prepared] = field(default_factory=list)
+    groups: list[PlannedGroup] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    free: list[Slot] = field(default_factory=list)
+    top: Dim = field(default_factory=lambda: dim(0))
+    kept: int = 0
+    moving: int = 0
+
+
 class _Planner:
-    def __init__(self, graph: Graph, target: Target) -> None:
-        self.graph, self.target = graph, target
-        self.weights: dict[str, Weight] = {}
-        self.prepared: list[Prepared] = []
-        self.kept = 0
+    """Plans a graph, or a body in the graph of the planner ``around``, whose inputs and outputs have places already.
+
+    In a loop's body, ``still`` names the places that are the same in all steps. Launches that read such places only
+    run ahead of the loop, in memory that nothing else in the loop uses.
+    """
+
+    def __init__(self, graph: Graph, target: Target, around: _Planner | None = None) -> None:
+        self.graph, self.target, self.around = graph, target, around
+        self.shared: _Shared = _Shared() if around is None else around.shared
+        self.still: set[str] | None = None
+        self.kept: list[Place] = []  # what launches ahead of the loop in progress have made for it
         self.places: dict[tuple[int, int], Place] = {}
-        self.slots: list[Slot] = []
-        self.free: list[Slot] = []
-        self.top = dim(0)
+        self.bound: set[tuple[int, int]] = set()  # what lives longer than this graph
         self.steps: list[Step] = []
-        self.groups: list[PlannedGroup] = []
         self.last_use = self._last_uses()
 
     def plan(self) -> Plan:
@@ -208,17 +171,34 @@ class _Planner:
             name = str(self.graph.node(value.node).params["name"])
             inputs.append(name)
             self.places[value.node, 0] = Place("input", name)
-        self._place_outputs()
+        self._place_outputs([Place("output", f"result{i}") for i in range(len(self.graph.outputs))])
+        steps = self._all_steps()
+        returned = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
+        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
+        symbols = tuple(sorted({s for step in walk(steps) for s in _symbols(step)} | self._outer_symbols()))
+        shared = self.shared
+        return Plan(
+            self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(shared.slots),
+            shared.top, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
+        )  # fmt: skip
+
+    def _all_steps(self) -> tuple[Step, ...]:
+        self.shared.constants.update(self.graph.constants)
         for number, node in self.graph.nodes():
             self._visit(number, node)
             self._release(number)
-        returned = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
-        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
-        symbols = tuple(sorted({s for step in self.steps for s in _symbols(step)} | self._outer_symbols()))
-        return Plan(
-            self.graph.name, tuple(inputs), outputs, dict(self.graph.constants), self.weights, tuple(self.slots),
-            self.top, symbols, tuple(self.prepared), tuple(self.steps), tuple(self.groups),
-        )  # fmt: skip
+        return tuple(self.steps)
+
+    def body(
+        self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place], still: Iterable[Place] | None
+    ) -> tuple[Step, ...]:
+        """The steps of a body whose inputs and outputs live at these places."""
+        planner = _Planner(own_outputs(graph), self.target, self)
+        planner.still = None if still is None else {place.name for place in still}
+        planner.places = {(v.node, 0): place for v, place in zip(graph.inputs, inputs, strict=True)}
+        planner._place_outputs(outputs)
+        planner.bound = set(planner.places)
+        return planner._all_steps()
 
     def _outer_symbols(self) -> set[str]:
         found = set(self.graph.symbols())
@@ -227,13 +207,11 @@ class _Planner:
                 found |= {s for size in value.shape for s in size.symbols()}
         return found
 
-    def _place_outputs(self) -> None:
-        index = 0
-        for value in self.graph.outputs:
-            if isinstance(value.type, ArrayType):
-                root = _root(self.graph, value)
-                self.places[root.node, root.output] = Place("output", f"result{index}")
-                index += 1
+    def _place_outputs(self, places: Iterable[Place]) -> None:
+        arrays = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
+        for value, place in zip(arrays, places, strict=False):
+            root = _root(self.graph, value)
+            self.places[root.node, root.output] = place
 
     def _last_uses(self) -> dict[tuple[int, int], int]:
         last: dict[tuple[int, int], int] = {}
@@ -257,13 +235,27 @@ class _Planner:
             place = self.places[number, 0] = Place("weight", f"weight {node.params['name']}")
             (type,) = node.types
             assert isinstance(type, ArrayType)
-            self.weights[place.name] = Weight(node.params["name"], type)
+            self.shared.weights[place.name] = Weight(node.params["name"], type)
         elif node.primitive is get("fused"):
             self._launch(number, node)
+        elif node.primitive.name in PLANS:
+            self._control(number, node)
         elif isinstance(node.primitive.lowering, HostCall):
+            if self.around is not None:
+                what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
+                raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
             arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
             types = tuple(a.type for a in arrays if isinstance(a.type, ArrayType))
             self.steps.append(Call(node, tuple(self._place(a) for a in arrays), types))
+
+    def _control(self, number: int, node: Node) -> None:
+        for i, type in enumerate(node.types):
+            assert isinstance(type, ArrayType)
+            if (number, i) not in self.places:
+                self.places[number, i] = self.allocate(type.size, type.dtype)
+        args = [self._place(a) for a in self.graph.args(number)]
+        results = [self.places[number, i] for i in range(len(node.types))]
+        self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
@@ -272,41 +264,77 @@ class _Planner:
             return
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
-        fixed = {name for name, place in bound.items() if place.kind in FIXED}
+        fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
         lowered = lower_group(body, node.params["anchor"], self.target, fixed)
         once = self._runs_once(number, node, lowered.kernels)
+        home = self if once else self._home_of_group(number, node, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
             if (number, i) not in self.places:
-                self.places[number, i] = self._new_prepared() if once else self._allocate(type.size, type.dtype)
+                self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
-        self.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
+        self.shared.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
-        for name in (b.name for b in lowered.temporaries):
-            self._give_back(bound[name])
+        for place in (bound[b.name] for b in lowered.temporaries):
+            if self._home([place]) is self:
+                self.give_back(place)
 
     def _place_nothing(self, number: int, node: Node) -> None:
         """Results that never have an element need a place, but no kernel."""
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
-            self.places.setdefault((number, i), self._allocate(type.size, type.dtype))
+            self.places.setdefault((number, i), self.allocate(type.size, type.dtype))
 
     def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...], work: Work) -> None:
         """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
+        home = self if once or kernel.can_fail else self._home(known)
         for b in kernel.buffers:
             if b.name not in bound:
-                bound[b.name] = self._new_prepared() if once else self._allocate(b.size, b.dtype)
+                bound[b.name] = self._new_prepared() if once else self._make(home, b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:
             written = [b for b in kernel.buffers if b.role != "in"]
             results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in written)
-            self.prepared.append(Prepared(results, launch))
+            self.shared.prepared.append(Prepared(results, launch))
         else:
-            self.steps.append(launch)
+            home.steps.append(launch)
+
+    # --- ahead of loops ---
+
+    def _home(self, places: Iterable[Place]) -> _Planner:
+        """The outermost planner in which a launch that works on these places can run as well."""
+        planner, moving = self, [p for p in places if p.kind not in FIXED]
+        while planner.around is not None and planner.still is not None and planner.still.issuperset(map(str, moving)):
+            planner = planner.around
+        return planner
+
+    def _home_of_group(self, number: int, node: Node, kernels: Sequence[Kernel], reads: Iterable[Place]) -> _Planner:
+        """Where a whole group runs. What may fail stays where it is: the loop may have no step."""
+        bound = any((number, i) in self.places for i in range(len(node.types)))
+        return self if bound or any(k.can_fail for k in kernels) else self._home(reads)
+
+    def _make(self, home: _Planner, size: Dim, dtype: DType) -> Place:
+        """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""
+        if home is self:
+            return self.allocate(size, dtype)
+        place = self._new_slot(_bytes(size, dtype))
+        planner = self
+        while planner is not home:
+            assert planner.still is not None and planner.around is not None
+            planner.still.add(place.name)
+            planner = planner.around
+        home.kept.append(place)
+        return place
+
+    def end_loop(self) -> None:
+        """Let others have what was kept for the loop that has been planned."""
+        for place in self.kept:
+            self.give_back(place)
+        self.kept.clear()
 
     def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
         """Whether a group's results are prepared: made of fixed values only, and not much larger than these."""
@@ -318,31 +346,42 @@ class _Planner:
         return _total_bytes(node.types) <= KEPT_GROWTH * _total_bytes([a.type for a in args])
 
     def _new_prepared(self) -> Place:
-        self.kept += 1
-        return Place("prepared", f"once{self.kept}")
+        self.shared.kept += 1
+        return Place("prepared", f"once{self.shared.kept}")
 
-    def _allocate(self, size: Dim, dtype: DType) -> Place:
-        length = _bytes(size, dtype)
-        for slot in self.free:
+    def new_moving(self) -> Place:
+        """A place that a loop moves."""
+        self.shared.moving += 1
+        return Place("moving", f"moving{self.shared.moving}")
+
+    def allocate(self, size: Dim, dtype: DType) -> Place:
+        """Memory of the arena for an array."""
+        length, shared = _bytes(size, dtype), self.shared
+        for slot in shared.free:
             if prove_equal(slot.length, length):
-                self.free.remove(slot)
+                shared.free.remove(slot)
                 return Place("slot", slot.name)
-        slot = Slot(f"t{len(self.slots)}", self.top, length)
-        self.slots.append(slot)
-        self.top = self.top + length
+        return self._new_slot(length)
+
+    def _new_slot(self, length: Dim) -> Place:
+        shared = self.shared
+        slot = Slot(f"t{len(shared.slots)}", shared.top, length)
+        shared.slots.append(slot)
+        shared.top = shared.top + length
         return Place("slot", slot.name)
 
-    def _give_back(self, place: Place) -> None:
+    def give_back(self, place: Place) -> None:
+        """Let others have memory of the arena."""
         if place.kind == "slot":
-            self.free.append(next(s for s in self.slots if s.name == place.name))
+            self.shared.free.append(next(s for s in self.shared.slots if s.name == place.name))
 
     def _release(self, number: int) -> None:
         """Return the slots whose last reader was this node, and those of results that nobody reads."""
         roots = {(r.node, r.output) for r in (_root(self.graph, a) for a in self.graph.args(number))}
         own = {(number, i) for i in range(len(self.graph.node(number).types))}
-        for key in sorted(roots | own):
+        for key in sorted((roots | own) - self.bound):
             if key in self.places and self.last_use.get(key, key[0]) == number:
-                self._give_back(self.places[key])
+                self.give_back(self.places[key])
 
 
 def _is_static(kernel: Kernel) -> bool:
@@ -356,6 +395,14 @@ def _total_bytes(types: Iterable[Type]) -> int:
 
 
 def _symbols(step: Step) -> set[str]:
-    if isinstance(step, Launch):
-        return set(step.kernel.sizes)
-    return {s for t in step.types for size in t.shape for s in size.symbols()}
+    """The sizes that a step itself needs, without those of the steps that it holds."""
+    match step:
+        case Launch(kernel=kernel):
+            return set(kernel.sizes)
+        case Call(types=types):
+            return {s for t in types for size in t.shape for s in size.symbols()}
+        case Loop(count=count, carries=carries, slices=slices):
+            sizes = [c.length for c in carries] + [s.length for s in slices] + ([] if count is None else [count])
+            return {s for size in sizes for s in size.symbols()}
+        case Branch():
+            return set()

@@ -24,6 +24,8 @@ from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
 from zenith.passes.movement import movement
+from zenith.passes.precompute import precompute
+from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.split_reductions import split_reductions
 
@@ -31,12 +33,15 @@ Pass = Callable[[Graph], Graph]
 
 # Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
 # on small shapes, so what folds and simplifies is asked again after it; and what attention transposes moves once more.
+# Products leave loops before it, so that it makes one matrix product of those of all steps.
 PIPELINE: tuple[Pass, ...] = (
     expand,
     dce,
     cse,
     fold,
     simplify,
+    prune,
+    precompute,
     movement,
     dce,
     cse,

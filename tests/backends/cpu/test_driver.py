@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
+import pytest
 
 import zenith
 from tests.backends.cpu.test_executable import MIXED, _mixed_args
 from tests.backends.running import call, check, compiled, plan_of
+from tests.ir.test_control import TEXTS
 from zenith.arrays import NUMPY
+from zenith.backends.cpu.block import BEGIN, END, EXIT, JUMP, SELECT, TEST
 from zenith.backends.cpu.driver import Frame, Run, segments
+from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.program import program_of
+from zenith.backends.cpu.rows import Control, rows_of
+from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.text import parse
 
@@ -35,13 +42,78 @@ def test_launches_can_be_run_one_by_one() -> None:
     assert [r.tobytes() for r in call(executable, MIXED, args)] == expected
 
 
-def test_no_two_uses_share_a_word() -> None:
-    program = program_of(plan_of(MIXED))
+@pytest.mark.parametrize("graph", [MIXED, *map(parse, TEXTS)])
+def test_no_two_uses_share_a_word(graph: Graph) -> None:
+    program = program_of(plan_of(graph))
     frame = Frame(program)
     sources, written = frame.patches.reshape(-1, 2).T // 8
-    at = [*written, *frame.sized[0], *frame.slots[0], *(w for words in frame.fixed.values() for w in words)]
+    moved = [to for moves in frame.moves for to in moves.reshape(-1, 2).T[1] // 8]
+    fixed = [w for words in frame.fixed.values() for w in words]
+    kernels = [word for word, _ in frame.kernels]
+    at = [*written, *moved, *frame.sized[0], *frame.slots[0], *fixed, *frame.constants[0], *frame.links[0], *kernels]
     assert len(set(at)) == len(at) and set(sources) <= set(frame.addresses.values())
     assert frame.table <= min(at) and max(at) < frame.status < frame.length
+    assert all(word < frame.length for word in frame.links[1])
+
+
+def test_a_table_of_loops() -> None:
+    """Rows lead where they should: a loop back to its first step, out of it, and into one branch."""
+    text = """
+def f(i: i32, n: f32, x: f32[m]) -> (f32[m]):
+    def body0(n: f32, i: i32, x: f32[m]) -> (bool):
+        v3 = reduce_sum(x, axes=(0,))
+        v4 = lt(v3, n)
+        return (v4,)
+    def body1(i: i32, x: f32[m]) -> (i32, f32[m]):
+        def body0(x: f32[m]) -> (f32[m]):
+            v1 = exp(x)
+            return (v1,)
+        def body1(x: f32[m]) -> (f32[m]):
+            v1 = neg(x)
+            return (v1,)
+        v2 = switch(i, x, branches=(body0, body1))
+        v3 = add(i, i)
+        return (v3, v2)
+    v3_0, v3_1 = while_loop(n, i, x, condition=body0, body=body1, condition_captured=1, body_captured=0)
+    return (v3_1,)
+"""
+    rows = rows_of(program_of(plan_of(parse(text))))
+    codes = [row.opcode if isinstance(row, Control) else 0 for row in rows]
+    begin, test, select, end = (codes.index(code) for code in (BEGIN, TEST, SELECT, END))
+    assert 0 == begin < test < select < end == len(codes) - 2 and codes[-1] == EXIT
+    assert codes[1:test] == [0] * (test - 1) and test > 1, "the condition's launches"
+    jumps = [number for number, code in enumerate(codes) if code == JUMP]
+
+    def targets(number: int) -> tuple[int, ...]:
+        row = rows[number]
+        assert isinstance(row, Control)
+        return row.targets
+
+    assert targets(begin) == targets(test) == (end + 1,) and targets(end) == (1,)
+    assert targets(select) == (select + 1, jumps[0] + 1) and targets(jumps[0]) == targets(jumps[1]) == (jumps[1] + 1,)
+
+
+@pytest.mark.timing
+def test_a_step_of_a_loop_costs_nanoseconds_and_none_compiles() -> None:
+    """What native code adds to a launch; a bound far above what it takes, so that it holds on a busy machine."""
+    graph = parse("""
+def f(x: f64, xs: f64[n]) -> (f64):
+    def body0(x: f64, y: f64) -> (f64):
+        v2 = add(x, y)
+        return (v2,)
+    v2 = scan(x, xs, body=body0, length=n, captured=0, carried=1, reverse=False)
+    return (v2,)
+""")
+    executable = compiled(graph, "cpu")
+    call(executable, graph, [np.zeros(()), np.ones(1)])
+    kernels, steps = linked_count(), 200_000
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        (found,) = call(executable, graph, [np.zeros(()), np.ones(steps)])
+        times.append(time.perf_counter() - begun)
+    assert found == steps and linked_count() == kernels
+    assert min(times) / steps < 5e-7
 
 
 def test_host_calls_cut_a_program_into_segments(capfd: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 import zenith
 from tests.backends.cpu.test_executable import MIXED, _mixed_args, _take
 from tests.backends.running import call, check, plan_of
+from tests.ir.test_control import TEXTS
 from tests.programs import random_program
 from zenith.backends.cpu import stored
 from zenith.backends.cpu.executable import Executable
@@ -44,6 +45,17 @@ def test_a_program_comes_back_from_json() -> None:
             assert again.outputs == program.outputs and again.slots == program.slots
             for name, array in program.constants.items():
                 np.testing.assert_array_equal(again.constants[name], array)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_loops_and_branches_come_back_from_json(text: str) -> None:
+    graph = parse(text)
+    program = program_of(plan_of(graph))
+    stored_text, data = stored.encode(program, graph.constants)
+    again = stored.decode(stored.json.loads(stored.json.dumps(stored_text)), graph.constants, data)
+    assert again.steps == program.steps and str(again) == str(program)
+    first, second = compile_graph(graph), compile_graph(graph)
+    assert (first.report.cached, second.report.cached) == (False, True)
 
 
 def test_the_second_compilation_runs_no_pass_and_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,43 @@ def store_release(typingctx, base, offset, value):
     return _void(_int64, _int64, _int64), codegen
 
 
+def _load_narrow(builder: ir.IRBuilder, address: ir.Value, bits: int) -> ir.Value:
+    kind = ir.IntType(bits)
+    return builder.load(builder.inttoptr(address, kind.as_pointer()))
+
+
+@intrinsic
+def load_int32(typingctx, address):
+    """The 32-bit integer at an address."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.sext(_load_narrow(builder, args[0], 32), _WORD)
+
+    return _int64(_int64), codegen
+
+
+@intrinsic
+def load_byte(typingctx, address):
+    """The byte at an address."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.zext(_load_narrow(builder, args[0], 8), _WORD)
+
+    return _int64(_int64), codegen
+
+
+@intrinsic
+def copy_bytes(typingctx, to, source, count):
+    """``memcpy``."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        function = _declare(builder, "memcpy", _WORD_POINTER, _WORD_POINTER, _WORD_POINTER, _WORD)
+        builder.call(function, (_pointer(builder, args[0]), _pointer(builder, args[1]), args[2]))
+        return context.get_dummy_value()
+
+    return _void(_int64, _int64, _int64), codegen
+
+
 @intrinsic
 def compare_exchange(typingctx, base, offset, expected, value):
     """Replace ``expected`` by ``value`` in the word; return 1, or 0 when another value was found there."""

@@ -39,3 +39,14 @@ RECENT = 1_000_000  # ns
 # A program's frame (see ``driver``): numbers of words.
 TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)
 ROW = 4  # words of a launch in the table
+
+# What a row does that launches nothing stands where others have a kernel's address (see ``rows``).
+BEGIN, TEST, END, EXIT, SELECT, JUMP = range(1, 7)
+
+# A loop's block: numbers of words. Behind them stand its carried values, ``CARRY`` words each, then its slices.
+COUNT, LEFT, FLAG, SLICES, BEHIND, MOVES, LAST_MOVE, CARRIES = range(8)
+FROM, RESULT, OTHER, LENGTH, CURRENT, FOLLOWING, CARRY = range(7)
+WHOLE, STRIDE, OFFSET, PART, SLICE = range(5)
+
+# A branch's block: the address of its index, the number of branches, and the addresses of their first rows.
+INDEX, BRANCHES, CASES = range(3)

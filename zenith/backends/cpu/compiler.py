@@ -25,13 +25,14 @@ from numba.core.registry import cpu_target
 from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
+import zenith.backends.cpu.launching
 import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.softmax_code
-import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources)
+import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources, and what is native)
 from zenith.backends.cpu.abreast import interleave
 from zenith.backends.cpu.buffers import preferred_width
-from zenith.backends.cpu.launching import NATIVE
 from zenith.backends.cpu.machine import target_machine
+from zenith.backends.cpu.native_code import NATIVE
 from zenith.errors import CompileError
 
 _WORD = types.int64
@@ -80,7 +81,7 @@ def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
 
 
 def runtime_module(exported: set[str]) -> Any:
-    """The optimised LLVM module of all native functions of :mod:`launching`; ``exported`` symbols can be called."""
+    """The optimised LLVM module of all native functions (see :mod:`launching`); ``exported`` symbols can be called."""
     with _compiling():
         modules = [
             _module(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)

@@ -1,10 +1,12 @@
 """The driver's frame: the block of 64-bit words from which one native function runs any program.
 
 That function is ``run_steps`` of :mod:`zenith.backends.cpu.launching`, the same for all programs: it walks the frame's
-*table*, one row a launch (kernel, tasks, chunk, argument block). What a program needs besides is arithmetic on its
-sizes, which changes only with them. It is one generated Python function, whose results are written into the frame when
-a call's sizes differ from those of the frame's last call. What differs in every call are the addresses of inputs and
-outputs: they are written once, and *patches* (from word, to word) copy them into the argument blocks.
+*table* (see :mod:`zenith.backends.cpu.rows`), where a row is a launch or what makes rows repeat or be left out. What a
+program needs besides is arithmetic on its sizes, which changes only with them. It is one generated Python function,
+whose results are written into the frame when a call's sizes differ from those of the frame's last call. What differs in
+every call are the addresses of inputs and outputs: they are written once, and *patches* (from word, to word) copy them
+into the argument blocks. In the same way each step of a loop begins with *moves* of the addresses that it has in other
+places than the step before: those of carried values and of parts of arrays.
 
 ====================  ==================================================================================
 ``TEAM``              address of the thread team's block
@@ -12,8 +14,10 @@ outputs: they are written once, and *patches* (from word, to word) copy them int
 ``LAUNCHES``          its number of rows
 ``PATCHES, LAST``     addresses of the first patch and behind the last one, each a pair of byte offsets
 ``FIRST ...``         addresses of inputs, then of outputs
-the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block
-blocks                for each launch: address of its status word, addresses of buffers, sizes
+the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block;
+                      for other rows: what they do, address of the row they may lead to, 0, address of the block
+blocks                for each launch: address of its status word, addresses of buffers, sizes;
+                      for loops and branches: see ``block``
 status words          one a launch; not 0 when an index was outside its axis
 ====================  ==================================================================================
 
@@ -22,26 +26,58 @@ A host call has a block too: addresses and sizes of its arrays. Host calls cut a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from zenith.backends.cpu.block import FIRST, ROW
-from zenith.backends.cpu.program import Call, Launch, Program
-from zenith.backends.plan import FIXED, Place
+from zenith.backends.cpu.block import (
+    BEGIN,
+    BEHIND,
+    BRANCHES,
+    CARRIES,
+    CARRY,
+    CASES,
+    COUNT,
+    CURRENT,
+    FIRST,
+    FLAG,
+    FOLLOWING,
+    FROM,
+    INDEX,
+    LENGTH,
+    MOVES,
+    OFFSET,
+    OTHER,
+    PART,
+    RESULT,
+    ROW,
+    SELECT,
+    SLICE,
+    SLICES,
+    STRIDE,
+    WHOLE,
+)
+from zenith.backends.cpu.program import Call, Launch, Program, Step
+from zenith.backends.cpu.rows import Control, first_rows, rows_of
+from zenith.backends.steps import FIXED, Branch, Carry, Loop, Place, Slice
 
 
 @dataclass(slots=True)
 class Words:
-    """Places in a frame that get values of expressions: ``frame[at] = values[which]``."""
+    """Words of a frame, and for each a number: that of an expression or another word, or what stands there."""
 
     at: list[int] = field(default_factory=list)
     which: list[int] = field(default_factory=list)
 
+    def add(self, at: int, which: int) -> None:
+        """Another word."""
+        self.at.append(at)
+        self.which.append(which)
+
     def arrays(self) -> tuple[Any, Any]:
-        """Both as index arrays."""
+        """Both as arrays."""
         return np.array(self.at, np.int64), np.array(self.which, np.int64)
 
 
@@ -51,47 +87,135 @@ class Frame:
     def __init__(self, program: Program) -> None:
         names = [*program.inputs, *(name for name, _ in program.outputs)]
         self.addresses = {name: FIRST + i for i, name in enumerate(names)}
-        self.table = FIRST + len(names)
-        self.length = self.table + ROW * len(program.launches)
-        self.blocks: list[int] = []  # the first word of each step's block
+        self.table, self.rows = FIRST + len(names), rows_of(program)
+        self.length = self.table + ROW * len(self.rows)
+        self.kernels: list[tuple[int, str]] = []  # words that want the address of a kernel
         self.fixed: dict[str, list[int]] = {}  # the words that want the address of a fixed place
+        self.calls: dict[int, int] = {}  # the first word of the block of each host call, by the number of its step
+        self.slots_of = program.slots
         self._expressions: dict[str, int] = {program.arena: 0}
         self._patches: list[int] = []
-        self._sized, self._slots = Words(), Words()
-        for step in program.steps:
-            self._add_block(step, program)
-        for number, launch in enumerate(program.launches):
-            self._size(self.table + ROW * number + 1, launch.tasks)
-            self._size(self.table + ROW * number + 2, launch.grain)
+        self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and they
+        self._moving: dict[str, tuple[int, list[int]]] = {}  # the word where a moving place's address stands
+        self._loops: dict[int, int] = {}
+        self._sized, self._slots, self._constants, self._links = Words(), Words(), Words(), Words()
+        self._statuses: list[int] = []
+        self._lay_out(program)
         self.status = self.length
-        self.length += max(1, len(program.launches))
+        for number, word in enumerate(self._statuses):
+            self._links.add(word, self.status + number)
+        self.length += max(1, len(self._statuses))
         self.shapes = [[self._number(str(size)) for size in type.shape] for _, type in program.outputs]
         self.patches = np.array(self._patches, np.int64)
+        self.moves = [self._kept(word, np.array(moves, np.int64)) for word, moves in self._moves]
         self.sized, self.slots = self._sized.arrays(), self._slots.arrays()
+        self.constants, self.links = self._constants.arrays(), self._links.arrays()
         self.sizes = _function(program.symbols, list(self._expressions))
 
-    def _add_block(self, step: Launch | Call, program: Program) -> None:
-        self.blocks.append(self.length)
-        self.length += isinstance(step, Launch)  # the status word's address
-        for place in step.places:
-            self._place(self.length, place, program)
-            self.length += 1
-        for size in step.sizes:
-            self._size(self.length, size)
-            self.length += 1
+    def _kept(self, word: int, moves: Any) -> Any:
+        """Moves whose addresses the frame holds."""
+        self._constants.add(word, moves.ctypes.data)
+        self._constants.add(word + 1, moves.ctypes.data + moves.nbytes)
+        return moves
 
-    def _place(self, word: int, place: Place, program: Program) -> None:
+    def _lay_out(self, program: Program) -> None:
+        for number, row in enumerate(self.rows):
+            word = self.table + ROW * number
+            block = self._launch(word, row) if isinstance(row, Launch) else self._control(word, row)
+            self._links.add(word + 3, block)
+        for number, step in enumerate(program.steps):
+            if isinstance(step, Call):
+                self.calls[number] = self.length
+                self._arguments(step)
+
+    def _launch(self, word: int, launch: Launch) -> int:
+        """A launch's block; what its row holds besides."""
+        self.kernels.append((word, launch.kernel.name))
+        self._size(word + 1, launch.tasks)
+        self._size(word + 2, launch.grain)
+        block = self._new_words(1)
+        self._statuses.append(block)
+        self._arguments(launch)
+        return block
+
+    def _arguments(self, step: Launch | Call) -> None:
+        for place in step.places:
+            self._place(self._new_words(1), place)
+        for size in step.sizes:
+            self._size(self._new_words(1), size)
+
+    def _control(self, word: int, row: Control) -> int:
+        """The block of a loop or branch, which its first row makes; what the row holds besides."""
+        self._constants.add(word, row.opcode)
+        if row.opcode == SELECT:
+            assert isinstance(row.of, Branch)
+            return self._branch(row.of, row.targets)
+        if row.targets:
+            self._links.add(word + 1, self._row(row.targets[0]))
+        if row.opcode == BEGIN:
+            assert isinstance(row.of, Loop)
+            self._loops[id(row.of)] = self._loop(row.of)
+        return self._loops.get(id(row.of), self.table)
+
+    def _row(self, number: int) -> int:
+        return self.table + ROW * number
+
+    def _branch(self, branch: Branch[Step], targets: Sequence[int]) -> int:
+        block = self._new_words(CASES + len(targets))
+        self._place(block + INDEX, branch.index)
+        self._constants.add(block + BRANCHES, len(targets))
+        for number, target in enumerate(targets):
+            self._links.add(block + CASES + number, self._row(target))
+        return block
+
+    def _loop(self, loop: Loop[Step, str]) -> int:
+        block = self._new_words(CARRIES + CARRY * len(loop.carries) + SLICE * len(loop.slices))
+        slices = block + CARRIES + CARRY * len(loop.carries)
+        moves: list[int] = []
+        self._moves.append((block + MOVES, moves))
+        self._size(block + COUNT, loop.count or "-1")
+        if loop.flag is not None:
+            self._place(block + FLAG, loop.flag)
+        self._links.add(block + SLICES, slices)
+        self._links.add(block + BEHIND, self.length)
+        for number, carry in enumerate(loop.carries):
+            self._carry(block + CARRIES + CARRY * number, carry, moves)
+        for number, part in enumerate(loop.slices):
+            self._slice(slices + SLICE * number, part, loop, moves)
+        return block
+
+    def _carry(self, word: int, carry: Carry[str], moves: list[int]) -> None:
+        for offset, place in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
+            self._place(word + offset, place)
+        self._size(word + LENGTH, carry.length)
+        self._moving[carry.current.name] = word + CURRENT, moves
+        self._moving[carry.following.name] = word + FOLLOWING, moves
+
+    def _slice(self, word: int, part: Slice[str], loop: Loop[Step, str], moves: list[int]) -> None:
+        self._place(word + WHOLE, part.whole)
+        backwards = loop.reverse and loop.count is not None
+        self._size(word + STRIDE, f"-({part.length})" if backwards else part.length)
+        self._size(word + OFFSET, f"({loop.count} - 1) * ({part.length})" if backwards else "0")
+        self._moving[part.part.name] = word + PART, moves
+
+    def _new_words(self, count: int) -> int:
+        first = self.length
+        self.length += count
+        return first
+
+    def _place(self, word: int, place: Place) -> None:
         if place.kind == "slot":
-            self._slots.at.append(word)
-            self._slots.which.append(self._number(program.slots[place.name]))
+            self._slots.add(word, self._number(self.slots_of[place.name]))
         elif place.kind in FIXED:
             self.fixed.setdefault(place.name, []).append(word)
+        elif place.kind == "moving":
+            source, moves = self._moving[place.name]
+            moves += [8 * source, 8 * word]
         else:
             self._patches += [8 * self.addresses[place.name], 8 * word]
 
     def _size(self, word: int, expression: str) -> None:
-        self._sized.at.append(word)
-        self._sized.which.append(self._number(expression))
+        self._sized.add(word, self._number(expression))
 
     def _number(self, expression: str) -> int:
         return self._expressions.setdefault(expression, len(self._expressions))
@@ -106,7 +230,7 @@ def _function(symbols: tuple[str, ...], expressions: list[str]) -> Callable[...,
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A segment of launches, ``first`` to before ``last``; the one with ``first`` 0 also patches addresses."""
+    """A segment of rows, ``first`` to before ``last``; the one with ``first`` 0 also patches addresses."""
 
     first: int
     last: int
@@ -115,15 +239,14 @@ class Run:
 def segments(program: Program) -> list[Run | int]:
     """What runs without Python in between, and the numbers of the steps that are host calls."""
     found: list[Run | int] = []
-    launches = 0
+    rows = first_rows(program)
     for number, step in enumerate(program.steps):
         if isinstance(step, Call):
             found += [number] if found else [Run(0, 0), number]
             continue
         match found:
             case [*_, Run(first, _)]:
-                found[-1] = Run(first, launches + 1)
+                found[-1] = Run(first, rows[number + 1])
             case _:
-                found.append(Run(launches, launches + 1))
-        launches += 1
+                found.append(Run(rows[number], rows[number + 1]))
     return found

@@ -18,14 +18,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.arrays import NUMPY
-from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
+from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
 from zenith.backends.cpu.native import native
 from zenith.backends.cpu.program import Call, Launch, Program
+from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
 from zenith.backends.fixed import FixedMemory
-from zenith.backends.plan import ALIGN
+from zenith.backends.steps import ALIGN
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
@@ -71,8 +72,7 @@ class _Lease:
         self.buffer = (ctypes.c_int64 * frame.length).from_address(self.address)
         self.words = np.ctypeslib.as_array(self.buffer)
         self.words[:] = 0
-        launches = len(executable.program.launches)
-        self.words[[TEAM, TABLE, LAUNCHES]] = team().address, self.address + 8 * frame.table, launches
+        self.words[[TEAM, TABLE, LAUNCHES]] = team().address, self.address + 8 * frame.table, len(frame.rows)
         patches = frame.patches.ctypes.data
         self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
         self._fill_table(executable)
@@ -84,13 +84,14 @@ class _Lease:
         self.makers: list[Callable[[], Any]] = []  # one for each result
 
     def _fill_table(self, executable: Executable) -> None:
-        """Kernels and argument blocks of all launches, and the addresses of their status words."""
-        frame, launches = self.frame, executable.program.launches
-        blocks = [b for b, s in zip(frame.blocks, executable.program.steps, strict=True) if isinstance(s, Launch)]
-        rows = np.arange(len(launches)) * ROW + frame.table
-        self.words[rows] = [executable.kernels[launch.kernel.name].address for launch in launches]
-        self.words[rows + 3] = self.address + 8 * np.array(blocks, np.int64)
-        self.words[blocks] = self.address + 8 * (frame.status + np.arange(len(launches)))
+        """Kernels, and what no call changes: addresses inside the frame, counts."""
+        frame = self.frame
+        for word, name in frame.kernels:
+            self.words[word] = executable.kernels[name].address
+        at, values = frame.constants
+        self.words[at] = values
+        at, targets = frame.links
+        self.words[at] = self.address + 8 * targets
 
     def take(self, fixed: _Fixed) -> None:
         """Write the addresses of constants, weights and what was prepared from them."""
@@ -155,24 +156,22 @@ class Executable:
         return NUMPY.address(array) if array.size else self._empty_address
 
     def _segment(self, segment: Run | int) -> Segment:
-        if segment == Run(0, len(self.program.steps)):
+        if segment == Run(0, len(self.frame.rows)):
             return native().run_program
         if isinstance(segment, Run):
             return partial(native().run_steps, segment.first, segment.last)
         step = self.program.steps[segment]
         assert isinstance(step, Call)
-        return _HostCall(step, self.frame.blocks[segment])
+        return _HostCall(step, self.frame.calls[segment])
 
     def single_steps(self) -> list[Segment]:
         """What ``segments`` runs, cut into single steps; the first of them only puts addresses where they belong."""
-        found = [self._segment(Run(0, 0))]
-        launches = 0
+        found, rows = [self._segment(Run(0, 0))], first_rows(self.program)
         for number, step in enumerate(self.program.steps):
             if isinstance(step, Call):
                 found.append(self._segment(number))
-                continue
-            found.append(partial(native().run_steps, launches, launches + 1))
-            launches += 1
+            else:
+                found.append(partial(native().run_steps, rows[number], rows[number + 1]))
         return found
 
     def run(

@@ -27,15 +27,6 @@ caller first moves the workers off that core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.typing.templates import infer_global, make_concrete_template, signature
-from numba.extending import lower_builtin
-
 from zenith.backends.cpu.atomics import (
     call_kernel,
     compare_exchange,
@@ -65,7 +56,6 @@ from zenith.backends.cpu.block import (
     GRAIN,
     KERNEL,
     LAST,
-    LAST_PATCH,
     LAUNCHES,
     LOCK,
     MAX_CHUNKS,
@@ -88,33 +78,8 @@ from zenith.backends.cpu.block import (
     UNAIDED,
     WAKE_WORK,
 )
-
-NATIVE: dict[str, Callable[..., Any]] = {}  # every function of this file by the symbol that it gets
-
-
-def native(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of 64-bit words, which other native functions may call: compiled code knows it by its symbol."""
-    arity, returns = function.__code__.co_argcount, function.__annotations__["return"] != "None"
-    result = types.int64 if returns else types.void
-    symbol = symbol_of(function)
-    NATIVE[symbol] = function
-
-    typing = signature(result, *[types.int64] * arity)
-    infer_global(function, types.Function(make_concrete_template(symbol, function, [typing])))
-
-    @lower_builtin(function, *[types.int64] * arity)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(word if returns else ir.VoidType(), [word] * arity)
-        value = builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
-        return value if returns else context.get_dummy_value()
-
-    return function
-
-
-def symbol_of(function: Callable[..., Any]) -> str:
-    """The name of a native function in object code."""
-    return f"zenith_{function.__name__.strip('_')}"
+from zenith.backends.cpu.looping import FIRST_KERNEL, control, move
+from zenith.backends.cpu.native_code import native
 
 
 @native
@@ -279,21 +244,22 @@ def try_lock(team: int) -> int:
 
 @native
 def run_steps(first: int, last: int, frame: int) -> None:
-    """Run launches ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places."""
+    """Run rows ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places."""
     if first == 0:
-        patch = load_acquire(frame, 8 * PATCHES)
-        while patch < load_acquire(frame, 8 * LAST_PATCH):
-            store_release(frame, load_acquire(patch, 8), load_acquire(frame, load_acquire(patch, 0)))
-            patch += 16
+        move(frame, frame + 8 * PATCHES)
     team = load_acquire(frame, 8 * TEAM)
     row = load_acquire(frame, 8 * TABLE) + 8 * ROW * first
     end = row + 8 * ROW * (last - first)
     while row < end:
-        run_launch(team, load_acquire(row, 0), load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24))
-        row += 8 * ROW
+        kernel = load_acquire(row, 0)
+        if kernel < FIRST_KERNEL:
+            row = control(frame, row)
+        else:
+            run_launch(team, kernel, load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24))
+            row += 8 * ROW
 
 
 @native
 def run_program(frame: int) -> None:
-    """Run all launches of a frame's table."""
+    """Run all rows of a frame's table."""
     run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zenith.backends import plan as planned
+from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
-from zenith.backends.plan import Place, Plan, Weight
+from zenith.backends.plan import Plan
+from zenith.backends.steps import Branch, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
 from zenith.ir.graph import Node
 from zenith.ir.types import ArrayType, DType
@@ -68,6 +69,9 @@ class Call:
         return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
 
 
+Step = Launch | Call | Loop["Step", str] | Branch["Step"]
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A launch on constants and weights; ``results`` (name, type, elements) keep its work."""
@@ -89,19 +93,24 @@ class Program:
     slots: Mapping[str, str]
     arena: str
     prepared: tuple[Prepared, ...]
-    steps: tuple[Launch | Call, ...]
+    steps: tuple[Step, ...]
 
     @property
     def launches(self) -> list[Launch]:
-        """The rows of the driver's table."""
-        return [s for s in self.steps if isinstance(s, Launch)]
+        """The launches in the order of the driver's table, those of loops and branches among them."""
+        return [s for s in walk(self.steps) if isinstance(s, Launch)]
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether a step calls back into Python."""
+        return any(isinstance(s, Call) for s in self.steps)
 
     def __str__(self) -> str:
         lines = [f"table of {self.name}:"]
         number = 0
         for step in self.steps:
-            lines.append(f"  {number if isinstance(step, Launch) else '':>3} {step}")
-            number += isinstance(step, Launch)
+            lines.append(f"  {'' if isinstance(step, Call) else number:>3} {step}".replace("\n", "\n      "))
+            number += not isinstance(step, Call)
         return "\n".join(lines)
 
 
@@ -128,14 +137,20 @@ def program_of(plan: Plan) -> Program:
 def kernel_sources(plan: Plan) -> str:
     """The sources of all kernels that calls launch, with the user's lines, for reading."""
     printer = CpuPrinter()
-    kernels = {s.kernel.name: s.kernel for s in plan.steps if isinstance(s, planned.Launch)}
+    kernels = {s.kernel.name: s.kernel for s in walk(plan.steps) if isinstance(s, planned.Launch)}
     return "\n".join(printer.kernel(kernel) for kernel in kernels.values())
 
 
-def _step(step: planned.Step, codes: _Codes) -> Launch | Call:
-    if isinstance(step, planned.Call):
-        return Call(step.node, step.places, step.types)
-    return _launch(step, codes)
+def _step(step: planned.Step, codes: _Codes) -> Step:
+    match step:
+        case planned.Launch():
+            return _launch(step, codes)
+        case planned.Call():
+            return Call(step.node, step.places, step.types)
+        case Loop():
+            return step.mapped(lambda inner: _step(inner, codes), str)
+        case Branch():
+            return step.mapped(lambda inner: _step(inner, codes))
 
 
 def _launch(step: planned.Launch, codes: _Codes) -> Launch:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ import numpy as np
 
 from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
-from zenith.backends.cpu.program import Code, Launch, Prepared, Program
-from zenith.backends.plan import Place, Weight
+from zenith.backends.cpu.program import Code, Launch, Prepared, Program, Step
+from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Weight
 from zenith.errors import SourceLine
 from zenith.ir import dims
 from zenith.ir.graph import Graph
@@ -72,7 +72,7 @@ def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
     """Store a program, if it can be stored."""
     folder, made = store(), _made_constants(stored.program, graph.constants)
     size = sum(array.nbytes for array in made.values())
-    if folder is None or size > MAX_CONSTANTS or len(stored.program.launches) < len(stored.program.steps):
+    if folder is None or size > MAX_CONSTANTS or stored.program.calls_python:
         return
     program, data = encode(stored.program, graph.constants)
     content = {"program": program, "stages": stored.stages, "groups": stored.groups}
@@ -102,7 +102,7 @@ def encode(program: Program, known: Mapping[str, Any]) -> tuple[Json, bytes]:
             {"results": [[n, dtype.name, size] for n, dtype, size in p.results], "launch": tables.launch(p.launch)}
             for p in program.prepared
         ],
-        "steps": [tables.launch(launch) for launch in program.launches],
+        "steps": [tables.step(step) for step in program.steps],
         "kernels": [[code.name, code.text] for code in tables.kernels],
         "lines": [[line.file, line.line, line.function] for line in tables.lines],
     }
@@ -111,14 +111,7 @@ def encode(program: Program, known: Mapping[str, Any]) -> tuple[Json, bytes]:
 
 def decode(stored: Json, known: Mapping[str, Any], data: bytes) -> Program:
     """The program that :func:`encode` made JSON and bytes of."""
-    kernels = [Code(*pair) for pair in stored["kernels"]]
-    lines = [SourceLine(*parts) for parts in stored["lines"]]
-
-    def launch(parts: list[Any]) -> Launch:
-        kernel, places, tasks, grain, sizes, can_fail, at = parts
-        where = tuple(lines[i] for i in at)
-        return Launch(kernels[kernel], tuple(Place(*p) for p in places), tasks, grain, tuple(sizes), can_fail, where)
-
+    read = _Reader([Code(*pair) for pair in stored["kernels"]], [SourceLine(*parts) for parts in stored["lines"]])
     return Program(
         name=stored["name"],
         symbols=tuple(stored["symbols"]),
@@ -129,10 +122,10 @@ def decode(stored: Json, known: Mapping[str, Any], data: bytes) -> Program:
         slots=stored["slots"],
         arena=stored["arena"],
         prepared=tuple(
-            Prepared(tuple((n, BY_NAME[dtype], size) for n, dtype, size in p["results"]), launch(p["launch"]))
+            Prepared(tuple((n, BY_NAME[dtype], size) for n, dtype, size in p["results"]), read.launch(p["launch"]))
             for p in stored["prepared"]
         ),
-        steps=tuple(launch(parts) for parts in stored["steps"]),
+        steps=tuple(map(read.step, stored["steps"])),
     )
 
 
@@ -144,10 +137,85 @@ class _Tables:
         self.lines: dict[SourceLine, int] = {}
 
     def launch(self, launch: Launch) -> list[Any]:
+        """A launch as a list."""
         kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
-        lines = [self.lines.setdefault(line, len(self.lines)) for line in launch.lines]
-        places = [[p.kind, p.name] for p in launch.places]
+        places = [_place(p) for p in launch.places]
+        lines = self._numbers(launch.lines)
         return [kernel, places, launch.tasks, launch.grain, launch.sizes, launch.can_fail, lines]
+
+    def step(self, step: Step) -> Json | list[Any]:
+        """A step: a loop or branch as an object."""
+        match step:
+            case Loop():
+                return self._loop(step)
+            case Branch():
+                branches = [[self.step(inner) for inner in steps] for steps in step.branches]
+                return {"index": _place(step.index), "branches": branches, "lines": self._numbers(step.lines)}
+            case Launch():
+                return self.launch(step)
+        raise TypeError(f"a program with {step} is not stored")
+
+    def _loop(self, loop: Loop[Step, str]) -> Json:
+        return {
+            "count": loop.count,
+            "reverse": loop.reverse,
+            "carries": [
+                [*map(_place, (c.current, c.following, *c.places)), c.dtype.name, c.length] for c in loop.carries
+            ],
+            "slices": [[_place(s.part), _place(s.whole), s.dtype.name, s.length] for s in loop.slices],
+            "condition": [self.step(step) for step in loop.condition],
+            "flag": loop.flag and _place(loop.flag),
+            "steps": [self.step(step) for step in loop.steps],
+            "lines": self._numbers(loop.lines),
+        }
+
+    def _numbers(self, lines: Iterable[SourceLine]) -> list[int]:
+        return [self.lines.setdefault(line, len(self.lines)) for line in lines]
+
+
+class _Reader:
+    """The inverse of what :class:`_Tables` does."""
+
+    def __init__(self, kernels: list[Code], lines: list[SourceLine]) -> None:
+        self.kernels, self.lines = kernels, lines
+
+    def launch(self, parts: list[Any]) -> Launch:
+        """A launch."""
+        kernel, places, tasks, grain, sizes, can_fail, lines = parts
+        at = tuple(Place(*p) for p in places)
+        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), can_fail, self._lines(lines))
+
+    def step(self, stored: Any) -> Step:
+        """Any step."""
+        if isinstance(stored, list):
+            return self.launch(stored)
+        lines = self._lines(stored["lines"])
+        if "branches" in stored:
+            branches = tuple(tuple(map(self.step, steps)) for steps in stored["branches"])
+            return Branch(Place(*stored["index"]), branches, lines)
+        return Loop(
+            stored["count"],
+            stored["reverse"],
+            tuple(map(_read_carry, stored["carries"])),
+            tuple(Slice(Place(*s[0]), Place(*s[1]), BY_NAME[s[2]], s[3]) for s in stored["slices"]),
+            tuple(map(self.step, stored["condition"])),
+            stored["flag"] and Place(*stored["flag"]),
+            tuple(map(self.step, stored["steps"])),
+            lines,
+        )
+
+    def _lines(self, numbers: Iterable[int]) -> tuple[SourceLine, ...]:
+        return tuple(self.lines[number] for number in numbers)
+
+
+def _read_carry(parts: list[Any]) -> Carry[str]:
+    *places, dtype, length = parts
+    current, following, start, result, other = (Place(*p) for p in places)
+    return Carry(current, following, start, result, other, BY_NAME[dtype], length)
+
+
+def _place(place: Place) -> list[str]:
+    return [place.kind, place.name]
 
 
 def _type(type: ArrayType) -> list[Any]:

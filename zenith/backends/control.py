@@ -1,0 +1,122 @@
+"""Loops and branches of a graph as steps: where carried values, parts and results live, and the bodies' own steps.
+
+A body is planned like a graph, into the same arena: its inputs and outputs are bound to places first. What loops let
+point elsewhere in each step, carried values and parts of arrays, are *moving* places. Two buffers take turns for a
+carried value, of which one is the loop's result; the value that it begins with is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Step
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim, dim, product
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.types import DType, bool_
+
+
+class Planner(Protocol):
+    """What plans the graph around a loop or branch."""
+
+    def allocate(self, size: Dim, dtype: DType) -> Place:
+        """Memory of the arena for an array."""
+        ...
+
+    def give_back(self, place: Place) -> None:
+        """Let others have memory of the arena."""
+        ...
+
+    def new_moving(self) -> Place:
+        """A place that a loop moves."""
+        ...
+
+    def body(
+        self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place], still: Iterable[Place] | None
+    ) -> tuple[Step, ...]:
+        """The steps of a body whose inputs and outputs live at these places.
+
+        ``still`` are the inputs that are the same in all steps of a loop; None when the body is none of a loop.
+        """
+        ...
+
+    def end_loop(self) -> None:
+        """Let others have what was kept for the loop that has been planned."""
+        ...
+
+
+def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
+    """A loop with a known number of steps."""
+    body, first = node.params["body"], node.params["captured"]
+    last = first + node.params["carried"]
+    carries = _carries(planner, body.inputs[first:last], args[first:last], results)
+    read = _slices(planner, body.inputs[last:], args[last:])
+    written = _slices(planner, body.outputs[last - first :], results[last - first :])
+    inputs = [*args[:first], *(c.current for c in carries), *(s.part for s in read)]
+    outputs = [*(c.following for c in carries), *(s.part for s in written)]
+    steps = planner.body(body, inputs, outputs, args[:first])
+    _drop(planner, carries)
+    count, reverse = node.params["length"], node.params["reverse"]
+    return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
+
+
+def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
+    """A loop that a condition ends."""
+    condition, body, first = node.params["condition"], node.params["body"], node.params["condition_captured"]
+    last = first + node.params["body_captured"]
+    carries = _carries(planner, body.inputs[last - first :], args[last:], results)
+    currents, flag = [c.current for c in carries], planner.allocate(dim(1), bool_)
+    test = planner.body(condition, [*args[:first], *currents], [flag], args[:first])
+    followings = [c.following for c in carries]
+    steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last])
+    planner.give_back(flag)
+    _drop(planner, carries)
+    return Loop(None, False, carries, (), test, flag, steps, _lines(node))
+
+
+def plan_switch(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
+    """One of several rows of steps, which all write the same results."""
+    index, *operands = args
+    branches = tuple(planner.body(branch, operands, results, None) for branch in node.params["branches"])
+    return Branch(index, branches, _lines(node))
+
+
+PLANS: dict[str, Callable[[Planner, Node, Sequence[Place], Sequence[Place]], Step]] = {
+    "scan": plan_scan,
+    "while_loop": plan_while,
+    "switch": plan_switch,
+}
+
+
+def _carries(
+    planner: Planner, values: Sequence[Value], starts: Sequence[Place], results: Sequence[Place]
+) -> tuple[Carry[Dim], ...]:
+    found = []
+    for value, start, result in zip(values, starts, results, strict=False):
+        size, dtype = _size(value), value.dtype
+        other = planner.allocate(size, dtype)
+        moving = planner.new_moving(), planner.new_moving()
+        found.append(Carry(*moving, start, result, other, dtype, size * dtype.itemsize))
+    return tuple(found)
+
+
+def _drop(planner: Planner, carries: Sequence[Carry[Dim]]) -> None:
+    for carry in carries:
+        planner.give_back(carry.other)
+    planner.end_loop()
+
+
+def _slices(planner: Planner, values: Sequence[Value], wholes: Sequence[Place]) -> tuple[Slice[Dim], ...]:
+    return tuple(
+        Slice(planner.new_moving(), whole, value.dtype, _size(value) * value.dtype.itemsize)
+        for value, whole in zip(values, wholes, strict=True)
+    )
+
+
+def _size(value: Value) -> Dim:
+    return product(value.shape)
+
+
+def _lines(node: Node) -> tuple[SourceLine, ...]:
+    return () if node.line is None else (node.line,)

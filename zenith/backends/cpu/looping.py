@@ -1,0 +1,145 @@
+"""The driver's loops and branches: native code that decides which row of a table comes next.
+
+A loop's block (see :mod:`zenith.backends.cpu.block`) holds, for every carried value, the two buffers that take turns,
+and for every array that steps read or write in parts, its address and stride. BEGIN sets these up, END goes on to the
+next step; both then *move* the addresses of this step into the blocks of the rows between them. So a step costs some
+nanoseconds besides its launches, however large its values are. EXIT copies a carried value only if the number of steps,
+known when the loop began, left it in the wrong buffer, or it had none.
+"""
+
+from __future__ import annotations
+
+from zenith.backends.cpu.atomics import copy_bytes, load_acquire, load_byte, load_int32, store_release
+from zenith.backends.cpu.block import (
+    BEGIN,
+    BEHIND,
+    BRANCHES,
+    CARRIES,
+    CARRY,
+    CASES,
+    COUNT,
+    CURRENT,
+    END,
+    EXIT,
+    FLAG,
+    FOLLOWING,
+    FROM,
+    INDEX,
+    JUMP,
+    LEFT,
+    LENGTH,
+    MOVES,
+    OFFSET,
+    OTHER,
+    PART,
+    RESULT,
+    ROW,
+    SELECT,
+    SLICE,
+    SLICES,
+    STRIDE,
+    TEST,
+    WHOLE,
+)
+from zenith.backends.cpu.native_code import native
+
+FIRST_KERNEL = JUMP + 1  # a smaller number in a row's first word is no address
+
+
+@native
+def move(frame: int, pair: int) -> None:
+    """Copy words of a frame, each from one byte offset to another; ``pair`` holds where the list begins and ends."""
+    at = load_acquire(pair, 0)
+    end = load_acquire(pair, 8)
+    while at < end:
+        store_release(frame, load_acquire(at, 8), load_acquire(frame, load_acquire(at, 0)))
+        at += 16
+
+
+@native
+def _begin(block: int) -> int:
+    """Set up the first step; return the number of steps, negative when only a condition knows.
+
+    Where it is known, the first step writes the buffer from which taking turns ends in the result's.
+    """
+    count = load_acquire(block, 8 * COUNT)
+    store_release(block, 8 * LEFT, count)
+    carry = block + 8 * CARRIES
+    slices = load_acquire(block, 8 * SLICES)
+    while carry < slices:
+        store_release(carry, 8 * CURRENT, load_acquire(carry, 8 * FROM))
+        store_release(carry, 8 * FOLLOWING, load_acquire(carry, 8 * RESULT if count & 1 else 8 * OTHER))
+        carry += 8 * CARRY
+    part = slices
+    while part < load_acquire(block, 8 * BEHIND):
+        store_release(part, 8 * PART, load_acquire(part, 8 * WHOLE) + load_acquire(part, 8 * OFFSET))
+        part += 8 * SLICE
+    return count
+
+
+@native
+def _advance(block: int) -> int:
+    """Go on to the next step; return the number of steps that are left."""
+    left = load_acquire(block, 8 * LEFT) - 1
+    store_release(block, 8 * LEFT, left)
+    carry = block + 8 * CARRIES
+    slices = load_acquire(block, 8 * SLICES)
+    while carry < slices:
+        current = load_acquire(carry, 8 * FOLLOWING)
+        store_release(carry, 8 * CURRENT, current)
+        both = load_acquire(carry, 8 * RESULT) + load_acquire(carry, 8 * OTHER)
+        store_release(carry, 8 * FOLLOWING, both - current)
+        carry += 8 * CARRY
+    part = slices
+    while part < load_acquire(block, 8 * BEHIND):
+        store_release(part, 8 * PART, load_acquire(part, 8 * PART) + load_acquire(part, 8 * STRIDE))
+        part += 8 * SLICE
+    return left
+
+
+@native
+def _leave(block: int) -> None:
+    """Bring every carried value to where the rows behind the loop look for it."""
+    carry = block + 8 * CARRIES
+    while carry < load_acquire(block, 8 * SLICES):
+        current = load_acquire(carry, 8 * CURRENT)
+        result = load_acquire(carry, 8 * RESULT)
+        if current != result:
+            copy_bytes(result, current, load_acquire(carry, 8 * LENGTH))
+        carry += 8 * CARRY
+
+
+@native
+def _chosen(block: int) -> int:
+    """The first row of the branch that the index at a branch's block chooses."""
+    index = load_int32(load_acquire(block, 8 * INDEX))
+    last = load_acquire(block, 8 * BRANCHES) - 1
+    index = last if index > last else index
+    return load_acquire(block, 8 * CASES + 8 * (index if index > 0 else 0))
+
+
+@native
+def control(frame: int, row: int) -> int:
+    """Do what a row says that launches nothing; return the row that comes next."""
+    opcode = load_acquire(row, 0)
+    target = load_acquire(row, 8)
+    block = load_acquire(row, 24)
+    following = row + 8 * ROW
+    if opcode == END:
+        if _advance(block) == 0:
+            return following
+        move(frame, block + 8 * MOVES)
+        return target
+    if opcode == TEST:
+        return following if load_byte(load_acquire(block, 8 * FLAG)) else target
+    if opcode == SELECT:
+        return _chosen(block)
+    if opcode == BEGIN:
+        if _begin(block) == 0:
+            return target
+        move(frame, block + 8 * MOVES)
+        return following
+    if opcode == EXIT:
+        _leave(block)
+        return following
+    return target

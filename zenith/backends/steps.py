@@ -1,0 +1,223 @@
+"""Steps of a plan and the places that they work on.
+
+Steps form a tree: a launch or a call back into Python does something, a loop and a branch hold steps of their own.
+Loops and branches are generic: a plan's have steps and sizes as formulas, a program's (:mod:`zenith.backends.cpu`) have
+its own steps and sizes as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from zenith.backends.kernel import Kernel
+from zenith.backends.work import NO_WORK, Work
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Node
+from zenith.ir.types import ArrayType, DType
+
+FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
+ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
+
+S = TypeVar("S")  # a step
+N = TypeVar("N")  # a size
+T = TypeVar("T")
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value lives; ``name`` says which.
+
+    ``kind`` is input, output, constant, weight, prepared, slot, or moving: what a loop lets point elsewhere in each of
+    its steps.
+    """
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from, ``work`` its cost."""
+
+    kernel: Kernel
+    places: tuple[Place, ...]
+    lines: tuple[SourceLine, ...]
+    work: Work = NO_WORK
+
+    def __str__(self) -> str:
+        moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))
+        lines = ", ".join(dict.fromkeys(str(line) for line in self.lines))
+        return f"launch {self.kernel.name}({moves}) over {self.kernel.tasks}" + (f"  # {lines}" if lines else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call back into Python with arrays at places."""
+
+    node: Node
+    places: tuple[Place, ...]
+    types: tuple[ArrayType, ...]
+
+    def __str__(self) -> str:
+        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Carry(Generic[N]):
+    """A value that one step of a loop hands to the next: read at ``current``, written at ``following``.
+
+    The first step reads ``start``. Steps write ``result`` and ``other`` in turn, and ``result`` has the last one in
+    the end. ``length`` is in bytes.
+    """
+
+    current: Place
+    following: Place
+    start: Place
+    result: Place
+    other: Place
+    dtype: DType
+    length: N
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What stands still."""
+        return self.start, self.result, self.other
+
+    def mapped(self, size: Callable[[N], M]) -> Carry[M]:
+        """The same with another size."""
+        still = self.start, self.result, self.other
+        return Carry(self.current, self.following, *still, self.dtype, size(self.length))
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Generic[N]):
+    """The part of an array that one step of a loop reads or writes; ``length`` of a part is in bytes."""
+
+    part: Place
+    whole: Place
+    dtype: DType
+    length: N
+
+    def mapped(self, size: Callable[[N], M]) -> Slice[M]:
+        """The same with another size."""
+        return Slice(self.part, self.whole, self.dtype, size(self.length))
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Generic[S, N]):
+    """Run ``steps`` ``count`` times, or as long as ``condition`` leaves true at ``flag`` (then ``count`` is None)."""
+
+    count: N | None
+    reverse: bool
+    carries: tuple[Carry[N], ...]
+    slices: tuple[Slice[N], ...]
+    condition: tuple[S, ...]
+    flag: Place | None
+    steps: tuple[S, ...]
+    lines: tuple[SourceLine, ...]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What the loop itself reads and writes, and stands still."""
+        still = [p for c in self.carries for p in c.places] + [s.whole for s in self.slices]
+        return (*still, *([] if self.flag is None else [self.flag]))
+
+    def mapped(self, step: Callable[[S], T], size: Callable[[N], M]) -> Loop[T, M]:
+        """The same loop of other steps and sizes."""
+        return Loop(
+            None if self.count is None else size(self.count), self.reverse,
+            tuple(c.mapped(size) for c in self.carries), tuple(s.mapped(size) for s in self.slices),
+            tuple(map(step, self.condition)), self.flag, tuple(map(step, self.steps)), self.lines,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        carries = [f"{c.current} -> {c.following} from {c.start} to {c.result} by {c.other}" for c in self.carries]
+        parts = [f"{s.part} of {s.whole}" for s in self.slices]
+        times = f"while {self.flag}" if self.count is None else f"{self.count} times"
+        head = f"loop {times}{', backwards' if self.reverse else ''}: {', '.join([*carries, *parts])}"
+        return "\n".join([head, *_indented("test", self.condition), *_indented("step", self.steps)])
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Generic[S]):
+    """Run the steps of one of the branches: that whose number stands at ``index``, clamped."""
+
+    index: Place
+    branches: tuple[tuple[S, ...], ...]
+    lines: tuple[SourceLine, ...]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What the branch itself reads."""
+        return (self.index,)
+
+    def mapped(self, step: Callable[[S], T]) -> Branch[T]:
+        """The same branch of other steps."""
+        return Branch(self.index, tuple(tuple(map(step, steps)) for steps in self.branches), self.lines)
+
+    def __str__(self) -> str:
+        parts = [line for i, steps in enumerate(self.branches) for line in _indented(f"case {i}", steps)]
+        return "\n".join([f"branch at {self.index}", *parts])
+
+
+Step = Launch | Call | Loop["Step", Dim] | Branch["Step"]
+
+
+def _indented(word: str, steps: Iterable[Any]) -> Iterator[str]:
+    for step in steps:
+        first, *rest = str(step).splitlines()
+        yield f"     {word}: {first}"
+        yield from (f"     {line}" for line in rest)
+
+
+def inner_steps(step: Any) -> tuple[tuple[Any, ...], ...]:
+    """The rows of steps that a step holds."""
+    match step:
+        case Loop(condition=condition, steps=steps):
+            return condition, steps
+        case Branch(branches=branches):
+            return branches
+    return ()
+
+
+def walk(steps: Iterable[Any]) -> Iterator[Any]:
+    """All steps of a tree, each before those that it holds."""
+    for step in steps:
+        yield step
+        for row in inner_steps(step):
+            yield from walk(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A part of the arena, by name, offset and length in bytes."""
+
+    name: str
+    offset: Dim
+    length: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """An array that the program knows by name."""
+
+    name: str
+    type: ArrayType
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A launch on constants and weights, run when the program is linked and when one of those weights changes.
+
+    ``results`` (name, type, elements) keep its work; a result is written by one launch only.
+    """
+
+    results: tuple[tuple[str, DType, int], ...]
+    launch: Launch

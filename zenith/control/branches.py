@@ -1,0 +1,108 @@
+"""Branches: ``cond`` and ``switch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith import tree
+from zenith.control.trees import Form, Leaves, fit, flatten, rebuild, record, same_structure, unflatten
+from zenith.errors import DTypeError, TraceError, user_line
+from zenith.ir.primitive import get
+from zenith.numpy.operands import convert, strong
+from zenith.trace.bodies import Body, close, trace_body
+
+INT32 = np.dtype(np.int32)
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """``true_fun(*operands) if pred else false_fun(*operands)``, where ``pred`` is known when the program runs.
+
+    Only the chosen function runs. Both must return the same structure, shapes and element types; numbers take the
+    element type that the other function returns.
+
+    Raises
+    ------
+    TraceError, DTypeError, ShapeError: ``pred`` is no single bool or number, or the results differ.
+
+    >>> float(cond(np.bool_(True), np.sin, np.cos, 0.0))
+    0.0
+    """
+    found = flatten("pred", pred)
+    if not found.form.treedef.is_leaf() or found.arrays[0].ndim:
+        raise DTypeError("the predicate of a cond must be one bool", where=user_line(), types=(found.form,),
+                         fix="use numpy.any or numpy.all of it, or numpy.where to choose elements")  # fmt: skip
+    (truth,) = found.arrays
+    index = truth if truth.dtype.kind == "b" else truth != 0
+    return _branch("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``, where ``index`` is known when the program runs; it is clamped to what there is.
+
+    Only the chosen function runs. All must return the same structure, shapes and element types; numbers take the
+    element type that the other functions return.
+
+    Raises
+    ------
+    TraceError, DTypeError, ShapeError: there is no branch, ``index`` is no integer, or the results differ.
+
+    >>> float(switch(2, [np.sin, np.cos, np.exp], 0.0))
+    1.0
+    """
+    functions = list(branches)
+    if not functions:
+        raise TraceError("switch needs a branch", where=user_line(), fix="give at least one function")
+    found = flatten("index", index)
+    if not found.form.treedef.is_leaf() or found.arrays[0].ndim or found.arrays[0].dtype.kind not in "iu":
+        raise DTypeError("the index of a switch must be one integer", where=user_line(), types=(found.form,),
+                         fix="cast it: .astype(numpy.int32)")  # fmt: skip
+    clamped = np.clip(found.arrays[0], 0, len(functions) - 1)
+    return _branch("switch", clamped, [f"branch {i}" for i in range(len(functions))], functions, operands)
+
+
+def _branch(
+    what: str, index: Any, names: Sequence[str], functions: Sequence[Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
+    given = flatten("operands", tuple(operands))
+    bodies, form = _bodies(what, names, functions, given)
+    captured = list(dict.fromkeys(value for body in bodies for value in body.captured))
+    graphs = tuple(close(body, captured) for body in bodies)
+    number = convert(strong(index), INT32)
+    return rebuild(form, record(get("switch"), [number, *captured, *given.arrays], branches=graphs))
+
+
+def _bodies(
+    what: str, names: Sequence[str], functions: Sequence[Callable[..., Any]], given: Leaves
+) -> tuple[list[Body], Form]:
+    """All branches, and what their results are like.
+
+    Where a number of one turns out to meet an array of another, all are traced again, giving such arrays.
+    """
+    form: Form | None = None
+
+    def trace(name: str, function: Callable[..., Any]) -> Body:
+        def run(*leaves: Any) -> Sequence[Any]:
+            nonlocal form
+            (args,) = unflatten(leaves, given.form)
+            result = flatten(f"the result of {name}", function(*args))
+            form = form or result.form
+            same_structure(what, result.form, form)
+            before, form = form, form.beside(result.form)
+            return fit(what, result, form) if form == before else result.arrays
+
+        return trace_body(tree.identifier(name), run, given.form.types, given.form.weak)
+
+    while True:
+        before = form
+        bodies = [trace(name, function) for name, function in zip(names, functions, strict=True)]
+        assert form is not None
+        if before == form or (before is None and not _weakened(form, bodies)):
+            return bodies, form
+
+
+def _weakened(form: Form, bodies: Sequence[Body]) -> bool:
+    """Whether a branch was traced before the types of the results were known."""
+    return any(body.types != list(form.types) for body in bodies)

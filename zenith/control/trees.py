@@ -1,0 +1,141 @@
+"""Trees of traced values at the edges of bodies: flattened, compared, and what does not fit named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from zenith import tree
+from zenith.errors import DTypeError, ShapeError, TraceError, user_line
+from zenith.ir.graph import Value
+from zenith.ir.primitive import Primitive
+from zenith.ir.types import ArrayType
+from zenith.numpy.operands import as_array, asked_recorder, convert, dims_of, element_type, result_dtype, strong
+from zenith.trace.bind import array_type, bind, graph_value, known_dtype
+from zenith.trace.recorder import current_recorder
+from zenith.trace.tracer import Tracer, is_weak
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a tree of arrays is like: its leaves' types, which act as Python numbers, its structure and its name."""
+
+    types: tuple[ArrayType, ...]
+    weak: tuple[bool, ...]
+    treedef: tree.TreeDef
+    name: str
+
+    @property
+    def paths(self) -> list[str]:
+        """How messages call the leaves: ``init["h"][0]``."""
+        return [self.name + path for path in tree.paths(self.treedef)]
+
+    def beside(self, other: Form) -> Form:
+        """This form, in which numbers have become arrays of the element types that they take beside ``other``."""
+        types, weak = list(self.types), list(self.weak)
+        for i, (own, met) in enumerate(zip(self.types, other.types, strict=True)):
+            if weak[i] and not other.weak[i]:
+                dtype = result_dtype(self.name, (_number(own), np.zeros((), met.dtype.numpy)))
+                types[i], weak[i] = own.with_dtype(known_dtype(dtype)), False
+        return replace(self, types=tuple(types), weak=tuple(weak))
+
+    def __str__(self) -> str:
+        return str(tree.unflatten(self.treedef, [_Word(t) for t in self.types]))
+
+
+class _Word(str):
+    """A text that prints without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _number(type: ArrayType) -> Any:
+    return type.dtype.numpy.type(0).item()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """The leaves of a tree as arrays, and what the tree is like."""
+
+    arrays: tuple[Any, ...]
+    form: Form
+
+    def converted(self, form: Form) -> Leaves:
+        """The leaves with the element types of ``form``."""
+        pairs = zip(self.arrays, form.types, strict=True)
+        arrays = [a if element_type(a) == t.dtype else convert(strong(a), t.dtype.numpy) for a, t in pairs]
+        return Leaves(tuple(arrays), form)
+
+
+def flatten(name: str, value: Any) -> Leaves:
+    """The leaves of a user's tree as arrays."""
+    leaves, treedef = tree.flatten(value)
+    arrays = tuple(map(as_array, leaves))
+    types = tuple(array_type(a).with_shape(dims_of(a)) for a in arrays)
+    return Leaves(arrays, Form(types, tuple(map(is_weak, leaves)), treedef, name))
+
+
+def unflatten(leaves: Sequence[Any], *forms: Form) -> list[Any]:
+    """The trees whose leaves stand one behind the other."""
+    rest = iter(leaves)
+    return [tree.unflatten(form.treedef, [next(rest) for _ in form.types]) for form in forms]
+
+
+def record(primitive: Primitive, operands: Sequence[Any], /, **params: Any) -> list[Any]:
+    """Apply a primitive to arrays and captured values: recorded when a trace is in progress, else at once."""
+    recorder = current_recorder()
+    if recorder is None:
+        results = bind(primitive, *operands, **params)
+        return list(results) if isinstance(results, tuple) else [results]
+    values = [o if isinstance(o, Value) else graph_value(recorder, o) for o in operands]
+    return [Tracer(recorder, v) for v in recorder.add(primitive, values, params)]
+
+
+def rebuild(form: Form, results: Sequence[Any]) -> Any:
+    """Results as a tree; numbers stay numbers."""
+    for result, weak in zip(results, form.weak, strict=True):
+        if weak and isinstance(result, Tracer):
+            result.weak = True
+    return tree.unflatten(form.treedef, results)
+
+
+def same_structure(what: str, found: Form, wanted: Form) -> None:
+    """TraceError unless two trees have one structure."""
+    if found.treedef != wanted.treedef:
+        raise TraceError(
+            f"{what}: {found.name} has another structure than {wanted.name}", where=user_line(),
+            types=(found, wanted), fix=f"return a tree of the structure of {wanted.name}",
+        )  # fmt: skip
+
+
+def fit(what: str, found: Leaves, wanted: Form) -> list[Any]:
+    """Leaves of a form: numbers take its element types; all else must agree.
+
+    Raises DTypeError or ShapeError naming the leaf and both types.
+    """
+    pairs = zip(found.arrays, found.form.types, found.form.weak, wanted.types, strict=True)
+    words = zip(found.form.paths, wanted.paths, strict=True)
+    return [
+        _fit_leaf(array, type, weak, needed, f"{what}: {path} is {type}, but {other} is {needed}")
+        for (array, type, weak, needed), (path, other) in zip(pairs, words, strict=True)
+    ]
+
+
+def _fit_leaf(array: Any, found: ArrayType, weak: bool, wanted: ArrayType, said: str) -> Any:
+    dtype = wanted.dtype.numpy
+    if weak and found.dtype != wanted.dtype and np.result_type(_number(found), dtype) == dtype:
+        array, found = convert(strong(array), dtype), found.with_dtype(wanted.dtype)
+    if found.dtype != wanted.dtype:
+        fix = f"convert one of them: .astype(numpy.{found.dtype.numpy_name}) or .astype(numpy.{dtype})"
+        raise DTypeError(said, where=user_line(), types=(found, wanted), fix=fix)
+    recorder, sizes = asked_recorder(), list(zip(found.shape, wanted.shape, strict=False))
+    if found.rank != wanted.rank or any(recorder.hint(a) != recorder.hint(b) for a, b in sizes):
+        fix = "make the shapes equal, for instance with numpy.broadcast_to"
+        raise ShapeError(said, where=user_line(), types=(found, wanted), fix=fix)
+    for a, b in sizes:
+        recorder.require(a, "==", b, said)
+    return array

@@ -1,0 +1,133 @@
+"""Products of a scan's parts leave the loop: all steps' products with one matrix are one product, computed before it.
+
+A recurrent cell computes ``h @ u + x @ w``, where only ``h`` is carried. ``x @ w`` of all steps reads ``w`` once for
+many rows instead of once a step. What a step computes from such a product by elementwise operations on other parts and
+captured values goes along; the body reads the result as one more part.
+
+The batching rules of the primitives write the product of all steps (appendix of J. Appleyard et al., "Optimizing
+Performance of Recurrent Neural Networks on GPUs", 2016, describes it for cells).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Scalar, Tile, View
+from zenith.ir.primitive import NoRule
+from zenith.passes.rewrite import Rewriter, rebuild
+
+GROWTH = 16  # a product that is known to have more columns than this many times its terms stays: it takes memory
+
+
+def precompute(graph: Graph) -> Graph:
+    """The graph with products of parts computed ahead of scans."""
+    return rebuild(graph, _visit, inner=precompute)
+
+
+def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.primitive.name != "scan":
+        return None
+    body = _Body(node)
+    moved = body.moved()
+    if not moved:
+        return None
+    steps = _AllSteps(b, body, args)
+    wholes = [steps.of(value)[0] for value in moved]
+    params = {**node.params, "body": _reading(body.graph, moved)}
+    return b.graph.add(node.primitive, (*args, *wholes), params, node.line)
+
+
+class _Body:
+    """The body of a scan: what in it depends on what."""
+
+    def __init__(self, scan: Node) -> None:
+        self.graph: Graph = scan.params["body"]
+        self.length = scan.params["length"]
+        first = scan.params["captured"]
+        last = first + scan.params["carried"]
+        numbers = [v.node for v in self.graph.inputs]
+        self.parts = set(numbers[last:])  # nodes that follow from parts and captured values only
+        self.captured = set(numbers[:first])  # nodes that follow from captured values only
+        for number, node in self.graph.nodes():
+            sources = {a.node for a in self.graph.args(number)}
+            if node.primitive.name == "input" or node.primitive.effect or node.bodies or len(node.types) != 1:
+                continue
+            if sources <= self.captured:
+                self.captured.add(number)
+            elif sources <= self.captured | self.parts and not isinstance(node.primitive.batch, NoRule):
+                self.parts.add(number)
+
+    def moved(self) -> list[Value]:
+        """The values that are computed ahead: the last ones on the way from products to what needs a carried value."""
+        inside: set[int] = set()
+        for number, node in self.graph.nodes():
+            if number in self.parts and (self._is_product(number, node) or self._goes_along(number, node, inside)):
+                inside.add(number)
+        returned = {v.node for v in self.graph.outputs}
+        users = {number: {user for _, user, _ in self.graph.users(number)} for number in inside}
+        ends = [n for n in sorted(inside) if n in returned or users[n] - inside]
+        return [Value(n, 0, self.graph.node(n).types[0]) for n in ends]
+
+    def _is_product(self, number: int, node: Node) -> bool:
+        """Whether many rows may share the right operand, a captured matrix."""
+        if not isinstance(node.primitive.lowering, Tile) or node.primitive.name != "matmul":
+            return False
+        _, right = self.graph.args(number)
+        terms, columns = (size.static for size in right.shape[-2:])
+        large = terms is not None and columns is not None and columns > GROWTH * terms
+        return len(right.shape) == 2 and right.node in self.captured and not large
+
+    def _goes_along(self, number: int, node: Node, inside: set[int]) -> bool:
+        """Whether a node works on a product that is computed ahead, element by element."""
+        if not isinstance(node.primitive.lowering, Scalar | View):
+            return False
+        (type,) = node.types
+        return any(a.node in inside and a.type == type for a in self.graph.args(number)) or (
+            isinstance(node.primitive.lowering, View) and self.graph.args(number)[0].node in inside
+        )
+
+
+@dataclass(slots=True)
+class _AllSteps:
+    """Values of a body for all steps at once, written into the graph around it."""
+
+    b: Rewriter
+    body: _Body
+    args: Sequence[Value]
+    known: dict[tuple[int, int], tuple[Value, bool]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        inputs = zip(self.body.graph.inputs, self.args, strict=True)
+        self.known = {(v.node, 0): (arg, v.node in self.body.parts) for v, arg in inputs}
+
+    def of(self, value: Value) -> tuple[Value, bool]:
+        """A value for all steps along a new first axis, or, with False, one that all steps share."""
+        key = value.node, value.output
+        if key not in self.known:
+            node = self.body.graph.node(value.node)
+            args = [self.of(a) for a in self.body.graph.args(value.node)]
+            values, batched = [a for a, _ in args], [flag for _, flag in args]
+            if any(batched):
+                (result,) = node.primitive.batch(self.b, values, batched, self.body.length, node.params)
+            else:
+                (result,) = self.b.graph.add(node.primitive, values, node.params, node.line)
+            self.known[key] = result, any(batched)
+        return self.known[key]
+
+
+def _reading(body: Graph, moved: Sequence[Value]) -> Graph:
+    """The body with some values as further inputs, which come last."""
+    new = Graph(body.name)
+    new.constants, new.weights = dict(body.constants), body.weights
+    places = {(v.node, 0): new.add_input(v.type, str(body.node(v.node).params["name"])) for v in body.inputs}
+    taken = {str(body.node(v.node).params["name"]) for v in body.inputs}
+    names = (name for i in range(len(moved) + len(taken)) if (name := f"ahead{i}") not in taken)
+    places.update({(v.node, v.output): new.add_input(v.type, name) for v, name in zip(moved, names, strict=False)})
+    for number, node in body.nodes():
+        if (number, 0) not in places and node.types:
+            args = tuple(places[a.node, a.output] for a in body.args(number))
+            places.update({(number, i): v for i, v in enumerate(new.add_record(node, args))})
+    new.set_outputs(places[v.node, v.output] for v in body.outputs)
+    return new
