@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zenith.ir.graph import Graph
+from zenith.ir.graph import Graph, Value
 from zenith.ir.ops.common import all_batched
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType
@@ -31,7 +31,7 @@ def _chosen(values: Values, flags: Sequence[bool]) -> list[Any]:
 
 
 def _tuple(results: Any) -> tuple[Any, ...]:
-    return results if isinstance(results, tuple) else (results,)
+    return (results,) if isinstance(results, Value) else tuple(results)
 
 
 def _graph(b: Any, name: str, types: Sequence[Any], write: Callable[[Any, list[Any]], Values]) -> Graph:

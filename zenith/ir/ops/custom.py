@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from zenith.errors import ShapeError
+from zenith.ir.graph import Value
 from zenith.ir.lowering import Composite, View
 from zenith.ir.ops.common import all_batched, arrays
 from zenith.ir.ops.region import interpreted
@@ -70,7 +71,7 @@ def _custom_jvp_batch(b: Any, args: Any, batched: Any, size: Any, params: Params
 
 
 def _results(found: Any) -> Sequence[Any]:
-    return found if isinstance(found, tuple) else [found]
+    return [found] if isinstance(found, Value) else list(found)
 
 
 register(Primitive(
