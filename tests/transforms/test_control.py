@@ -192,7 +192,7 @@ def test_leapfrog_conserves_energy_and_is_differentiable():
 
     q, v = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     end = jit(lambda q, v: orbit(q, v, 200, 2 * np.pi / 200))(q, v)
-    np.testing.assert_allclose(end[0], q, atol=2e-3)
+    np.testing.assert_allclose(end[0], q, atol=5e-3)
     assert energy(*end) == pytest.approx(energy(q, v), abs=1e-6)
     sensitivity = jit(grad(lambda v: orbit(q, v, 200, 0.01)[0].sum()))(v)
     shifted = [sum(orbit(q, v + d, 200, 0.01)[0]) for d in (np.array([1e-5, 0]), np.array([-1e-5, 0]))]

@@ -96,10 +96,7 @@ def test_an_implicit_function_by_its_own_rule():
 
     @custom_vjp
     def root(x):
-        y = x * 0.0
-        for _ in range(30):
-            y = y - (y**3 + y - x) / (3 * y**2 + 1)
-        return y
+        return zenith.fori_loop(0, 30, lambda _, y: y - (y**3 + y - x) / (3 * y**2 + 1), x * 0.0)
 
     root.defvjp(lambda x: (root(x), root(x)), lambda y, g: (g / (3 * y**2 + 1),))
     y = root(X)
