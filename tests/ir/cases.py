@@ -22,6 +22,10 @@ WITHOUT_SAMPLES = {
     "weight": "the interpreter takes it from the graph",
     "token": "it carries no data",
     "debug_print": "it prints; tests/ir/test_interpret.py runs it",
+    **dict.fromkeys(
+        ("custom_jvp", "custom_vjp", "checkpoint"), "it holds graphs; tests/transforms/test_custom.py runs it"
+    ),
+    "stop_gradient": "its derivative is not that of what it computes; tests/transforms/test_custom.py runs it",
     "scan": "it holds a graph; tests/ir/test_control.py runs it",
     "while_loop": "it holds graphs; tests/ir/test_control.py runs it",
     "switch": "it holds graphs; tests/ir/test_control.py runs it",
