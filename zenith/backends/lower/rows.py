@@ -22,7 +22,8 @@ from zenith.ir.lowering import Scalar
 from zenith.ir.types import DType
 
 SCRATCH_BYTES = 32768  # of all rows that a kernel keeps on the stack: they shall stay in the first-level cache
-EXPENSIVE = 8  # operations from which a value is kept rather than computed again
+EXPENSIVE = 8  # operations from which a value is kept in an output's row rather than computed again
+WORTH_A_STORE = 3  # operations from which it is kept in scratch memory
 
 
 def lower_rows(body: Graph) -> list[Kernel]:
@@ -91,10 +92,9 @@ class _Rows:
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
             wanted = number not in self.e.kept and number in self._needed(later, {*chosen})
-            if wanted and self._cost(value) >= EXPENSIVE:
-                row = self._free_row(value, later, chosen)
-                if row is not None:
-                    chosen[number] = row
+            row = self._free_row(value, later, chosen) if wanted else None
+            if row is not None:
+                chosen[number] = row
         return chosen
 
     def _cost(self, value: Value) -> int:
@@ -103,7 +103,10 @@ class _Rows:
         return sum(low.cost if isinstance(low, Scalar) else 1 for low in lowerings)
 
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
-        """A row for a value, in which nothing stands that is still needed: scratch memory, else an output's row."""
+        """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
+        cost = self._cost(value)
+        if cost < WORTH_A_STORE:
+            return None
         needed = self._needed(later, {*chosen, value.node})
         busy = {row for number, row in self.e.kept.items() if number in needed} | set(chosen.values())
         scratch = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
@@ -113,7 +116,7 @@ class _Rows:
             if out.type == value.type and self.g.is_element(value)
         ]
         free = next((row for row in scratch if row not in busy), None) or self._new_row(value.dtype)
-        return free or next((row for row in outputs if row not in busy), None)
+        return free or next((row for row in outputs if row not in busy and cost >= EXPENSIVE), None)
 
     def _new_row(self, dtype: DType) -> Kept | None:
         """A scratch row, while there is room for it on the stack."""
