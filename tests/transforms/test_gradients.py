@@ -69,8 +69,11 @@ def test_gradients_have_the_structure_and_type_of_their_arguments():
 
 def test_tensors_give_tensors():
     x = torch.arange(3.0)
-    gradient = grad(lambda x: np.sum(x * x))(x)
-    assert isinstance(gradient, torch.Tensor) and gradient.tolist() == [0, 2, 4]
+    value, (constant, gradient) = value_and_grad(lambda k, x: k * np.sum(x * x), argnums=(0, 1))(1.0, x)
+    assert all(isinstance(t, torch.Tensor) for t in (value, constant, gradient)) and gradient.tolist() == [0, 2, 4]
+    (moved, back), mapped = zenith.vjp(np.sin, x), zenith.vmap(lambda k, x: k * x, in_axes=(None, 0))(2.0, x)
+    assert isinstance(moved, torch.Tensor) and isinstance(back(x)[0], torch.Tensor) and mapped.tolist() == [0, 2, 4]
+    assert all(isinstance(t, torch.Tensor) for t in zenith.jvp(np.sin, (x,), (x,)))
     assert jit(grad(lambda x: np.sum(x * x)))(x).tolist() == [0, 2, 4]
 
 

@@ -12,7 +12,7 @@ needs to know more asks the three-valued :func:`prove_equal`. Every symbol stand
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Union
@@ -193,6 +193,14 @@ def symbol(name: str) -> Dim:
 def dim(value: DimLike) -> Dim:
     """``value`` as a :class:`Dim` (an ``int`` becomes a constant)."""
     return value if isinstance(value, Dim) else _constant(int(value))
+
+
+def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
+    """The position of an element in a dense array."""
+    at = dim(0)
+    for size, i in zip(shape, index, strict=True):
+        at = at * size + i
+    return at
 
 
 def dims(values: Iterable[DimLike]) -> tuple[Dim, ...]:

@@ -208,6 +208,16 @@ class Graph:
         edges = self.networkx.out_edges(number, data=True)
         return tuple(sorted((d["output"], v, d["argument"]) for _, v, d in edges))
 
+    def behind(self, numbers: Iterable[int]) -> set[int]:
+        """Nodes, and all that they follow from."""
+        found = set(numbers)
+        pending = list(found)
+        while pending:
+            fresh = {a.node for a in self.args(pending.pop())} - found
+            found |= fresh
+            pending += fresh
+        return found
+
     def symbols(self) -> tuple[str, ...]:
         """The names of the sizes that the inputs' types mention, in order of appearance."""
         found: dict[str, None] = {}

@@ -120,3 +120,8 @@ class TokenType:
 
 Type = ArrayType | TokenType
 TOKEN = TokenType()
+
+
+def has_derivative(type: Type) -> bool:
+    """Whether values of a type can move: floating-point arrays."""
+    return isinstance(type, ArrayType) and type.dtype.is_float

@@ -10,13 +10,7 @@ def dce(graph: Graph) -> Graph:
     """The graph without unused nodes; inputs and effects stay."""
     live = {v.node for v in graph.outputs}
     live.update(number for number, node in graph.nodes() if has_effect(node))
-    pending = list(live)
-    while pending:
-        for arg in graph.args(pending.pop()):
-            if arg.node not in live:
-                live.add(arg.node)
-                pending.append(arg.node)
-    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=live)
+    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=graph.behind(live))
 
 
 def has_effect(node: Node) -> bool:

@@ -35,13 +35,7 @@ def prune(graph: Graph) -> Graph:
 
 def _sources(body: Graph, outputs: Iterable[int]) -> set[int]:
     """The inputs, by number, that some outputs of a body follow from."""
-    pending = [body.outputs[i].node for i in outputs]
-    seen = set(pending)
-    while pending:
-        for arg in body.args(pending.pop()):
-            if arg.node not in seen:
-                seen.add(arg.node)
-                pending.append(arg.node)
+    seen = body.behind(body.outputs[i].node for i in outputs)
     return {i for i, v in enumerate(body.inputs) if v.node in seen}
 
 

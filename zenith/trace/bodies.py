@@ -14,10 +14,8 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType
-from zenith.trace.nested import NestedRecorder
-from zenith.trace.recorder import current_recorder, recording
-from zenith.trace.tracer import Tracer
-from zenith.trace.tracing import call_user, output_value
+from zenith.trace.nested import NestedRecorder, record_function
+from zenith.trace.recorder import current_recorder
 
 
 class BodyRecorder(NestedRecorder):
@@ -55,13 +53,10 @@ class Body:
 def trace_body(
     name: str, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool]
 ) -> Body:
-    """Run ``function`` on a tracer for each type; it returns a flat sequence of traced values, arrays and numbers."""
+    """The body that ``function`` is; see :func:`~zenith.trace.nested.record_function`."""
     recorder = BodyRecorder(name, current_recorder())
-    with recording(recorder):
-        values = tuple(recorder.graph.add_input(t, f"argument{i}") for i, t in enumerate(types))
-        tracers = [Tracer(recorder, v, weak=w) for v, w in zip(values, weak, strict=True)]
-        outputs = tuple(output_value(recorder, r) for r in call_user(function, tracers))
-    return Body(recorder, values, outputs)
+    arguments, outputs = record_function(recorder, function, types, weak)
+    return Body(recorder, tuple(arguments), tuple(outputs))
 
 
 def close(body: Body, captured: Sequence[Value]) -> Graph:

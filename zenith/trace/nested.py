@@ -20,7 +20,7 @@ from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import Recorder, current_recorder, recording
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer
 from zenith.trace.tracing import call_user, output_value
 
 
@@ -70,33 +70,38 @@ class NestedRecorder(Recorder):
         return [outer for outer, inner in self.captured.items() if inner.node in inputs]
 
 
+def record_function(
+    recorder: NestedRecorder, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool]
+) -> tuple[list[Value], list[Value]]:
+    """Run ``function`` on a tracer for each type; return the inputs for these and the values of what it returned.
+
+    It returns a flat sequence of traced values, arrays and numbers; ``weak`` says which arguments are Python numbers.
+    """
+    import zenith.numpy  # noqa: F401  fills the tables that tracers ask
+
+    with recording(recorder):
+        inputs = [recorder.graph.add_input(type, f"argument{i}") for i, type in enumerate(types)]
+        outputs = call_user(function, [Tracer(recorder, v, w) for v, w in zip(inputs, weak, strict=True)])
+        return inputs, [output_value(recorder, output) for output in outputs]
+
+
 @dataclass(frozen=True, slots=True)
 class Inner:
     """A function as a graph; its inputs are the function's own arguments and behind them what it ``captured``."""
 
     graph: Graph
     captured: tuple[Tracer, ...]
-    outputs_weak: tuple[bool, ...]
 
 
 def trace_inner(
     function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool], name: str
 ) -> Inner:
-    """The graph of ``function``, which takes arrays of ``types`` and returns a flat sequence of arrays.
-
-    ``weak`` says of each argument whether it is a Python number. Raises TraceError as :func:`~zenith.trace.trace` does.
-    """
-    import zenith.numpy  # noqa: F401  fills the tables that tracers ask
-
+    """The graph of ``function``; see :func:`record_function`. Raises TraceError as :func:`zenith.trace.trace` does."""
     parent = current_recorder()
     recorder = NestedRecorder(name, parent)
-    with recording(recorder):
-        inputs = [recorder.graph.add_input(type, f"x{i}") for i, type in enumerate(types)]
-        outputs = call_user(function, [Tracer(recorder, v, w) for v, w in zip(inputs, weak, strict=True)])
-        results = [output_value(recorder, output) for output in outputs]
+    _, results = record_function(recorder, function, types, weak)
     recorder.graph.set_outputs(results)
-    captured = () if parent is None else tuple(Tracer(parent, value) for value in recorder.operands())
-    return Inner(recorder.graph, captured, tuple(map(is_weak, outputs)))
+    return Inner(recorder.graph, () if parent is None else tuple(Tracer(parent, v) for v in recorder.operands()))
 
 
 def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:

@@ -16,6 +16,7 @@ from zenith.ir.types import ArrayType
 from zenith.numpy.operands import as_array
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
+from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, is_weak
 
 Function = Callable[..., Any]
@@ -36,9 +37,17 @@ class Arguments:
         self.types: list[ArrayType] = [array_type(a) for a in self.arrays]
         self.weak = [is_weak(leaf) for leaf in self.leaves]
 
+        self._tensor = next((a for a in map(adapter_for, self.leaves) if a not in (None, NUMPY)), None)
+
     def rebuild(self, leaves: Sequence[Any]) -> Any:
         """The tree with other leaves."""
         return tree.unflatten(self.treedef, leaves)
+
+    def given_back(self, results: Sequence[Any]) -> list[Any]:
+        """Results in the library of the arguments: tensors when any of these is one, as under ``jit``."""
+        if self._tensor is None:
+            return list(results)
+        return [r if r is None or isinstance(r, Tracer) else self._tensor.from_numpy(np.asarray(r)) for r in results]
 
 
 def _written(function: Function) -> Callable[[str], str]:
@@ -66,7 +75,7 @@ def array_of(leaf: Any, name: str) -> Any:
     if adapter is not None:
         adapter.check(leaf, name)
         return adapter.numpy(leaf)
-    if not isinstance(leaf, (bool, int, float, np.generic)) and not hasattr(leaf, "dim"):
+    if not isinstance(leaf, (bool, int, float, np.generic, TracedSize)):
         raise TraceError(
             f"{name} is a {type(leaf).__name__}, neither an array nor a number",
             where=user_line(),
@@ -102,14 +111,16 @@ def name_of(function: Function) -> str:
     return tree.identifier(getattr(function, "__name__", type(function).__name__))
 
 
-def trace_call(function: FlatResults, arguments: Arguments, name: str) -> Inner:
-    """The graph of ``function`` for a call with positional arguments and keywords: a pair of tuple and dict."""
+def trace_call(
+    function: FlatResults, arguments: Arguments, name: str, types: Sequence[ArrayType] | None = None
+) -> Inner:
+    """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` stand in for those of its leaves."""
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = arguments.rebuild(leaves)
         return function(*args, **kwargs)
 
-    return trace_inner(flat, arguments.types, arguments.weak, name)
+    return trace_inner(flat, types or arguments.types, arguments.weak, name)
 
 
 def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str) -> None:
@@ -122,11 +133,3 @@ def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str) -> N
                 types=(type,),
                 fix=f"pass {path} as float32 or float64, or leave it out of argnums",
             )
-
-
-def like_leaf(array: Any, leaf: Any) -> Any:
-    """An array in the library of a leaf."""
-    adapter = adapter_for(leaf)
-    if adapter is None or adapter is NUMPY or isinstance(array, Tracer):
-        return array
-    return adapter.from_numpy(array)

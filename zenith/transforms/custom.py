@@ -13,14 +13,13 @@ from zenith import tree
 from zenith.errors import TraceError, user_line
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, has_derivative
 from zenith.trace.bind import b, bind
 from zenith.trace.bodies import Body, close, trace_body
 from zenith.trace.nested import NestedRecorder
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
 from zenith.transforms.calls import Arguments, FlatResults, name_of
-from zenith.transforms.forward import has_derivative
 
 _tracing_rules: ContextVar[tuple[Any, ...]] = ContextVar("zenith_tracing_rules", default=())
 _MADE_OF_CONSTANTS = frozenset({"broadcast", "reshape", "cast", "transpose"})

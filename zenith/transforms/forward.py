@@ -11,13 +11,8 @@ from collections.abc import Sequence
 
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import has_derivative
 from zenith.transforms.rules import RuleBuilder
-
-
-def has_derivative(type: Type) -> bool:
-    """Whether values of a type can move: floating-point arrays."""
-    return isinstance(type, ArrayType) and type.dtype.is_float
 
 
 def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:

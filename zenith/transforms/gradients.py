@@ -11,9 +11,9 @@ import numpy as np
 from zenith import tree
 from zenith.errors import ShapeError, TraceError, user_line
 from zenith.ir.graph import Graph
+from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
-from zenith.transforms.calls import Arguments, FlatResults, like_leaf, name_of, require_floats, trace_call
-from zenith.transforms.forward import has_derivative
+from zenith.transforms.calls import Arguments, FlatResults, name_of, require_floats, trace_call
 from zenith.transforms.reverse import vjp_graph
 
 Numbers = int | Sequence[int]
@@ -52,13 +52,12 @@ def value_and_grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: 
         inner = trace_call(flat, arguments, name_of(function))
         joint = _joint(inner.graph, chosen, flat, name_of(function))
         one = np.ones((), inner.graph.outputs[0].dtype.numpy)
-        results = replay(joint, [*arguments.arrays, *inner.captured, one])
+        results = arguments.given_back(replay(joint, [*arguments.arrays, *inner.captured, one]))
         outputs, found = results[: len(inner.graph.outputs)], iter(results[len(inner.graph.outputs) :])
         value = tree.unflatten(flat.treedef, outputs[: flat.count])
         if has_aux:
             value = value, tree.unflatten(flat.aux_treedef, outputs[flat.count :])
-        leaves = [like_leaf(next(found), x) if w else None for x, w in zip(arguments.leaves, chosen, strict=True)]
-        gradients = arguments.rebuild(leaves)[0]
+        gradients = arguments.rebuild([next(found) if wanted else None for wanted in chosen])[0]
         return value, gradients[argnums] if isinstance(argnums, int) else tuple(gradients[n] for n in argnums)
 
     return wrapped

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import zenith.numpy as znp
 from zenith import tree
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.dims import prove_equal
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, has_derivative
 from zenith.trace.bind import array_type, b
 from zenith.trace.nested import Inner, replay
-from zenith.transforms.calls import Arguments, FlatResults, like_leaf, name_of, trace_call
-from zenith.transforms.forward import has_derivative, jvp_graph
+from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
+from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import split
 
@@ -96,11 +97,9 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
         found = iter(parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :])
-        leaves = [
-            like_leaf(next(found) if flag else _zeros(array), leaf)
-            for array, leaf, flag in zip(call.arguments.arrays, call.arguments.leaves, call.floats(), strict=False)
-        ]
-        gradients: tuple[Any, ...] = call.arguments.rebuild(leaves)[0]
+        flags = zip(call.arguments.arrays, call.floats(), strict=False)
+        leaves = [next(found) if flag else znp.zeros_like(array) for array, flag in flags]
+        gradients: tuple[Any, ...] = call.arguments.rebuild(call.arguments.given_back(leaves))[0]
         return gradients
 
     return call.results(values, pullback)
@@ -123,6 +122,7 @@ class _Call:
 
     def results(self, values: Sequence[Any], further: Any) -> tuple[Any, ...]:
         """The function's results with ``further`` beside them, and aux behind."""
+        values = self.arguments.given_back(values[: self.total])
         own = tree.unflatten(self.flat.treedef, values[: self.flat.count])
         if not self.has_aux:
             return own, further
@@ -136,14 +136,8 @@ class _Call:
         """Tangents of the function's results in their structure; ``moving`` has those of floating-point results."""
         found = iter(moving)
         types = [v.type for v in self.inner.graph.outputs[: self.flat.count]]
-        leaves = [next(found) if has_derivative(t) else _zeros(v) for t, v in zip(types, values, strict=False)]
-        return tree.unflatten(self.flat.treedef, leaves)
-
-
-def _zeros(array: Any) -> Any:
-    import zenith.numpy as znp
-
-    return znp.zeros_like(array)
+        leaves = [next(found) if has_derivative(t) else znp.zeros_like(v) for t, v in zip(types, values, strict=False)]
+        return tree.unflatten(self.flat.treedef, self.arguments.given_back(leaves))
 
 
 def _moving(model: Arguments, given: Arguments, what: str) -> list[Any]:

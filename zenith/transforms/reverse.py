@@ -14,7 +14,7 @@ from typing import Any
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import WithResiduals
-from zenith.transforms.forward import has_derivative
+from zenith.ir.types import has_derivative
 from zenith.transforms.rules import RuleBuilder
 
 Place = tuple[int, int]

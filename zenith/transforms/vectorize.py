@@ -14,11 +14,11 @@ from zenith.errors import ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, prove_equal
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import b
-from zenith.trace.nested import replay, trace_inner
+from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import size_dim
 from zenith.transforms.batching import batched_graph
-from zenith.transforms.calls import Arguments, FlatResults, like_leaf, name_of
+from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
 
 Axes = Any
 
@@ -61,19 +61,13 @@ def vmap(
         size = _size(arrays, batched, arguments.paths, axis_size, name_of(function))
         types = [_example(t, axis) for t, axis in zip(arguments.types, axes, strict=True)]
         flat = FlatResults(function)
-
-        def call(*leaves: Any) -> list[Any]:
-            inner_args, inner_kwargs = arguments.rebuild(leaves)
-            return flat(*inner_args, **inner_kwargs)
-
-        inner = trace_inner(call, types, arguments.weak, name_of(function))
+        inner = trace_call(flat, arguments, name_of(function), types)
         captured = [False] * len(inner.captured)
         graph, which = batched_graph(inner.graph, [*batched, *captured], size)
         found = replay(graph, [*arrays, *inner.captured])
         places = _prefix(out_axes, tree.unflatten(flat.treedef, found), "out_axes")
         results = [_placed(r, flag, axis, size) for r, flag, axis in zip(found, which, places, strict=True)]
-        model = next((leaf for leaf in arguments.leaves), None)
-        return tree.unflatten(flat.treedef, [like_leaf(r, model) for r in results])
+        return tree.unflatten(flat.treedef, arguments.given_back(results))
 
     return wrapped
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
-from zenith.ir.dims import Dim, dim, product, symbol
+from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Fold
 

@@ -13,20 +13,12 @@ from typing import Any, NamedTuple
 
 from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
 from zenith.ir.types import DType, bool_, int64
 
 Index = tuple[Dim, ...]
-
-
-def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
-    """The position of an element in a dense array."""
-    at = dim(0)
-    for size, i in zip(shape, index, strict=True):
-        at = at * size + i
-    return at
 
 
 class Kept(NamedTuple):

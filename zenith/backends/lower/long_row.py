@@ -23,11 +23,11 @@ from zenith.backends.kernel import (
     buffers_of,
 )
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import bind, decode_into, element_loops, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.backends.work import operations_of
-from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.ir.dims import Dim, dim, minimum, product, row_major, symbol
 from zenith.ir.graph import Value
 
 PART = 16384  # elements of a part: some microseconds of work

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.elements import row_major
 from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, store_outputs
-from zenith.ir.dims import product
+from zenith.ir.dims import product, row_major
 from zenith.ir.graph import Graph
 
 

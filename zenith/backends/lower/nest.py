@@ -9,11 +9,11 @@ from keyword import iskeyword
 
 from zenith.backends.kernel import Bind, Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.collapse import collapse, sizes, spread
-from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.scalars import NAMESPACE
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
-from zenith.ir.dims import Dim, dim, product, symbol
+from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
 from zenith.ir.types import ArrayType

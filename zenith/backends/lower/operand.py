@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.lower.collapse import step
-from zenith.backends.lower.elements import Index, row_major
+from zenith.backends.lower.elements import Index
 from zenith.backends.lower.nest import Interface
-from zenith.ir.dims import Dim, dim, symbol
+from zenith.ir.dims import Dim, dim, row_major, symbol
 from zenith.ir.graph import Value
 from zenith.ir.lowering import Elements
 

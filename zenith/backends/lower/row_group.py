@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Name
-from zenith.backends.lower.elements import ElementBuilder, Index, row_major
+from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, find_loops
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold
 

@@ -13,10 +13,10 @@ from collections.abc import Set as AbstractSet
 
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import Index, Kept, row_major
+from zenith.backends.lower.elements import Index, Kept
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
-from zenith.ir.dims import Dim, dim, product, symbol
+from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
 from zenith.ir.types import DType

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store
-from zenith.backends.lower.elements import IndexBuilder, decode, row_major
+from zenith.backends.lower.elements import IndexBuilder, decode
 from zenith.backends.lower.nest import Interface, scalar_cost
-from zenith.ir.dims import dim, product, symbol
+from zenith.ir.dims import dim, product, row_major, symbol
 from zenith.ir.graph import Graph
 
 

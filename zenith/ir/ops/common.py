@@ -9,8 +9,9 @@ import numpy as np
 
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import DimLike, prove_equal
+from zenith.ir.graph import Value
 from zenith.ir.primitive import Params, Sample
-from zenith.ir.types import ArrayType, DType, Type, dtype_of
+from zenith.ir.types import ArrayType, DType, Type, dtype_of, has_derivative
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
 
@@ -52,6 +53,16 @@ def require_axis(name: str, type: ArrayType, axis: int) -> None:
     """An error unless ``axis`` is an axis of ``type`` (counted from 0)."""
     if not 0 <= axis < type.rank:
         raise ShapeError(f"{name}: axis {axis} is outside {type}", types=(type,))
+
+
+def floats(values: Sequence[Value]) -> list[bool]:
+    """Which of the values can move."""
+    return [has_derivative(v.type) for v in values]
+
+
+def results_of(found: Value | Sequence[Value]) -> list[Value]:
+    """What a builder gives back, as a list however many results there are."""
+    return [found] if isinstance(found, Value) else list(found)
 
 
 def moved_axes(axes: Iterable[int]) -> tuple[int, ...]:

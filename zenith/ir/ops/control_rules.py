@@ -14,24 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zenith.ir.graph import Graph, Value
-from zenith.ir.ops.common import all_batched
+from zenith.ir.graph import Graph
+from zenith.ir.ops.common import all_batched, floats, results_of
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType
 
 Values = Sequence[Any]
 
 
-def _floats(values: Values) -> list[bool]:
-    return [isinstance(v.type, ArrayType) and v.type.dtype.is_float for v in values]
-
-
 def _chosen(values: Values, flags: Sequence[bool]) -> list[Any]:
     return [v for v, flag in zip(values, flags, strict=True) if flag]
-
-
-def _tuple(results: Any) -> tuple[Any, ...]:
-    return (results,) if isinstance(results, Value) else tuple(results)
 
 
 def _graph(b: Any, name: str, types: Sequence[Any], write: Callable[[Any, list[Any]], Values]) -> Graph:
@@ -59,9 +51,9 @@ class _Scan:
         first, last = params["captured"], params["captured"] + params["carried"]
         return cls(list(args[:first]), list(args[first:last]), list(args[last:]))
 
-    def run(self, b: Any, body: Graph, params: Params, reverse: bool | None = None) -> tuple[Any, ...]:
+    def run(self, b: Any, body: Graph, params: Params, reverse: bool | None = None) -> list[Any]:
         """A scan of another body over these operands."""
-        return _tuple(b.scan(
+        return results_of(b.scan(
             *self.captured, *self.carried, *self.wholes, body=body, length=params["length"],
             captured=len(self.captured), carried=len(self.carried),
             reverse=params["reverse"] if reverse is None else reverse,
@@ -87,7 +79,7 @@ def _divide(values: Values, *counts: int) -> list[list[Any]]:
 def scan_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Values:
     """A scan that carries values and tangents; every carried float has one, since a step may move it."""
     scan, moved = _Scan.of(primals, params), _Scan.of(tangents, params)
-    carries = _floats(scan.carried)
+    carries = floats(scan.carried)
     active = [[t is not None for t in moved.captured], carries, [t is not None for t in moved.wholes]]
     starts = [t or b.zeros_like(v) for v, t, f in zip(scan.carried, moved.carried, carries, strict=True) if f]
     both = _Scan(
@@ -97,7 +89,7 @@ def scan_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) 
     )
     inner = b.jvp_of(params["body"], [flag for flags in active for flag in flags])
     counts = [len(scan.captured), sum(active[0]), len(scan.carried), len(starts), len(scan.wholes)]
-    given = _floats(outputs[len(scan.carried) :])
+    given = floats(outputs[len(scan.carried) :])
 
     def body(b: Any, inputs: list[Any]) -> Values:
         captured, t_captured, carried, t_carried, parts, t_parts = _divide(inputs, *counts)
@@ -129,7 +121,7 @@ class _Kept:
 def scan_forward(b: Any, primals: Any, params: Params) -> tuple[Values, _Kept]:
     """The scan's results, and what each of its steps keeps."""
     scan, body = _Scan.of(primals, params), params["body"]
-    joint = b.vjp_of(body, _floats(body.inputs), _floats(body.outputs))
+    joint = b.vjp_of(body, floats(body.inputs), floats(body.outputs))
     late = [i >= len(body.inputs) for i in range(len(joint.inputs))]
     parts = b.split(joint, late)
     here, there = parts.known, parts.unknown
@@ -155,7 +147,7 @@ def scan_forward(b: Any, primals: Any, params: Params) -> tuple[Values, _Kept]:
     def back(b: Any, inputs: list[Any]) -> Values:
         kept, cotangents = inputs[: len(order)], inputs[len(order) :]
         found = iter(b.inline(there, [*(kept[o] for o in order), *cotangents]))
-        zero = iter([v for v in body.inputs if _floats([v])[0]])
+        zero = iter([v for v in body.inputs if floats([v])[0]])
         return [next(found) if wait else b.zeros_like(z) for wait, z in zip(waits, zero, strict=True)]
 
     types = [v.type for v in residuals]
@@ -184,9 +176,9 @@ def _order(origin: Sequence[int], direct: Sequence[bool], first: int) -> list[in
 def scan_backward(b: Any, primals: Any, outputs: Any, cotangents: Any, kept: _Kept, params: Params) -> Values:
     """The scan through what was kept, from the last step to the first."""
     scan = _Scan.of(primals, params)
-    captures, carries, wholes = _floats(scan.captured), _floats(scan.carried), _floats(scan.wholes)
+    captures, carries, wholes = floats(scan.captured), floats(scan.carried), floats(scan.wholes)
     ct_carried = _chosen(cotangents[: len(scan.carried)], carries)
-    given = _floats(outputs[len(scan.carried) :])
+    given = floats(outputs[len(scan.carried) :])
     ct_given = _chosen(cotangents[len(scan.carried) :], given)
     sums = [b.zeros_like(v) for v in _chosen(scan.captured, captures)]
     way = _Scan(
@@ -231,7 +223,7 @@ def while_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params)
     first, second = params["condition_captured"], params["body_captured"]
     condition_captured, captured, carried = _divide(primals, first, second)
     _, t_captured, t_carried = _divide(tangents, first, second)
-    active, carries = [t is not None for t in t_captured], _floats(carried)
+    active, carries = [t is not None for t in t_captured], floats(carried)
     starts = [t or b.zeros_like(v) for v, t, f in zip(carried, t_carried, carries, strict=True) if f]
     inner = b.jvp_of(params["body"], [*active, *carries])
     counts = [len(captured), sum(active), len(carried)]
@@ -245,7 +237,7 @@ def while_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params)
 
     captures = [*captured, *_chosen(t_captured, active)]
     both = [v.type for v in (*carried, *starts)]
-    found = _tuple(b.while_loop(
+    found = results_of(b.while_loop(
         *condition_captured, *captures, *carried, *starts,
         condition=_graph(b, "goes_on", [*(v.type for v in condition_captured), *both], condition),
         body=_graph(b, "step_jvp", [*(v.type for v in captures), *both], body),
@@ -275,7 +267,7 @@ def while_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> V
         return [b.where(_like(b, each, v), n, v) for v, n in zip(values, following, strict=True)]
 
     both = [v.type for v in carried]
-    return _tuple(b.while_loop(
+    return results_of(b.while_loop(
         *asked, *captures, *carried, condition=_graph(b, "one_goes_on", [*(v.type for v in asked), *both], condition),
         body=_graph(b, "step_of_all", [*(v.type for v in captures), *both], body),
         condition_captured=len(asked), body_captured=len(captures),
@@ -294,14 +286,14 @@ def switch_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params
     """The same branch, with tangents."""
     active = [t is not None for t in tangents[1:]]
     branches = tuple(b.jvp_of(branch, active) for branch in params["branches"])
-    found = _tuple(b.switch(*primals, *_chosen(tangents[1:], active), branches=branches))
-    return _spread(_floats(outputs), found[len(outputs) :])
+    found = results_of(b.switch(*primals, *_chosen(tangents[1:], active), branches=branches))
+    return _spread(floats(outputs), found[len(outputs) :])
 
 
 def switch_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Values:
     """The same branch backwards, with its values computed again."""
     operands = primals[1:]
-    wanted, seeded = _floats(operands), _floats(outputs)
+    wanted, seeded = floats(operands), floats(outputs)
     given = _chosen(cotangents, seeded)
     types = [v.type for v in (*operands, *given)]
 
@@ -309,7 +301,7 @@ def switch_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Para
         joint = b.vjp_of(branch, wanted, seeded)
         return _graph(b, f"{branch.name}_back", types, lambda b, inputs: b.inline(joint, inputs)[len(outputs) :])
 
-    found = _tuple(b.switch(primals[0], *operands, *given, branches=tuple(map(backwards, params["branches"]))))
+    found = results_of(b.switch(primals[0], *operands, *given, branches=tuple(map(backwards, params["branches"]))))
     return [None, *_spread(wanted, found)]
 
 
@@ -317,7 +309,7 @@ def switch_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> 
     """One branch for all examples; with an index for each, all branches and a choice of results."""
     branches = [b.batched_of(branch, size, batched[1:]) for branch in params["branches"]]
     if not batched[0]:
-        return _tuple(b.switch(*args, branches=tuple(branches)))
+        return results_of(b.switch(*args, branches=tuple(branches)))
     found = [b.inline(branch, args[1:]) for branch in branches]
     results = list(found[-1])
     for number in range(len(branches) - 2, -1, -1):

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from zenith.errors import ShapeError
-from zenith.ir.graph import Value
 from zenith.ir.lowering import Composite, View
-from zenith.ir.ops.common import all_batched, arrays
+from zenith.ir.ops.common import all_batched, arrays, floats, kind_of, random_array, results_of, rng, sample
 from zenith.ir.ops.region import interpreted
 from zenith.ir.primitive import Params, Primitive, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type
@@ -33,14 +32,10 @@ def _write_out(b: Any, args: Any, params: Params) -> Sequence[Any]:
 _run = interpreted(lambda call, values, params: call(params["body"], values))
 
 
-def _floats(values: Sequence[Any]) -> list[bool]:
-    return [isinstance(v.type, ArrayType) and v.type.dtype.is_float for v in values]
-
-
 def _tangents(b: Any, args: Sequence[Any], tangents: Sequence[Any], captured: int) -> list[Any]:
     """A tangent for every own operand that can move; zeros where none comes in."""
-    own = [(a, t) for a, t, moves in zip(args, tangents, _floats(args), strict=True)][captured:]
-    return [b.zeros_like(a) if t is None else t for a, t in own if _floats([a])[0]]
+    own = [(a, t) for a, t, moves in zip(args, tangents, floats(args), strict=True)][captured:]
+    return [b.zeros_like(a) if t is None else t for a, t in own if floats([a])[0]]
 
 
 # --- custom_jvp: `rule` takes the operands and tangents of those that can move, and gives results and their tangents
@@ -49,7 +44,7 @@ def _tangents(b: Any, args: Sequence[Any], tangents: Sequence[Any], captured: in
 def _custom_jvp_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     found = b.inline(params["rule"], [*primals, *_tangents(b, primals, tangents, params["captured"])])
     moved = iter(found[len(outputs) :])
-    return [next(moved) if moves else None for moves in _floats(outputs)]
+    return [next(moved) if moves else None for moves in floats(outputs)]
 
 
 def _custom_jvp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
@@ -58,20 +53,16 @@ def _custom_jvp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params:
     zeros = _tangents(b, primals, [None] * len(primals), captured)
     wanted = [i >= len(primals) for i in range(len(rule.inputs))]
     seeded = [i >= len(outputs) for i in range(len(rule.outputs))]
-    given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
+    given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
     back = b.vjp_of(rule, wanted, seeded)
     found = iter(b.inline(back, [*primals, *zeros, *given])[len(rule.outputs) :])
-    own = [i >= captured and moves for i, moves in enumerate(_floats(primals))]
+    own = [i >= captured and moves for i, moves in enumerate(floats(primals))]
     return [next(found) if moves else None for moves in own]
 
 
 def _custom_jvp_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
     graphs = {name: b.batched_of(params[name], size) for name in ("body", "rule")}
-    return _results(b.custom_jvp(*all_batched(b, args, batched, size), **graphs, captured=params["captured"]))
-
-
-def _results(found: Any) -> Sequence[Any]:
-    return [found] if isinstance(found, Value) else list(found)
+    return results_of(b.custom_jvp(*all_batched(b, args, batched, size), **graphs, captured=params["captured"]))
 
 
 register(Primitive(
@@ -94,15 +85,15 @@ def _custom_vjp_backward(
     b: Any, primals: Any, outputs: Any, cotangents: Any, kept: Sequence[Any], params: Params
 ) -> Sequence[Any]:
     captured = params["captured"]
-    given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
+    given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
     found = iter(b.inline(params["backward"], [*primals[:captured], *kept, *given]))
-    own = [i >= captured and moves for i, moves in enumerate(_floats(primals))]
+    own = [i >= captured and moves for i, moves in enumerate(floats(primals))]
     return [next(found) if moves else None for moves in own]
 
 
 def _custom_vjp_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
     graphs = {name: b.batched_of(params[name], size) for name in ("body", "forward", "backward")}
-    return _results(b.custom_vjp(*all_batched(b, args, batched, size), **graphs, captured=params["captured"]))
+    return results_of(b.custom_vjp(*all_batched(b, args, batched, size), **graphs, captured=params["captured"]))
 
 
 register(Primitive(
@@ -122,21 +113,21 @@ def _checkpoint_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: P
     active = [t is not None for t in tangents]
     moved = b.jvp_of(params["body"], active)
     found = iter(b.inline(moved, [*primals, *(t for t in tangents if t is not None)])[len(outputs) :])
-    return [next(found) if moves else None for moves in _floats(outputs)]
+    return [next(found) if moves else None for moves in floats(outputs)]
 
 
 def _checkpoint_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    moving = _floats(primals)
-    back = b.vjp_of(params["body"], moving, _floats(outputs))
+    moving = floats(primals)
+    back = b.vjp_of(params["body"], moving, floats(outputs))
     again = [b.again(p) for p in primals]
-    given = [c for c, moves in zip(cotangents, _floats(outputs), strict=True) if moves]
+    given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
     found = iter(b.inline(back, [*again, *given])[len(outputs) :])
     return [next(found) if moves else None for moves in moving]
 
 
 def _checkpoint_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
     body = b.batched_of(params["body"], size)
-    return _results(b.checkpoint(*all_batched(b, args, batched, size), body=body))
+    return results_of(b.checkpoint(*all_batched(b, args, batched, size), body=body))
 
 
 register(Primitive(
@@ -158,8 +149,6 @@ def _same_type(name: str) -> Any:
 
 
 def _samples(name: str) -> Any:
-    from zenith.ir.ops.common import kind_of, random_array, rng, sample
-
     def samples(dtype: Any) -> Any:
         shapes = ((), (5,), (3, 4), (0, 2)) if kind_of(dtype) else ()
         return [sample(random_array(rng(name), dtype, shape)) for shape in shapes]

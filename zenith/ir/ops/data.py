@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ZenithError
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import dim, row_major
 from zenith.ir.lowering import Data, Elements
 from zenith.ir.ops.common import arrays, kind_of, require_kind, sample, with_batch_axis
 from zenith.ir.primitive import Params, Primitive, Sample, TypeRule, not_differentiable, register
@@ -110,13 +110,6 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
-    at = dim(0)
-    for size, i in zip(shape, index, strict=True):
-        at = at * size + i
-    return at
-
-
 def _counter(values: Sequence[Any], params: Params) -> tuple[Any]:
     shape = params["shape"]
     return (np.arange(math.prod(shape), dtype=np.int64).reshape(shape),)
@@ -125,7 +118,7 @@ def _counter(values: Sequence[Any], params: Params) -> tuple[Any]:
 register(Primitive(
     name="counter", doc="The position of each element in row-major order, as int64.", params={"shape": "sizes"},
     typing=_of_nothing("counter", lambda params: ArrayType(int64, params["shape"])), evaluate=_counter,
-    lowering=Elements(lambda k, index, read, types, params: k.place(_row_major(params["shape"], index), int64),
+    lowering=Elements(lambda k, index, read, types, params: k.place(row_major(params["shape"], index), int64),
                       cheap=True),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("counter"), ulp=0, effect=False,
     samples=lambda dtype: [sample(shape=s) for s in ((), (5,), (3, 4), (2, 0), (2, 3, 2))] if dtype == np.int64 else [],
