@@ -12,7 +12,6 @@ from benchmarks.workloads.encoder import Encoder, scaled
 from benchmarks.workloads.layers import torch_linear
 from benchmarks.workloads.workload import Array, Arrays, Program, Workload, first_inputs, inputs, weights
 
-LENGTH, BATCH = 128, 8
 SMALL = Encoder(layers=4, width=256, heads=8, middle=1024)
 
 
@@ -63,28 +62,40 @@ def _torch_mlp(arrays: Arrays) -> Any:
     return torch.nn.Sequential(*parts[:-1])
 
 
-def _transformer_weights() -> Arrays:
-    """Those of the encoder, then weight and bias of the head."""
-    rng = numpy.random.default_rng(4)
-    return (*SMALL.weights(), scaled(rng, (SMALL.width, SMALL.width)), scaled(rng, (SMALL.width,)))
+def transformer(name: str, encoder: Encoder, batch: int, length: int, rate: float) -> Workload:
+    """A step of training, by AdamW, of an encoder with a linear head behind it, whose weight and bias come last."""
+
+    def arrays() -> Arrays:
+        rng = numpy.random.default_rng(4)
+        return (*encoder.weights(), scaled(rng, (encoder.width, encoder.width)), scaled(rng, (encoder.width,)))
+
+    def numpy_model(arrays: Arrays, np: Any) -> Program:
+        def model(x: Array) -> Array:
+            *layers, w, b = arrays
+            result: Array = encoder.numpy(tuple(layers), np)(x) @ w.T + b
+            return result
+
+        return model
+
+    def torch_model(arrays: Arrays) -> Any:
+        import torch
+
+        return torch.nn.Sequential(encoder.torch(arrays[:-2]), torch_linear(*arrays[-2:]))
+
+    data = ((batch, length, encoder.width),) * 2
+    return Workload(
+        name=name,
+        description=f"a training step of a transformer: {encoder.layers} layers, {encoder.width} wide, "
+        f"{encoder.heads} heads, {encoder.middle} in the middle, length {length}, batch {batch}, AdamW",
+        batches=inputs(data),
+        first=first_inputs(data),
+        weights=arrays,
+        numpy=_numpy_loss(numpy_model),
+        torch=_torch_loss(torch_model),
+        descent=Descent("adamw", rate=rate),
+    )
 
 
-def _numpy_transformer(arrays: Arrays, np: Any) -> Program:
-    def transformer(x: Array) -> Array:
-        *layers, w, b = arrays
-        result: Array = SMALL.numpy(tuple(layers), np)(x) @ w.T + b
-        return result
-
-    return transformer
-
-
-def _torch_transformer(arrays: Arrays) -> Any:
-    import torch
-
-    return torch.nn.Sequential(SMALL.torch(arrays[:-2]), torch_linear(*arrays[-2:]))
-
-
-_DATA = ((BATCH, LENGTH, SMALL.width), (BATCH, LENGTH, SMALL.width))
 TRAIN_MLP = Workload(
     name="train_mlp",
     description="a training step of the MLP 512-256-128-64 with relu, batch 32, SGD with momentum",
@@ -95,14 +106,4 @@ TRAIN_MLP = Workload(
     torch=_torch_loss(_torch_mlp),
     descent=Descent("sgd", rate=1e-2, momentum=0.9),
 )
-TRAIN_TRANSFORMER = Workload(
-    name="train_transformer",
-    description="a training step of a transformer: 4 layers, 256 wide, 8 heads, 1024 in the middle, "
-    f"length {LENGTH}, batch {BATCH}, AdamW",
-    batches=inputs(_DATA),
-    first=first_inputs(_DATA),
-    weights=_transformer_weights,
-    numpy=_numpy_loss(_numpy_transformer),
-    torch=_torch_loss(_torch_transformer),
-    descent=Descent("adamw", rate=1e-4),
-)
+TRAIN_TRANSFORMER = transformer("train_transformer", SMALL, batch=8, length=128, rate=1e-4)
