@@ -51,9 +51,7 @@ class Builder:
         """Zeros of a value's type."""
         return self.full(0, value.dtype, value.shape)
 
-    def inline(
-        self, graph: Graph, args: Sequence[Value], asked: Sequence[Value] | None = None
-    ) -> tuple[Value, ...]:
+    def inline(self, graph: Graph, args: Sequence[Value], asked: Sequence[Value] | None = None) -> tuple[Value, ...]:
         """The outputs of ``graph`` on values of this one: its nodes appended, with their own lines.
 
         Or, in place of its outputs, the values of it that are ``asked`` for.

@@ -37,6 +37,11 @@ class Split:
     residuals: int
     waits: tuple[bool, ...]
 
+    @property
+    def kept(self) -> tuple[Value, ...]:
+        """The residuals, as values of ``known``."""
+        return self.known.outputs[len(self.known.outputs) - self.residuals :]
+
     def merge(self, known: Sequence[Any], unknown: Sequence[Any] = ()) -> list[Any]:
         """The outputs of the whole graph in order, from those of its parts; None for those that are not there yet."""
         now, later = iter(known), iter(unknown)

@@ -132,7 +132,7 @@ def scan_forward(b: Any, primals: Any, params: Params) -> tuple[Values, _Kept]:
     there = [*joint.inputs[:first], *joint.inputs[last : len(body.inputs)], *joint.outputs[len(scan.carried) : count]]
     parts = b.split(joint, late, there, range(first))
     assert not any(parts.waits[:count]), "values do not wait for cotangents"
-    results, residuals = _divide(parts.known.outputs, count)
+    results, residuals = parts.known.outputs[:count], parts.kept
     captured = dict(zip(parts.known.inputs[:first], scan.captured, strict=True))
     held = [*parts.known.inputs[last:], *results[len(scan.carried) :]]
     stacked = [v for v in residuals if v not in captured and v not in held]
@@ -162,7 +162,7 @@ def _step_back(b: Any, body: Graph, joint: Graph, parts: Any, order: Sequence[in
         found = iter(b.inline(parts.unknown, [*sorted_back, *cotangents]))
         return [next(found) if w else b.zeros_like(v) for w, v in zip(parts.waits[count:], moving, strict=True)]
 
-    residuals = parts.known.outputs[count:]
+    residuals = parts.kept
     types = [*(residuals[i].type for i in order), *(v.type for v in joint.inputs[len(body.inputs) :])]
     return _graph(b, "step_backward", types, write)
 

@@ -46,9 +46,7 @@ class StepSums:
         self.given = [v for v in factors if v not in read]
         held = {*read, *self.given}
         self._behind = [[v for v in own if v in products or self._is_sum_of(held, v)] for own in addends]
-        self.carried = [
-            [v for v in own if v not in behind] for own, behind in zip(addends, self._behind, strict=True)
-        ]
+        self.carried = [[v for v in own if v not in behind] for own, behind in zip(addends, self._behind, strict=True)]
 
     def total(self, b: Any, index: int, length: Dim, rows: Mapping[Value, Any]) -> list[Any]:
         """What is added behind the loop to a sum; ``rows`` has all steps' values of parts and of what was given."""
