@@ -58,6 +58,19 @@ def test_edges_are_those_of_jax(name):
     np.testing.assert_array_equal(forward, jax.jvp(lambda x: function(x, jnp), (x,), (np.ones_like(x),))[1])
 
 
+@pytest.mark.parametrize("x", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [2.0, 0.0, 0.0, 0.0], [0.5, 2.0, 3.0]])
+def test_products_with_zeros_have_all_their_derivatives(x):
+    jax, jnp = jax_and_numpy()
+    x = np.array(x)
+    third = lambda jacobian, grad, prod: jacobian(jacobian(grad(prod)))(x)  # noqa: E731
+    for ours, theirs in ((zenith.jacfwd, jax.jacfwd), (zenith.jacrev, jax.jacrev)):
+        np.testing.assert_allclose(ours(grad(np.prod))(x), theirs(jax.grad(jnp.prod))(x), atol=1e-12)
+        np.testing.assert_allclose(third(ours, grad, np.prod), third(theirs, jax.grad, jnp.prod), atol=1e-12)
+    pairs = np.stack([x, x + 1])
+    compiled = jit(vmap(zenith.hessian(np.prod)))(pairs)
+    np.testing.assert_allclose(compiled, jax.vmap(jax.hessian(jnp.prod))(pairs), atol=1e-12)
+
+
 def test_the_absolute_value_has_no_slope_at_0():
     """As in PyTorch; JAX says 1."""
     assert grad(np.abs)(0.0) == jit(grad(np.abs))(np.float64(0)) == 0
