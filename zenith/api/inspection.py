@@ -15,6 +15,7 @@ from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
 from zenith.passes.separation import why_not_fused
+from zenith.trace.recorder import Kept
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -174,10 +175,20 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     if program.traced.specialized:
         rows = [(str(size), _place(line), alternative(line)) for size, line in program.traced.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
+    yield from _ways_back(program.traced.kept)
     yield from _report_tables(program.executable.report)
     if program.lowering.lowered.plan is not None:
         yield from _engines(program.lowering.lowered.plan)
         yield from _separations(program.traced.graph)
+
+
+def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:
+    """What derivatives keep of the way forward, and what they compute again instead."""
+    kept = Counter((d.function, "kept", what, _place(line)) for d in derivatives for what, line in d.values)
+    again = Counter((d.function, "computed again", what, _place(line)) for d in derivatives for what, line in d.again)
+    if kept or again:
+        rows = [(*words, n) for words, n in (*kept.items(), *again.items())]
+        yield table("for the way back", ("function", "how", "what", "line", "times"), rows)
 
 
 def _engines(plan: Any) -> Iterable[RenderableType]:
