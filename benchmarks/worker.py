@@ -15,12 +15,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle, repeat
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmarks import contenders
-from benchmarks.contenders.contender import Job, missing_library, to_numpy
+from benchmarks.contenders.contender import Job, missing_library, outcome
 
 if TYPE_CHECKING:
     from benchmarks.contenders import Contender
@@ -50,7 +51,7 @@ class Running:
             result = self.call(*arguments)
             seconds.append(time.perf_counter() - begin)
             if number in self.checked:
-                kept.append(to_numpy(result))
+                kept.append(outcome(self.call, result))
         np.savez(path, *kept)
         return seconds
 
@@ -124,11 +125,16 @@ def load(contender: Contender) -> float:
 
 def first_call(contender: Contender, workload: Workload) -> tuple[Running, float]:
     """Compile and call once; the seconds that took. Inputs, weights and the user's program are ready before."""
-    program, first = contender.program(workload), contender.convert(workload.first())
+    first, compile = contender.convert(workload.first()), contender.compile
     batches = [contender.convert(batch) for batch in workload.batches()]
+    if workload.descent is None:
+        program = contender.program(workload)
+    else:
+        assert contender.step is not None
+        program, compile = contender.step(workload), lambda job: job.program  # a step compiles in its first call
     job = Job(program, first, workload.changing_axes(), workload.expression)
     begin = time.perf_counter()
-    call = contender.compile(job)
+    call = compile(job)
     call(*first)
     return Running(contender, call, batches, workload.checked()), time.perf_counter() - begin
 
@@ -148,7 +154,7 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
         workload = WORKLOADS[workload_name]
         if missing := missing_library(workload):
             raise MissingLibraryError(f"{missing} is not installed")
-        with contender.scope():
+        with nullcontext() if workload.descent else contender.scope():
             running, first_seconds = first_call(contender, workload)
             say({"start": {"import_s": import_seconds, "first_call_s": first_seconds}})
             for line in requests:
