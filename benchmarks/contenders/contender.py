@@ -40,6 +40,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """How a compiled program is kept as a file, for a process that does not compile: ``load`` reverses ``save``."""
+
+    save: Callable[[Program, Path], None]
+    load: Callable[[Path], Program]
+
+
+@dataclass(frozen=True)
 class Contender:
     """A library, or one way to use it.
 
@@ -52,6 +60,7 @@ class Contender:
     compile: what is called; timed together with the first call.
     scope: entered around the first call and all others; no part of any time.
     facts: what the compiled program says about itself afterwards, for the report.
+    saving: how it keeps a compiled program as a file, if it can.
     versions: distributions whose versions stand in the report.
     declines: why it takes no part in a workload, or None; imports nothing.
     """
@@ -63,6 +72,7 @@ class Contender:
     compile: Callable[[Job], Program] = lambda job: job.program
     scope: Callable[[], AbstractContextManager[Any]] = nullcontext
     facts: Callable[[Program], dict[str, Any]] = lambda call: {}
+    saving: Saving | None = None
     versions: tuple[str, ...] = ()
     declines: Callable[[Workload], str | None] = lambda workload: None
 

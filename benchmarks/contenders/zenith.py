@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders.arrays import numpy_program
@@ -9,6 +10,7 @@ from benchmarks.contenders.contender import (
     Contender,
     Job,
     Program,
+    Saving,
     inference_mode,
     needs_numpy_program,
     tensors,
@@ -35,12 +37,25 @@ def _compilations(call: Any) -> dict[str, Any]:
     return {"compilations": call.cache_info().misses}
 
 
+def _save(call: Any, path: Path) -> None:
+    call.save(path)
+
+
+def _load(path: Path) -> Program:
+    import zenith
+
+    return zenith.load(path)
+
+
+_SAVING = Saving(_save, _load)
+
 JIT = Contender(
     "zenith jit",
     libraries=("zenith",),
     program=numpy_program,
     compile=_jit,
     facts=_compilations,
+    saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "numpy"),
     declines=needs_numpy_program,
 )
@@ -52,5 +67,6 @@ FROM_TORCH = Contender(
     compile=_from_torch,
     scope=inference_mode,
     facts=_compilations,
+    saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
 )
