@@ -32,6 +32,7 @@ from zenith.ir.text import parse
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, random, torch
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+    from zenith.serial import load
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -82,6 +83,7 @@ __all__ = [
     "jvp",
     "kernels",
     "linearize",
+    "load",
     "make_graph",
     "map",
     "numpy",
@@ -108,6 +110,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"zenith.{name}")
     if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
         return getattr(import_module("zenith.control"), name)
+    if name == "load":
+        return import_module("zenith.serial").load
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
     if name in __all__:

@@ -42,6 +42,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """How a compiled program is kept as a file, for a process that does not compile: ``load`` reverses ``save``."""
+
+    save: Callable[[Program, Path], None]
+    load: Callable[[Path], Program]
+
+
+@dataclass(frozen=True)
 class Contender:
     """A library, or one way to use it.
 
@@ -54,6 +62,7 @@ class Contender:
     compile: what is called; timed together with the first call.
     scope: entered around the first call and all others; no part of any time.
     facts: what the compiled program says about itself afterwards, for the report.
+    saving: how it keeps a compiled program as a file, if it can.
     versions: distributions whose versions stand in the report.
     step: how it computes gradients and trains; None if it does not.
     loops: whether it runs a long loop as a loop.
@@ -67,6 +76,7 @@ class Contender:
     compile: Callable[[Job], Program] = lambda job: job.program
     scope: Callable[[], AbstractContextManager[Any]] = nullcontext
     facts: Callable[[Program], dict[str, Any]] = lambda call: {}
+    saving: Saving | None = None
     versions: tuple[str, ...] = ()
     step: Callable[[Workload], Step] | None = None
     loops: bool = False

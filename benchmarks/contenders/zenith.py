@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders.arrays import numpy_program
@@ -9,6 +10,7 @@ from benchmarks.contenders.contender import (
     Contender,
     Job,
     Program,
+    Saving,
     inference_mode,
     needs_numpy_program,
     tensors,
@@ -75,12 +77,25 @@ def _compilations(call: Any) -> dict[str, Any]:
     return {"compilations": call.cache_info().misses}
 
 
+def _save(call: Any, path: Path) -> None:
+    call.save(path)
+
+
+def _load(path: Path) -> Program:
+    import zenith
+
+    return zenith.load(path)
+
+
+_SAVING = Saving(_save, _load)
+
 JIT = Contender(
     "zenith jit",
     libraries=("zenith",),
     program=_program,
     compile=_jit,
     facts=_compilations,
+    saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "numpy"),
     step=_Step,
     loops=True,
@@ -94,5 +109,6 @@ FROM_TORCH = Contender(
     compile=_from_torch,
     scope=inference_mode,
     facts=_compilations,
+    saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
 )

@@ -21,12 +21,16 @@ class RuleBuilder(Builder):
         return RuleBuilder(graph, self.line)
 
     def split(
-        self, graph: Graph, late: Sequence[bool], there: Sequence[Value] | None = None, same: Collection[int] = ()
+        self,
+        graph: Graph,
+        late: Sequence[bool],
+        there: Sequence[Value] | None = None,
+        same: Collection[int] | None = None,
     ) -> Split:
-        """See :func:`~zenith.transforms.split.split`."""
-        from zenith.transforms.split import split
+        """See :func:`~zenith.transforms.split.split_for_way_back`."""
+        from zenith.transforms.split import split_for_way_back
 
-        return split(graph, late, there, same)
+        return split_for_way_back(graph, late, there, same)
 
     def jvp_of(self, graph: Graph, active: Sequence[bool]) -> Graph:
         """See :func:`~zenith.transforms.forward.jvp_graph`."""

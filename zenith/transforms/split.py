@@ -17,7 +17,8 @@ from zenith.ir.cut import cheapest_cut
 from zenith.ir.dims import product
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Data, Elements, Scalar, View
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, Type
+from zenith.trace.recorder import Kept, current_recorder
 
 Place = tuple[int, int]
 TRAFFIC = 2  # operations that moving a byte to memory and back is worth
@@ -36,6 +37,7 @@ class Split:
     unknown: Graph
     residuals: int
     waits: tuple[bool, ...]
+    again: tuple[Node, ...]  # what the later part computes a second time
 
     @property
     def kept(self) -> tuple[Value, ...]:
@@ -49,17 +51,18 @@ class Split:
 
 
 def split(
-    graph: Graph, late: Sequence[bool], there: Iterable[Value] | None = None, same: Collection[int] = ()
+    graph: Graph, late: Sequence[bool], there: Iterable[Value] | None = None, same: Collection[int] | None = None
 ) -> Split:
     """Split ``graph``; ``late`` says which inputs come later.
 
     Values that are ``there`` (by default the inputs and outputs) cost nothing to hand over. When the parts run in
     loops, ``same`` inputs (by number) are the same in all steps: what follows from these alone costs nothing to compute
-    again, since it leaves the loop.
+    again, since it leaves the loop. When they run in one program, what is computed again is kept from being merged with
+    what was computed before.
     """
     waiting = _waiting(graph, late)
     kept_anyway = (*graph.inputs, *graph.outputs) if there is None else there
-    handed, again = _Choice(graph, waiting, kept_anyway, same).made()
+    handed, again = _Choice(graph, waiting, kept_anyway, same or ()).made()
     known, moved = Graph(graph.name), dict[Place, Value]()
     for value, is_late in zip(graph.inputs, late, strict=True):
         if not is_late:
@@ -73,9 +76,63 @@ def split(
     for value, is_late in zip(graph.inputs, late, strict=True):
         if is_late:
             moved[value.node, 0] = unknown.add_input(value.type, graph.node(value.node).params["name"])
-    _copy(graph, unknown, moved, waiting | again)
+    sources = {(a.node, a.output) for number in again for a in graph.args(number)} & {*handed}
+    later = dict(moved)
+    if same is None:
+        later.update({place: Builder(unknown).again(moved[place]) for place in sorted(sources)})
+    _copy(graph, unknown, later, again)
+    moved.update({place: value for place, value in later.items() if place[0] in again})
+    _copy(graph, unknown, moved, waiting)
     unknown.set_outputs(moved[v.node, v.output] for v in graph.outputs if v.node in waiting)
-    return Split(known, unknown, len(handed), tuple(v.node in waiting for v in graph.outputs))
+    twice = tuple(graph.node(number) for number in sorted(again) if operations_again(graph.node(number)))
+    return Split(known, unknown, len(handed), tuple(v.node in waiting for v in graph.outputs), twice)
+
+
+def split_for_way_back(graph: Graph, late: Sequence[bool], *options: Any) -> Split:
+    """Split a derivative in reverse mode, and tell the trace in progress what is kept: ``explain()`` shows it."""
+    parts = split(graph, late, *options)
+    _tell(graph.name, [(v.type, parts.known.node(v.node)) for v in parts.kept], parts.again)
+    return parts
+
+
+def thrifty(graph: Graph, primals: int) -> Graph:
+    """A derivative in reverse mode that computes again what is not worth keeping; told to the trace in progress.
+
+    The first ``primals`` outputs are the function's own. What these follow from is the way forward; the way back stays
+    where it is, and what it reads of the way forward is kept, or computed again in front of its first reader.
+    """
+    forward = graph.behind(v.node for v in graph.outputs[:primals])
+    back = {number for number, _ in graph.nodes()} - forward
+    handed, again = _Choice(graph, back, (*graph.inputs, *graph.outputs), ()).made()
+    new, moved, twice = Graph(graph.name), dict[Place, Value](), dict[Place, Value]()
+    b = Builder(new)
+
+    def second(place: Place) -> Value:
+        if place[0] not in again and place not in twice:
+            twice[place] = b.again(moved[place])
+        elif place not in twice:
+            node, args = graph.node(place[0]), graph.args(place[0])
+            (twice[place],) = b.transplant(graph, node, [second((a.node, a.output)) for a in args])
+        return twice[place]
+
+    for number, node in graph.nodes():
+        if node.primitive.name == "input":
+            moved[number, 0] = new.add_input(node.types[0], str(node.params["name"]))
+            continue
+        places = [(a.node, a.output) for a in graph.args(number)]
+        args = [second(p) if number in back and p[0] in again else moved[p] for p in places]
+        moved.update({(number, i): value for i, value in enumerate(b.transplant(graph, node, args))})
+    new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
+    kept = [(graph.node(n).types[i], graph.node(n)) for n, i in handed]
+    _tell(graph.name, kept, [graph.node(n) for n in sorted(again) if operations_again(graph.node(n))])
+    return new
+
+
+def _tell(name: str, kept: Sequence[tuple[Type, Node]], again: Sequence[Node]) -> None:
+    recorder = current_recorder()
+    if recorder is not None:
+        values = tuple((str(type), node.line) for type, node in kept if node.primitive.name != "input")
+        recorder.kept.append(Kept(name, values, tuple((n.primitive.name, n.line) for n in again)))
 
 
 def _waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
