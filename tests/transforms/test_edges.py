@@ -31,6 +31,13 @@ EDGES = {
     "sign": (lambda x, np: np.sign(x), 0.0, 0.0),
     "floor": (lambda x, np: np.floor(x), 1.0, 0.0),
     "saturated": (lambda x, np: np.tanh(x), 1e10, 0.0),
+    "logaddexp of equals": (lambda x, np: np.logaddexp(x, 0.0), 0.0, 0.5),
+    "logaddexp2 of equals": (lambda x, np: np.logaddexp2(1.0, x), 1.0, 0.5),
+    "arcsinh at 0": (lambda x, np: np.arcsinh(x), 0.0, 1.0),
+    "arcsinh far out": (lambda x, np: np.arcsinh(x), 1e200, 0.0),
+    "arctanh at 0": (lambda x, np: np.arctanh(x), 0.0, 1.0),
+    "cube root at 0": (lambda x, np: np.cbrt(x), 0.0, INF),
+    "fmod at 0": (lambda x, np: np.fmod(x, 2.0), 0.0, 1.0),
     "logaddexp far out": (lambda x, np: np.logaddexp(x, 0.0), 1000.0, 1.0),
 }
 
@@ -69,6 +76,25 @@ def test_products_with_zeros_have_all_their_derivatives(x):
     pairs = np.stack([x, x + 1])
     compiled = jit(vmap(zenith.hessian(np.prod)))(pairs)
     np.testing.assert_allclose(compiled, jax.vmap(jax.hessian(jnp.prod))(pairs), atol=1e-12)
+
+
+SMOOTH = {
+    "logaddexp": lambda x, np: np.logaddexp(x[0], x[1]),
+    "logaddexp2": lambda x, np: np.logaddexp2(x[0], x[1]),
+    "hypot": lambda x, np: np.hypot(x[0], x[1] - 1.0),
+    "arcsinh": lambda x, np: np.arcsinh(x[0] - 1.0),
+    "arctanh": lambda x, np: np.arctanh(x[0] - 1.0) + np.sinc(x[1] - 1.0),
+    "powers": lambda x, np: (x[0] - 1.0) ** 2 * (x[1] - 1.0) ** 3 + (x[0] - 1.0) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_functions_have_second_derivatives_where_their_expressions_have_corners(name):
+    jax, jnp = jax_and_numpy()
+    x = np.array([1.0, 1.0])
+    expected = jax.hessian(lambda x: SMOOTH[name](x, jnp))(x)
+    for ours in (zenith.hessian(lambda x: SMOOTH[name](x, np)), jit(zenith.hessian(lambda x: SMOOTH[name](x, np)))):
+        np.testing.assert_allclose(ours(x), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_the_absolute_value_has_no_slope_at_0():
