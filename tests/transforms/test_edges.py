@@ -97,6 +97,24 @@ def test_smooth_functions_have_second_derivatives_where_their_expressions_have_c
         np.testing.assert_allclose(ours(x), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("base", "exponent", "expected"),
+    [
+        (2.0, 0.0, [[0.0, 0.5], [0.5, np.log(2.0) ** 2]]),
+        (-2.0, 3.0, [[-12.0, 0.0], [0.0, 0.0]]),
+        (0.0, 2.0, [[2.0, 0.0], [0.0, 0.0]]),
+        (0.0, 0.0, [[0.0, 0.0], [0.0, 0.0]]),
+    ],
+)
+def test_powers_of_variable_exponents_have_symmetric_second_derivatives(base, exponent, expected):
+    """By the exponent the derivative is 0 where the base is not positive; so is that of the derivative by the base."""
+    at = np.array([base, exponent])
+    for jacobian in (zenith.jacfwd, zenith.jacrev):
+        with np.errstate(all="ignore"):
+            found = jacobian(grad(lambda p: p[0] ** p[1]))(at)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_the_absolute_value_has_no_slope_at_0():
     """As in PyTorch; JAX says 1."""
     assert grad(np.abs)(0.0) == jit(grad(np.abs))(np.float64(0)) == 0

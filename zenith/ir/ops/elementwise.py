@@ -68,11 +68,14 @@ def elementwise(
         for shape in ((), (5,), (3, 4), (0, 2)):
             yield Sample(tuple(random_array(generator, dtype, shape, lo, hi) for lo, hi in bounds), {})
 
-    written = Composite(lambda b, args, params: [expression(b, *args)]) if callable(expression) else None
+    def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
+        assert callable(expression)
+        return [expression(b, *args)]
+
     return register(
         Primitive(
             name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
-            lowering=written or Scalar(expression, cost),
+            lowering=Composite(expand) if callable(expression) else Scalar(expression, cost),
             jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
             vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
             batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
@@ -153,8 +156,12 @@ def _power_by_exponent(b: Any, args: Sequence[Any], y: Any) -> Any:
 
 
 def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
+    """e x**(e - 1), and 0 at 0**0; like the value it does not change with e where x <= 0."""
     x, e = args
-    return b.where(b.eq(e, 0.0), b.zeros_like(x), b.mul(e, b.power(x, b.sub(e, 1.0))))
+    nowhere = b.bit_and(b.eq(x, 0.0), b.eq(e, 0.0))
+    e = b.where(b.gt(x, 0.0), e, b.stop_gradient(e))
+    safe = b.where(nowhere, b.full(1.0, x.dtype, x.shape), x)
+    return b.where(nowhere, b.zeros_like(x), b.mul(e, b.power(safe, b.sub(e, 1.0))))
 
 
 _STEPS = (None, None)  # constant between jumps: the derivative is zero, as JAX and PyTorch have it

@@ -98,7 +98,7 @@ def _cosine(which: int) -> Any:
     return lambda b, a, y: b.div(a[which], b.where(b.eq(y, 0.0), _full(b, 1.0, y), y))
 
 
-F = {"kinds": "f"}
+F: dict[str, Any] = {"kinds": "f"}
 unary("arcsinh", "Inverse hyperbolic sine.", _arcsinh, np.arcsinh,
       lambda b, a, y: _inverse(b, b.sqrt(b.add(b.mul(a[0], a[0]), 1.0))), ulp=4, **F)  # fmt: skip
 unary("arccosh", "Inverse hyperbolic cosine.", _arccosh, np.arccosh,
