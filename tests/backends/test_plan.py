@@ -235,6 +235,25 @@ def test_what_is_done_ahead_stays_until_the_loop_ends(backend: str) -> None:
         check(call(executable, graph, args), graph, args)
 
 
+@pytest.mark.parametrize("backend", ["lanes", "cpu"])
+def test_the_result_of_what_is_done_ahead_is_there_in_every_step(backend: str) -> None:
+    """Its last reader in a step frees no memory: the next step reads it again."""
+    graph = parse("""
+def f(c: f32[m], h: f32[m], xs: f32[n]) -> (f32[m]):
+    def body0(c: f32[m], h: f32[m], x: f32) -> (f32[m]):
+        v3 = sort(c)
+        v4 = add(h, v3)
+        v5 = sort(v4)
+        v6 = reverse(v5, axes=(0,))
+        v7 = sort(v6)
+        return (v7,)
+    v3 = scan(c, h, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    return (v3,)
+""")
+    args = [np.array([3, 1, 2], np.float32), np.array([0, 20, 10], np.float32), np.zeros(4, np.float32)]
+    assert call(compiled(graph, backend), graph, args)[0].tolist() == [4, 19, 31]
+
+
 def test_what_may_fail_is_not_done_ahead() -> None:
     """There may be no step in which it would be done."""
     graph = parse("""

@@ -376,12 +376,16 @@ class _Planner:
             self.shared.free.append(next(s for s in self.shared.slots if s.name == place.name))
 
     def _release(self, number: int) -> None:
-        """Return the slots whose last reader was this node, and those of results that nobody reads."""
+        """Return the slots whose last reader was this node, and those of results that nobody reads.
+
+        What was made ahead of a loop stays: every step reads it.
+        """
         roots = {(r.node, r.output) for r in (_root(self.graph, a) for a in self.graph.args(number))}
         own = {(number, i) for i in range(len(self.graph.node(number).types))}
         for key in sorted((roots | own) - self.bound):
-            if key in self.places and self.last_use.get(key, key[0]) == number:
-                self.give_back(self.places[key])
+            place = self.places.get(key)
+            if place is not None and self.last_use.get(key, key[0]) == number and place.name not in (self.still or ()):
+                self.give_back(place)
 
 
 def _is_static(kernel: Kernel) -> bool:
