@@ -32,6 +32,14 @@ from zenith.ir.text import parse
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, random, torch
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+    from zenith.numpy import (
+        dynamic_index_in_dim,
+        dynamic_slice,
+        dynamic_slice_in_dim,
+        dynamic_update_index_in_dim,
+        dynamic_update_slice,
+        dynamic_update_slice_in_dim,
+    )
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -69,6 +77,12 @@ __all__ = [
     "custom_vjp",
     "debug",
     "disable_jit",
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "dynamic_update_index_in_dim",
+    "dynamic_update_slice",
+    "dynamic_update_slice_in_dim",
     "errors",
     "eval_shape",
     "forbid_recompile",
@@ -108,6 +122,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"zenith.{name}")
     if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
         return getattr(import_module("zenith.control"), name)
+    if name.startswith("dynamic_"):
+        return getattr(import_module("zenith.numpy"), name)
     if name == "from_torch":
         return import_module("zenith.torch").from_torch
     if name in __all__:

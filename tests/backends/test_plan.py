@@ -91,6 +91,9 @@ def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
         planner = _Planner(graph, cpu_target())
         planner.plan()
         lives = _lives(graph)
+        lives |= {
+            v: range(lives[v].start, lives[v].stop - 1) for v in planner.passed_on
+        }  # its last reader writes there
         slots = [(p.name, lives[value]) for value, p in planner.places.items() if p.kind == "slot"]
         for (one, life), (other, while_) in combinations(slots, 2):
             assert one != other or not _overlap(life, while_), f"program {seed}: {one} is in use twice"
