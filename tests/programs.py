@@ -21,7 +21,7 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Composite, Data, Fold, HostCall, Region, Scalar
+from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
 from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, uint32
 
@@ -39,13 +39,14 @@ class _Rejected(Exception):
 
 
 def generated_primitives() -> list[Primitive]:
-    """What programs are made of: not inputs, constants and weights, tokens and prints, and what only passes make.
+    """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
 
     Nor composites without samples, which hold subgraphs or mean something to transforms alone.
     """
+    left_out = ("input", "constant", "weight", "token")
     return [
         p for p in all_primitives()
-        if not isinstance(p.lowering, HostCall | Region) and p.name not in ("input", "constant", "weight", "token")
+        if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
         and not (isinstance(p.lowering, Composite) and not list(p.samples(np.dtype(np.float32))))
     ]  # fmt: skip
 

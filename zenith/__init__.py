@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         dynamic_update_slice,
         dynamic_update_slice_in_dim,
     )
+    from zenith.outside import pure_callback
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -101,6 +102,7 @@ __all__ = [
     "numpy",
     "optim",
     "parse",
+    "pure_callback",
     "random",
     "scan",
     "stop_gradient",
@@ -120,12 +122,12 @@ def __getattr__(name: str) -> Any:
 
     if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
-    if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
-        return getattr(import_module("zenith.control"), name)
-    if name.startswith("dynamic_"):
-        return getattr(import_module("zenith.numpy"), name)
-    if name == "from_torch":
-        return import_module("zenith.torch").from_torch
+    homes = {
+        "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
+        "outside": ("pure_callback",),
+        "torch": ("from_torch",),
+    }
+    home = next((room for room, names in homes.items() if name in names), "transforms")
     if name in __all__:
-        return getattr(import_module("zenith.transforms"), name)
+        return getattr(import_module("zenith.numpy" if name.startswith("dynamic_") else f"zenith.{home}"), name)
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import HostCall, Region, View
+from zenith.ir.lowering import HostCall, NativeCall, Region, View
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType
 
@@ -19,7 +19,7 @@ def own_outputs(graph: Graph) -> Graph:
     result = copy_graph(graph)
     for value in graph.outputs:
         root = root_of(graph, value)
-        made = isinstance(graph.node(root.node).primitive.lowering, (Region, HostCall))
+        made = isinstance(graph.node(root.node).primitive.lowering, (Region, HostCall, NativeCall))
         owned = made and (root.node, root.output) not in taken
         taken.add((root.node, root.output))
         outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))

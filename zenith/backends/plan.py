@@ -13,11 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice
 from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
 from zenith.backends.kernel import Kernel, symbols_of
 from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
 from zenith.backends.steps import (
     ALIGN,
@@ -37,7 +40,7 @@ from zenith.backends.work import Work, work_of
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import HostCall, View
+from zenith.ir.lowering import HostCall, NativeCall, View
 from zenith.ir.primitive import get
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, Type
@@ -209,27 +212,47 @@ class _Planner:
         elif node.primitive.name in PLANS:
             self._control(number, node)
         elif isinstance(node.primitive.lowering, HostCall):
-            if self.around is not None:
-                what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
-                raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
-            arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
-            types = tuple(a.type for a in arrays if isinstance(a.type, ArrayType))
-            self.steps.append(Call(node, tuple(self._place(a) for a in arrays), types))
+            self._call(number, node)
+        elif isinstance(node.primitive.lowering, NativeCall):
+            self._call_native(number, node)
+
+    def _call(self, number: int, node: Node) -> None:
+        if self.around is not None:
+            what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
+            raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
+        arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
+        results = self._place_results(number, node)
+        types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
+        self.steps.append(Call(node, (*map(self._place, arrays), *results), tuple(types), len(results)))
+
+    def _call_native(self, number: int, node: Node) -> None:
+        """A kernel of its own, which finds the function's address among the program's constants."""
+        function, args = node.params["function"], self.graph.args(number)
+        address = Place("constant", f"address of {function.name}")
+        self.shared.constants[address.name] = np.array([function.address])
+        bound = {f"p{i}": self._place(a) for i, a in enumerate(args)}
+        bound |= {f"out{i}": place for i, place in enumerate(self._place_results(number, node))}
+        kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
+        held = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
+        lines = () if node.line is None else (node.line,)
+        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *held))
+
+    def _place_results(self, number: int, node: Node) -> list[Place]:
+        """Places for the arrays that a node gives, where they have none yet."""
+        for i, type in enumerate(node.types):
+            if isinstance(type, ArrayType) and (number, i) not in self.places:
+                self.places[number, i] = self.allocate(type.size, type.dtype)
+        return [self.places[number, i] for i, type in enumerate(node.types) if isinstance(type, ArrayType)]
 
     def _control(self, number: int, node: Node) -> None:
         self._reuse(number, node)
-        for i, type in enumerate(node.types):
-            assert isinstance(type, ArrayType)
-            if (number, i) not in self.places:
-                self.places[number, i] = self.allocate(type.size, type.dtype)
-        args = [self._place(a) for a in self.graph.args(number)]
-        results = [self.places[number, i] for i in range(len(node.types))]
+        args, results = [self._place(a) for a in self.graph.args(number)], self._place_results(number, node)
         self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
         if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
-            self._place_nothing(number, node)
+            self._place_results(number, node)  # they never have an element: there is no kernel
             return
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
@@ -275,12 +298,6 @@ class _Planner:
         for kernel in lowered.kernels:
             bound = {"p0": source, "out0": target}
             self._add_kernel(kernel, bound, () if line is None else (line,), work_of(kernel, copying_body(value)))
-
-    def _place_nothing(self, number: int, node: Node) -> None:
-        """Results that never have an element need a place, but no kernel."""
-        for i, type in enumerate(node.types):
-            assert isinstance(type, ArrayType)
-            self.places.setdefault((number, i), self.allocate(type.size, type.dtype))
 
     def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...], work: Work) -> None:
         """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""

@@ -8,6 +8,7 @@
 * :class:`Scatter`: writes of many elements to computed places.
 * :class:`Overwrite`: a part of a copy is written over, at a computed place.
 * :class:`HostCall`: a call back into Python between kernels.
+* :class:`NativeCall`: a call of native code from outside, as if it were a kernel.
 * :class:`Composite`: a few other primitives, written out before fusion.
 * :class:`Region`: closed subgraphs: a fused group, loops, branches.
 * :class:`Data`: the value is in the program already (inputs, constants and weights).
@@ -101,9 +102,17 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """``function(arrays, params)`` is called in Python between kernels."""
+    """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
 
-    function: Callable[..., Any]
+    A token is None, among values and results.
+    """
+
+    function: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """The function ``params["function"]`` is called at its address, once for each of the mapped examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,4 +138,6 @@ class Data:
     """The value stands in the program: an input, a literal, a constant or a weight."""
 
 
-Lowering = Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | Composite | Region | Data
+Lowering = (
+    Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | NativeCall | Composite | Region | Data
+)

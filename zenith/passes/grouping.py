@@ -25,7 +25,19 @@ from dataclasses import dataclass, field
 
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Data, Elements, Fold, HostCall, Overwrite, Region, Scalar, Scatter, Tile, View
+from zenith.ir.lowering import (
+    Data,
+    Elements,
+    Fold,
+    HostCall,
+    NativeCall,
+    Overwrite,
+    Region,
+    Scalar,
+    Scatter,
+    Tile,
+    View,
+)
 from zenith.ir.primitive import get
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
@@ -99,7 +111,7 @@ class Grouping:
     def _needed_whole(self, number: int, node: Node) -> set[int]:
         """The arguments that must stand in memory: all of what no kernel computes, those a tile cannot stride over."""
         operands = {a.node for a in self.args[number]}
-        if isinstance(node.primitive.lowering, (View, HostCall, Region)):
+        if isinstance(node.primitive.lowering, (View, HostCall, NativeCall, Region)):
             return operands
         if isinstance(node.primitive.lowering, Tile):
             return {a.node for a in self.args[number][:MATRICES] if not self._is_strided(a.node)}
@@ -130,7 +142,7 @@ class Grouping:
 
     def _place(self, number: int) -> None:
         lowering = self.graph.node(number).primitive.lowering
-        if isinstance(lowering, (View, HostCall, Region, Data)) and not self._is_map(number):
+        if isinstance(lowering, (View, HostCall, NativeCall, Region, Data)) and not self._is_map(number):
             self._new_unit(number, None)
         elif isinstance(lowering, Fold):
             self._place_fold(number)

@@ -175,7 +175,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
         recorder = current_recorder()
         assert recorder is not None
-        body = trace_body(name_of(function), flat, arguments.types, arguments.weak)
+        body = trace_body(name_of(function), flat, arguments.types, arguments.weak, runs_alone=False)
         captured = [Tracer(recorder, value) for value in body.captured]
         found = bind(get("checkpoint"), *captured, *arguments.arrays, body=close(body, body.captured))
         return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
@@ -195,7 +195,7 @@ def _rules_of(function: Any) -> Iterator[None]:
 
 def _traced(function: Callable[..., Any], types: Sequence[ArrayType], weak: Sequence[bool], name: str) -> Body:
     """The body of a function with rules; TraceError when it takes more than constants from the trace around it."""
-    body = trace_body(name, function, types, weak)
+    body = trace_body(name, function, types, weak, runs_alone=False)
     recorder = current_recorder()
     assert recorder is not None
     for value in body.captured:

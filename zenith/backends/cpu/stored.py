@@ -5,7 +5,8 @@ them. So a process that traces the same function skips passes, planning and prin
 own (:mod:`link`), which other programs share.
 
 Constants of the traced graph are named by their contents and stay in it; those that folding made are stored with the
-program, behind its JSON, unless they are large: then the program is not stored. Nor is one that calls back into Python.
+program, behind its JSON, unless they are large: then the program is not stored. Nor is one with functions of this
+process.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
     """Store a program, if it can be stored."""
     folder, made = store(), _made_constants(stored.program, graph.constants)
     size = sum(array.nbytes for array in made.values())
-    if folder is None or size > MAX_CONSTANTS or stored.program.calls_python:
+    if folder is None or size > MAX_CONSTANTS:
         return
     program, data = encode(stored.program, graph.constants)
     content = {"program": program, "stages": stored.stages, "groups": stored.groups}
