@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         dynamic_update_slice,
         dynamic_update_slice_in_dim,
     )
-    from zenith.outside import pure_callback
+    from zenith.outside import custom_op, pure_callback
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -75,6 +75,7 @@ __all__ = [
     "cond",
     "config",
     "custom_jvp",
+    "custom_op",
     "custom_vjp",
     "debug",
     "disable_jit",
@@ -124,7 +125,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"zenith.{name}")
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
-        "outside": ("pure_callback",),
+        "outside": ("custom_op", "pure_callback"),
         "torch": ("from_torch",),
     }
     home = next((room for room, names in homes.items() if name in names), "transforms")

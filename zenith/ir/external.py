@@ -45,7 +45,7 @@ class External:
     Attributes
     ----------
     label: what messages call it.
-    call: ``(NumPy arrays) -> arrays``, one for each result.
+    call: ``(NumPy arrays, arrays like the results) -> arrays``, one for each result.
     vectorized: whether one call may serve many examples, on leading axes of all operands and results.
     address: of its native code, ``void (pointers to operands and results ..., int64 sizes ...)``; None when it is
         Python.
@@ -54,7 +54,7 @@ class External:
     """
 
     label: str
-    call: Callable[[list[Any]], Sequence[Any]]
+    call: Callable[[list[Any], list[Any]], Sequence[Any]]
     vectorized: bool
     address: int | None
     rules: Rules | None

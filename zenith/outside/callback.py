@@ -94,10 +94,10 @@ def _external(function: Callable[..., Any], inputs: tree.TreeDef, outputs: tree.
 
 def flat_call(
     function: Callable[..., Any], inputs: tree.TreeDef, outputs: tree.TreeDef, label: str
-) -> Callable[[list[Any]], Sequence[Any]]:
+) -> Callable[[list[Any], list[Any]], Sequence[Any]]:
     """The function of flat arrays; TraceError when its result has another structure than was declared."""
 
-    def call(arrays: list[Any]) -> Sequence[Any]:
+    def call(arrays: list[Any], results: list[Any]) -> Sequence[Any]:
         found, treedef = tree.flatten(function(*tree.unflatten(inputs, arrays)))
         if treedef != outputs:
             raise TraceError(f"{label} returned another structure than was declared", types=(treedef, outputs),

@@ -34,7 +34,7 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     function: External = params["function"]
     mapped = 0 if function.vectorized else params["mapped"]
     for example in np.ndindex(*results[0].shape[:mapped]):
-        found = function.call([value[example] for value in values])
+        found = function.call([value[example] for value in values], [result[example] for result in results])
         if len(found) != len(results):
             raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
                              fix="return what was declared")  # fmt: skip
