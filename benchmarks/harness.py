@@ -3,7 +3,7 @@
 For each workload and contender a fresh process makes its cold start; its results are compared with the float64
 reference, and only then rounds are timed in the order A B C A B C ..., each long enough to be read. All of that is
 repeated with new processes, since where a process has its memory may decide how fast it is; they find what the first
-one compiled, so that their starts are warm.
+one compiled, so that their starts are warm. Who can keep a program as a file also starts from that, with no cache.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Tally:
 
     rounds: list[Record] = field(default_factory=list)
     starts: list[Record] = field(default_factory=list)
+    loads: list[Record] = field(default_factory=list)
     first_passes: list[list[float]] = field(default_factory=list)
     error: float = 0.0
     passes: int = 0
@@ -55,8 +56,9 @@ class Tally:
             return self.absence
         causes = {key: statistics.median(one[key] for one in self.rounds) for key in ("page_faults", "preemptions")}
         rest = {"error": self.error, "passes": self.passes, "cold": self.starts[0], "facts": self.facts}
-        if warm := self.starts[1:]:
-            rest["warm"] = {key: statistics.median(start[key] for start in warm) for key in warm[0]}
+        for name, starts in (("warm", self.starts[1:]), ("saved", self.loads)):
+            if starts:
+                rest[name] = {key: statistics.median(start[key] for start in starts) for key in starts[0]}
         if len(self.first_passes[0]) > 1:
             rest["calls"] = {
                 "first_s": self.first_passes[0],
@@ -89,6 +91,8 @@ class Session:
                             self._attempt(name, self._round, workers[name])
                     for name in self._present(workers):
                         self._attempt(name, self._ask_facts, workers[name])
+                    for name in self._present(workers):
+                        self._attempt(name, self._start_from_file, workers[name])
 
     def _start(self, number: int, folder: Path, stack: ExitStack, progress: Progress) -> dict[str, Worker]:
         """The processes of all who take part; each has a folder of its own for what it compiles."""
@@ -131,6 +135,13 @@ class Session:
     def _ask_facts(self, tally: Tally, worker: Worker) -> None:
         tally.facts = worker.ask("facts")
 
+    def _start_from_file(self, tally: Tally, worker: Worker) -> None:
+        with tempfile.TemporaryDirectory(prefix="zenith-bench-") as folder:
+            file = Path(folder) / "program"
+            if worker.ask("save", path=str(file))["saved"]:
+                with Worker(worker.contender, self.workload.name, self.settings, Path(folder), file) as loading:
+                    tally.loads.append(loading.hear()["start"])
+
     def sizes(self) -> list[int]:
         """Of each call of a pass, where sizes change and somebody was measured."""
         return self.workload.sizes() if self.workload.varied and self._present(self.tallies) else []
@@ -146,7 +157,7 @@ class Session:
 
 
 def _decline(name: str, workload: Workload) -> Record | None:
-    reason = contenders.find(name).declines(workload)
+    reason = contenders.find(name).absent_from(workload)
     return None if reason is None else {"declined": reason}
 
 

@@ -52,12 +52,18 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A contender's process; a context manager that ends it. ``cache`` is its folder of compiled code."""
+    """A contender's process; a context manager that ends it.
 
-    def __init__(self, contender: str, workload: str, settings: Settings, cache: Path) -> None:
+    ``cache`` is its folder of compiled code, ``saved`` a program that was kept as a file, to start from that.
+    """
+
+    def __init__(
+        self, contender: str, workload: str, settings: Settings, cache: Path, saved: Path | None = None
+    ) -> None:
+        self.contender = contender
         self._timeout = settings.timeout_s
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", contender, workload],
+            [sys.executable, "-m", "benchmarks.worker", contender, workload, *([] if saved is None else [str(saved)])],
             cwd=ROOT,
             env=os.environ | _environment(settings, cache),
             stdin=subprocess.PIPE,

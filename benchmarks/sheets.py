@@ -85,13 +85,13 @@ def times(documents: Sequence[Record]) -> Sheet:
 
 
 def starts(documents: Sequence[Record]) -> Sheet:
-    """What the first call takes in a process that finds no compiled code, and in one that finds it."""
+    """What the first call takes: where nothing is compiled yet, where all is, and where the program is a saved file."""
 
     def cell(record: Record) -> str:
-        first = duration(record["cold"]["first_call_s"])
-        return f"{first}, {duration(record['warm']['first_call_s'])}" if "warm" in record else first
+        kinds = ("cold", "warm", "saved")
+        return ", ".join(duration(record[kind]["first_call_s"]) for kind in kinds if kind in record)
 
-    return _matrix("First call after the imports: cold, warm", documents, cell)
+    return _matrix("First call after the imports: cold, warm, from a saved file", documents, cell)
 
 
 def _matrix(title: str, documents: Sequence[Record], cell: Callable[[Record], str]) -> Sheet:

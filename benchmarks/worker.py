@@ -2,8 +2,9 @@
 
 It speaks first, once: what the import and the first call took, or that its library is missing, or how it failed.
 Then it answers ``results`` (calls every batch for the first time and writes what came out to a file), ``calibrate``
-(how many passes fill a span of time), ``round`` (times passes) and ``facts``, until its input ends. It imports nothing
-heavy before the clock of the import runs.
+(how many passes fill a span of time), ``round`` (times passes), ``facts`` and ``save`` (keeps the compiled program as a
+file, from which another worker starts), until its input ends. It imports nothing heavy before the clock of the import
+runs.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmarks import contenders
-from benchmarks.contenders.contender import Job, missing_library, to_numpy
+from benchmarks.contenders.contender import Job, missing_library, outcome
 
 if TYPE_CHECKING:
     from benchmarks.contenders import Contender
@@ -50,7 +53,7 @@ class Running:
             result = self.call(*arguments)
             seconds.append(time.perf_counter() - begin)
             if number in self.checked:
-                kept.append(to_numpy(result))
+                kept.append(outcome(self.call, result))
         np.savez(path, *kept)
         return seconds
 
@@ -94,6 +97,13 @@ class Running:
             (mean,) = self.passes(count)
         return max(1, round(seconds / mean))
 
+    def save(self, path: Path) -> bool:
+        """Keep the compiled program as a file, if the contender can."""
+        if self.contender.saving is None:
+            return False
+        self.contender.saving.save(self.call, path)
+        return True
+
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request of the parent."""
         match request["op"]:
@@ -106,6 +116,8 @@ class Running:
                 return self.round(request["passes"])
             case "facts":
                 return self.contender.facts(self.call)
+            case "save":
+                return {"saved": self.save(Path(request["path"]))}
             case other:
                 raise ValueError(f"unknown request {other!r}")
 
@@ -122,19 +134,34 @@ def load(contender: Contender) -> float:
     return time.perf_counter() - begin
 
 
-def first_call(contender: Contender, workload: Workload) -> tuple[Running, float]:
-    """Compile and call once; the seconds that took. Inputs, weights and the user's program are ready before."""
-    program, first = contender.program(workload), contender.convert(workload.first())
+def first_call(contender: Contender, workload: Workload, saved: Path | None) -> tuple[Running, float]:
+    """Compile, or load what was ``saved``, and call once; the seconds that took.
+
+    Inputs, weights and the user's program are ready before.
+    """
+    first, compile = contender.convert(workload.first()), contender.compile
     batches = [contender.convert(batch) for batch in workload.batches()]
+    if workload.descent is None:
+        program = contender.program(workload)
+    else:
+        assert contender.step is not None
+        program, compile = contender.step(workload), lambda job: job.program  # a step compiles in its first call
     job = Job(program, first, workload.changing_axes(), workload.expression)
     begin = time.perf_counter()
-    call = contender.compile(job)
+    if saved is None:
+        call = compile(job)
+    else:
+        assert contender.saving is not None, "who saved can load"
+        call = contender.saving.load(saved)
     call(*first)
     return Running(contender, call, batches, workload.checked()), time.perf_counter() - begin
 
 
-def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name: str) -> None:
-    """Speak first, then answer until the input ends; a failure is an answer, and the last one."""
+def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name: str, saved: str = "") -> None:
+    """Speak first, then answer until the input ends; a failure is an answer, and the last one.
+
+    ``saved`` is the file to start from; without one the program is compiled.
+    """
 
     def say(message: dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
@@ -148,8 +175,8 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
         workload = WORKLOADS[workload_name]
         if missing := missing_library(workload):
             raise MissingLibraryError(f"{missing} is not installed")
-        with contender.scope():
-            running, first_seconds = first_call(contender, workload)
+        with nullcontext() if workload.descent else contender.scope():
+            running, first_seconds = first_call(contender, workload, Path(saved) if saved else None)
             say({"start": {"import_s": import_seconds, "first_call_s": first_seconds}})
             for line in requests:
                 say(running.answer(json.loads(line)))
@@ -164,7 +191,7 @@ def main() -> None:
     """Serve the contender and workload named on the command line over stdin and stdout."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not mix with the answers
-    serve(sys.stdin, answers, *sys.argv[1:3])
+    serve(sys.stdin, answers, *sys.argv[1:4])
 
 
 if __name__ == "__main__":

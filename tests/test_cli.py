@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import zenith
 from zenith import cli
+from zenith.backends.archive import read, write
 from zenith.config import config
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,3 +86,22 @@ def test_ages_are_given_in_the_unit_that_suits_them():
 def test_the_gpu_is_not_used_yet():
     with pytest.raises(cli.Absent, match="CPU"):
         cli.gpu()
+
+
+def test_a_saved_file_is_inspected(tmp_path):
+    function, file = zenith.jit(lambda x: x[:3] @ np.ones((4, 2))), tmp_path / "function.zenith"
+    function(np.ones((5, 4)))
+    function.save(file)
+    told = _inspect(file)
+    assert told.exit_code == 0 and "lambda_ from zenith.jit" in told.output.replace("<lambda>", "lambda_")
+    assert "runs here" in told.output and "x: numpy f64[_, _]" in told.output
+    archive = read(file)
+    write(file, archive.made_for | {"zenith": "0"}, archive.content, archive.arrays)
+    assert "does not run here: it was saved by another version" in _inspect(file).output
+    file.write_bytes(file.read_bytes()[:-1])
+    assert _inspect(file).exit_code == 1 and "is damaged" in _inspect(file).output
+    assert _inspect(tmp_path / "missing").exit_code == 1
+
+
+def _inspect(file):
+    return CliRunner().invoke(cli.app, ["inspect", str(file)], env={"COLUMNS": "200"})

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         dynamic_update_slice_in_dim,
     )
     from zenith.outside import custom_op, pure_callback
+    from zenith.serial import load
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
@@ -98,6 +99,7 @@ __all__ = [
     "jvp",
     "kernels",
     "linearize",
+    "load",
     "make_graph",
     "map",
     "numpy",
@@ -126,6 +128,7 @@ def __getattr__(name: str) -> Any:
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
         "outside": ("custom_op", "pure_callback"),
+        "serial": ("load",),
         "torch": ("from_torch",),
     }
     home = next((room for room, names in homes.items() if name in names), "transforms")

@@ -42,6 +42,10 @@ class Adapter(Protocol):
         """What a compiled program depends on: type and rank, and all that :meth:`check` looks at, cheaply."""
         ...
 
+    def signature_of(self, dtype: DType, rank: int) -> Hashable:
+        """The signature of every accepted array of this type and rank."""
+        ...
+
     def address(self, array: Any) -> int:
         """The address of the element at index (0, ..., 0)."""
         ...
@@ -98,6 +102,10 @@ class NumpyAdapter:
     def signature(self, array: Any) -> Hashable:
         """Element type and rank."""
         return array.dtype, array.ndim
+
+    def signature_of(self, dtype: DType, rank: int) -> Hashable:
+        """Element type and rank."""
+        return dtype.numpy, rank
 
     def address(self, array: Any) -> int:
         """The address of the first element."""
@@ -183,6 +191,10 @@ class TorchAdapter:
         """Everything that :meth:`check` asks: one accepted tensor stands for all of its signature."""
         loses_gradient = array.requires_grad and self._torch.is_grad_enabled()
         return array.dtype, array.ndim, array.is_cpu, array.layout, loses_gradient, array.is_neg()
+
+    def signature_of(self, dtype: DType, rank: int) -> Hashable:
+        """A strided tensor on the CPU, which loses no gradient and does not negate lazily."""
+        return self._to_torch[dtype], rank, True, self._torch.strided, False, False
 
     def address(self, array: Any) -> int:
         """The address of the first element."""

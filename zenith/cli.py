@@ -1,6 +1,6 @@
 """The command line: ``python -m zenith doctor`` says what Zenith finds on this machine, each line by really trying.
 
-``python -m zenith cache`` lists what is compiled on disk.
+``python -m zenith cache`` lists what is compiled on disk, ``python -m zenith inspect`` what a saved file holds.
 
 >>> check("python", python_version).passed
 True
@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -25,6 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 import zenith
+from zenith.errors import LoadError
 
 app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
 
@@ -195,6 +197,38 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
     for entry in entries:
         row = (entry.name, entry.kind, _ago(entry.age), str(entry.bytes), "yes" if entry.has_source else "no")
         table.add_row(*row)
+    Console().print(table)
+
+
+@app.command()
+def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) -> None:
+    """Tell what a saved file holds, and whether it runs here; nothing of it is run. Exits with 1 when it is damaged."""
+    from zenith.backends.archive import read
+    from zenith.backends.cpu.closed import check
+
+    try:
+        archive = read(file)
+    except (LoadError, OSError) as problem:
+        Console().print(str(problem), markup=False)
+        raise typer.Exit(1) from None
+    try:
+        check(archive.made_for, "it")
+        runs = "runs here"
+    except LoadError as problem:
+        runs = f"does not run here: {problem.what}"
+    made_for = archive.made_for
+    source = {"jit": "zenith.jit", "torch": "zenith.from_torch"}[archive.content["front"]]
+    about = f"{archive.content['name']} from {source}, {archive.bytes / 1e6:.1f} MB"
+    Console().print(f"{about}, for {made_for['cpu']} with {made_for['instructions']}; {runs}", markup=False)
+    table = Table(title_justify="left")
+    for column in ("takes", "conditions", "kernels", "bytes of arrays"):
+        table.add_column(column, overflow="fold")
+    for program in archive.content["programs"]:
+        conditions = [source for source, *_ in program["binding"]["conditions"]]
+        made = program["executable"]
+        size = sum(archive.arrays[number].nbytes for number in made["constants"].values())
+        row = (", ".join(program["accepts"]), "; ".join(conditions), str(len(made["codes"])), str(size))
+        table.add_row(*map(Text, row))
     Console().print(table)
 
 

@@ -27,7 +27,7 @@ BACKENDS = ("cpu", "lanes", "reference")
 class Report:
     """What compiling did: passes with their milliseconds, groups, kernels, milliseconds of linking.
 
-    ``cached`` says that the program was in the cache on disk, so that no pass ran.
+    ``cached`` says that the program was on disk, in the cache or saved, so that no pass ran.
     """
 
     passes: list[PassReport] = field(default_factory=list)
@@ -146,7 +146,6 @@ def link_graph(lowered: LoweredGraph) -> Any:
 
 
 def _link_cpu(lowered: LoweredGraph) -> Any:
-    from zenith.backends.cpu.executable import Executable
     from zenith.backends.cpu.program import kernel_sources, program_of
     from zenith.backends.cpu.stored import Stored, keep
 
@@ -155,13 +154,32 @@ def _link_cpu(lowered: LoweredGraph) -> Any:
         program, plan = program_of(lowered.plan), lowered.plan
         stages = {"plan": f"{plan}\n{program}", "kernels": kernel_sources(plan), "optimized": _text(lowered.graph)}
         stored = Stored(program, stages, _groups(lowered.graph))
-    executable = Executable(stored.program, WeightTable.of(lowered.traced))
-    if lowered.stored is None and lowered.made_of is not None:
+    executable = _executable(stored, WeightTable.of(lowered.traced))
+    if lowered.stored is not None:
+        executable.report.cached = True
+        return executable
+    executable.report.passes = lowered.lowering.passes
+    if lowered.made_of is not None:
         keep(lowered.traced, lowered.made_of, stored)
+    return executable
+
+
+def link_closed(spelled: Any, arrays: Sequence[Any]) -> Any:
+    """The executable of a closed program that was saved (:mod:`zenith.backends.cpu.closed`)."""
+    from zenith.backends.cpu.closed import put_in
+
+    executable = _executable(put_in(spelled, arrays), WeightTable())
+    executable.report.cached = True
+    return executable
+
+
+def _executable(stored: Any, weights: WeightTable) -> Any:
+    from zenith.backends.cpu.executable import Executable
+
+    executable = Executable(stored.program, weights)
     executable.stages = stored.stages
     kernels = [(k.name, k.milliseconds) for k in executable.kernels.values()]
-    passes = lowered.lowering.passes if lowered.stored is None else []
-    executable.report = Report(passes, stored.groups, kernels, cached=lowered.stored is not None)
+    executable.report = Report(groups=stored.groups, kernels=kernels)
     return executable
 
 

@@ -137,6 +137,10 @@ class RecompilationError(ZenithError, RuntimeError):
     """A call would have compiled where that is forbidden or limited."""
 
 
+class LoadError(ZenithError, ValueError):
+    """A saved file cannot be used here: it is damaged, or was made by another Zenith or for another processor."""
+
+
 class DeviceError(ZenithError, RuntimeError):
     """An array lives on a device that cannot be used here."""
 

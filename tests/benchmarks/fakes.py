@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from benchmarks.contenders import Contender
+from benchmarks.contenders.contender import Saving
 
 
 def _numpy(workload):
@@ -26,6 +27,15 @@ def _dying(workload):
     return lambda *arrays: os._exit(7)
 
 
+def _saving(program, path):
+    path.write_bytes(b"saved")
+
+
+def _loaded(path):
+    assert path.read_bytes() == b"saved"
+    return lambda *arrays: arrays[0]
+
+
 def _printing(workload):
     def program(*arrays):
         print("libraries print")
@@ -39,4 +49,5 @@ WRONG = Contender("wrong", libraries=("numpy",), program=_wrong)
 RAISING = Contender("raising", libraries=("numpy",), program=_raising)
 DYING = Contender("dying", libraries=("numpy",), program=_dying)
 PRINTING = Contender("printing", libraries=("numpy",), program=_printing)
+SAVING = Contender("saving", libraries=("numpy",), program=_numpy, saving=Saving(_saving, _loaded))
 CHOOSY = Contender("choosy", libraries=("numpy",), program=_numpy, declines=lambda workload: "it is too small for me")

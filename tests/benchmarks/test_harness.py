@@ -18,7 +18,10 @@ FAST = Settings(processes=2, rounds=2, round_s=0.001, warm_up_s=0.001, settle_s=
 
 @pytest.fixture(scope="module")
 def document():
-    names = ["numpy", *(f"{FAKES}:{fake}" for fake in ("PRINTING", "ABSENT", "WRONG", "RAISING", "DYING", "CHOOSY"))]
+    names = [
+        "numpy",
+        *(f"{FAKES}:{fake}" for fake in ("PRINTING", "SAVING", "ABSENT", "WRONG", "RAISING", "DYING", "CHOOSY")),
+    ]
     return harness.measure(WORKLOADS["tiny_call"], names, FAST)
 
 
@@ -26,13 +29,21 @@ def record(document, name):
     return document["contenders"][name if name == "numpy" else f"{FAKES}:{name}"]
 
 
-@pytest.mark.parametrize("name", ["numpy", "PRINTING"])
+@pytest.mark.parametrize("name", ["numpy", "PRINTING", "SAVING"])
 def test_a_right_contender_is_measured(document, name):
     measured = record(document, name)
     assert 0 < measured["min_s"] <= measured["q1_s"] <= measured["median_s"] <= measured["q3_s"]
     assert measured["passes"] >= 1
     assert measured["error"] <= document["bound"]
     assert measured["cold"].keys() == measured["warm"].keys() == {"import_s", "first_call_s"}
+
+
+def test_who_can_save_starts_from_the_file_too(document):
+    saved = record(document, "SAVING")["saved"]
+    assert saved.keys() == {"import_s", "first_call_s"} and saved["first_call_s"] > 0
+    assert "saved" not in record(document, "numpy")
+    (line,) = sheets.starts([document]).rows
+    assert sorted(cell.count(", ") for cell in line[1:]) == [0, 0, 0, 0, 1, 1, 2]
 
 
 def test_everybody_else_is_named_with_the_reason(document):

@@ -141,7 +141,7 @@ def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[A
 
 def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:
     function = getattr(function, "function", function)
-    signature = Signature(function)
+    signature = Signature.of(function)
     call = signature.split(args, kwargs)
     flat = FlatFunction(function, call)
     traced = trace(flat, _specs(signature, call, static), signature.name)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from zenith.errors import ShapeError, SourceLine
@@ -66,6 +66,22 @@ class Binding:
     source: str
     shapes: tuple[tuple[int, tuple[str, ...]], ...]
     conditions: tuple[Condition, ...]
+    symbols: tuple[str, ...]
+
+    def spelled(self) -> Any:
+        """The binding as JSON's own types."""
+        conditions = [[c.source, c.required, c.reason, c.line and astuple(c.line)] for c in self.conditions]
+        return {"shapes": self.shapes, "conditions": conditions, "symbols": self.symbols}
+
+    @classmethod
+    def read(cls, spelled: Any) -> Binding:
+        """The binding that was spelled, generated again."""
+        shapes = tuple((position, tuple(names)) for position, names in spelled["shapes"])
+        conditions = [
+            Condition(source, required, reason, line and SourceLine(*line))
+            for source, required, reason, line in spelled["conditions"]
+        ]
+        return generated(shapes, tuple(conditions), tuple(spelled["symbols"]))
 
     def sizes(self, leaves: Sequence[Any]) -> dict[str, int]:
         """Every size by name, whether the conditions hold or not."""
@@ -83,7 +99,13 @@ def make_binding(specs: Sequence[InputSpec], guards: Sequence[Condition], symbol
     first: dict[str, Condition] = {}
     for condition in (*declared, *guards):
         first.setdefault(condition.source, condition)
-    conditions = tuple(first.values())
+    return generated(tuple(shapes), tuple(first.values()), tuple(symbols))
+
+
+def generated(
+    shapes: tuple[tuple[int, tuple[str, ...]], ...], conditions: tuple[Condition, ...], symbols: tuple[str, ...]
+) -> Binding:
+    """The binding that reads these shapes, a name for each axis, checks these conditions and returns these sizes."""
     lines = ["def bind(leaves):"]
     for position, names in shapes:
         lines.append(f"    {', '.join(names)}{',' * (len(names) == 1)} = leaves[{position}].shape")
@@ -94,7 +116,7 @@ def make_binding(specs: Sequence[InputSpec], guards: Sequence[Condition], symbol
     source = "\n".join(lines)
     scope: dict[str, Any] = {"broken": lambda number, sizes: broken(conditions[number], sizes)}
     exec(compile(source, "<bind>", "exec"), scope)
-    return Binding(scope["bind"], source, tuple(shapes), conditions)
+    return Binding(scope["bind"], source, shapes, conditions, symbols)
 
 
 def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:

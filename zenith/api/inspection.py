@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.recompilation import Miss, alternative
-from zenith.api.specialize import Request, Specialization, Specializer
-from zenith.api.stages import Lowered
+from zenith.api.specialize import Specialization, Specializer
 from zenith.api.tables import Shown, table
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
-from zenith.ir.text import print_graph
 from zenith.passes.separation import why_not_fused
+from zenith.trace.recorder import Kept
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from zenith.api.profile import Profile
 
 STAGES = ("graph", "optimized", "plan", "kernels")
 
@@ -52,7 +49,7 @@ class CacheInfo:
 
 
 class Inspectable:
-    """What everything compiled can tell: its specializer does the work, its name stands in messages."""
+    """What every function with programs can tell: its specializer holds them, its name stands in messages."""
 
     __name__: str
     _specializer: Specializer
@@ -60,69 +57,20 @@ class Inspectable:
     @property
     def graph(self) -> Graph:
         """The graph of the latest compilation; ZenithError before the first call."""
-        return self._latest().traced.graph
+        return self._latest().origin.graph
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses, size, and why each miss."""
         return cache_info(self._specializer)
-
-    def cache_clear(self) -> None:
-        """Forget all compiled programs, and with them the snapshots of captured arrays."""
-        self._specializer.clear("cache_clear() was called")
 
     def show(self, stage: str = "graph") -> str:
         """Print and return a stage of the latest compilation: ``graph``, ``optimized``, ``plan`` or ``kernels``."""
         specialization = self._latest()
         if stage not in STAGES:
             raise ZenithError(f"there is no stage {stage!r}", fix="choose one of " + ", ".join(map(repr, STAGES)))
-        if stage == "graph":
-            text = print_graph(specialization.traced.graph, with_lines=True)
-        else:
-            text = specialization.executable.stages[stage]
+        text: str = specialization.origin.text if stage == "graph" else specialization.executable.stages[stage]
         print(text)
         return text
-
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.
-
-        Arguments are as in a call; an array may be replaced by a :class:`~zenith.api.abstract.ShapeDtypeStruct`, so
-        that nothing is allocated. Its named sizes are free, and equal for equal names; so are its numbers unless the
-        program fixes them.
-        """
-        key, request = self._flatten(args, kwargs)
-        return Lowered(self.__name__, self._specializer, self, key, request)
-
-    def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
-
-        Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
-        UnsupportedError when the function is not compiled for the CPU.
-
-        >>> import numpy as np, zenith
-        >>> report = zenith.jit(lambda x: np.exp(x) + 1).profile(np.ones(10_000, np.float32))
-        >>> [launch.operations for launch in report.launches], report.launches[0].seconds > 0
-        ([150000], True)
-        """
-        from zenith.api.profile import profile
-
-        self(*args, **kwargs)  # compiles, and has changed weights looked after
-        key, request = self._flatten(args, kwargs)
-        return profile(self.__name__, self._specializer.obtain(key, request), request)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute."""
-        raise NotImplementedError
-
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
-        """The key of a call and what is needed to compile for it."""
-        raise NotImplementedError
-
-    def _begin(self) -> None:
-        """What a call does before anything else: nothing, unless weights may have changed."""
-
-    def _captured(self) -> object:
-        """What programs are bound to: another object than before when none of them may run any more."""
-        return None
 
     def explain(self) -> Explanation:
         """What was compiled and why, as an object that rich prints as tables and ``str`` as text."""
@@ -166,18 +114,28 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     from rich.text import Text
 
     trace_time, compile_time = (1e3 * s for s in program.seconds)
-    nodes = len(program.traced.graph)
-    yield Text(f"\nprogram {number}: {program.traced.graph.name}, {nodes} nodes, traced in {trace_time:.1f} ms, "
+    origin = program.origin
+    yield Text(f"\nprogram {number}: {origin.graph.name}, {len(origin.graph)} nodes, traced in {trace_time:.1f} ms, "
                f"compiled in {compile_time:.1f} ms", style="bold")  # fmt: skip
     yield Text("binding, run before every call:")
     yield Text(program.binding.source)
-    if program.traced.specialized:
-        rows = [(str(size), _place(line), alternative(line)) for size, line in program.traced.specialized]
+    if origin.specialized:
+        rows = [(str(size), _place(line), alternative(line)) for size, line in origin.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
+    yield from _ways_back(origin.kept)
     yield from _report_tables(program.executable.report)
-    if program.lowering.lowered.plan is not None:
-        yield from _engines(program.lowering.lowered.plan)
-        yield from _separations(program.traced.graph)
+    if origin.plan is not None:
+        yield from _engines(origin.plan)
+        yield from _separations(origin.graph)
+
+
+def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:
+    """What derivatives keep of the way forward, and what they compute again instead."""
+    kept = Counter((d.function, "kept", what, _place(line)) for d in derivatives for what, line in d.values)
+    again = Counter((d.function, "computed again", what, _place(line)) for d in derivatives for what, line in d.again)
+    if kept or again:
+        rows = [(*words, n) for words, n in (*kept.items(), *again.items())]
+        yield table("for the way back", ("function", "how", "what", "line", "times"), rows)
 
 
 def _engines(plan: Any) -> Iterable[RenderableType]:
@@ -210,7 +168,7 @@ def _report_tables(report: Any) -> Iterable[RenderableType]:
     from rich.text import Text
 
     if report.cached:
-        yield Text("from the cache on disk: passes, plan and texts are those of an earlier process")
+        yield Text("from disk: passes, plan and texts are those of an earlier process")
     if report.passes:
         rows = [(p.name, f"{p.milliseconds:.2f}", f"{p.before} -> {p.after}") for p in report.passes]
         yield table("passes", ("pass", "ms", "nodes"), rows)

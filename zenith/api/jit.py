@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
-from zenith.api import inspection
 from zenith.api.abstract import numpy_stand_in, with_stand_ins
-from zenith.api.leaves import KEYS, dtype_text, input_names, input_spec, rank_of, results_adapter, symbolic_sizes
+from zenith.api.compilable import Compilable
+from zenith.api.forms import Result
+from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, results_adapter, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, declare
-from zenith.api.specialize import Finish, Program, Request, Specializer
+from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for
 from zenith.compile import BACKENDS
 from zenith.errors import TraceError, UnsupportedError, user_line
-from zenith.trace import TracedSize, Tracer, current_recorder, trace
+from zenith.trace import current_recorder, trace
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
 
@@ -45,8 +46,10 @@ def disable_jit() -> Iterator[None]:
         _disabled.reset(token)
 
 
-class Jitted(inspection.Inspectable):
+class Jitted(Compilable):
     """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
+
+    FRONT = "jit"
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class Jitted(inspection.Inspectable):
 
     def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._signature.split(args, kwargs)
-        if any(isinstance(leaf, (Tracer, TracedSize)) for leaf in call.leaves):
+        if call.is_traced:
             return self.function(*args, **kwargs)
         if _disabled.get():
             return self._run_plain(call)
@@ -102,7 +105,7 @@ class Jitted(inspection.Inspectable):
 
     def _request(self, call: Call) -> Request:
         paths = self._signature.check(call)
-        return Request(call.leaves, lambda: self._build(call, paths), lambda: _describe(self._signature, call, paths))
+        return Request(call.leaves, lambda: self._build(call, paths), lambda: self._signature.describe(call))
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         args, kwargs = with_stand_ins(args, kwargs, numpy_stand_in)
@@ -116,7 +119,7 @@ class Jitted(inspection.Inspectable):
         specs, conditions = declare(specs, self._dims)
         flat = FlatFunction(self.function, call)
         traced = trace(flat, specs, self._signature.name)
-        return Program(traced, finish(flat.treedef), tuple(conditions))
+        return Program(traced, Result.of(flat.treedef), tuple(conditions))
 
     def _run_plain(self, call: Call) -> Any:
         """The function itself on NumPy arrays; results in the kind of the arguments."""
@@ -161,23 +164,6 @@ class Method:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jitted, name)
-
-
-def finish(treedef: tree.TreeDef) -> Finish:
-    """What turns flat results into the structure ``treedef``; a lone array needs no unflattening."""
-    if treedef.is_leaf():
-        return _only
-    return lambda results: tree.unflatten(treedef, results)
-
-
-def _only(results: list[Any]) -> Any:
-    return results[0]
-
-
-def _describe(signature: Signature, call: Call, paths: list[str]) -> tuple[str, ...]:
-    """A call's argument types and static values, for messages: ``x: f32[_, _]``, ``k=3``."""
-    words = [f"{path}: {dtype_text(leaf)}" for path, leaf in zip(paths, call.leaves, strict=True)]
-    return (*words, *(f"{signature.argument(where)}={value!r}" for where, value in call.static))
 
 
 def jit(
@@ -231,4 +217,5 @@ def jit(
     if not callable(function):
         raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
-    return Jitted(function, Signature(function, static_argnums, static_argnames), backend, dims or {}, max_compilations)
+    signature = Signature.of(function, static_argnums, static_argnames)
+    return Jitted(function, signature, backend, dims or {}, max_compilations)

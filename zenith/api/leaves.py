@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from zenith.arrays import NUMPY, Adapter, adapter_for, torch_adapter
 from zenith.errors import DTypeError, TraceError
 from zenith.ir.dims import Dim, dim, symbol
-from zenith.ir.types import DType, bool_, float64, int64
+from zenith.ir.types import DType, bool_, dtype_of, float64, int64
 from zenith.trace import InputSpec
 from zenith.tree import identifier, unique
 
@@ -23,6 +24,48 @@ NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64}
 
 # How a leaf of each type is described in the key of a compilation, by exact type: the fast path of every call.
 KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **dict.fromkeys(NUMBERS, type)}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a program takes in the place of a leaf.
+
+    ``name`` is the library of an array, ``"scalar"`` for NumPy's scalars, ``"number"`` for a Python number.
+    """
+
+    name: str
+    dtype: DType
+    rank: int
+
+    @classmethod
+    def of(cls, leaf: Any) -> Kind:
+        """The kind of a checked leaf."""
+        if type(leaf) in NUMBERS:
+            return cls("number", NUMBERS[type(leaf)], 0)
+        adapter = adapter_of(leaf)
+        dtype = dtype_of(leaf.dtype) if isinstance(leaf, np.generic) else adapter.dtype(leaf)
+        assert dtype is not None, "the leaf was checked"
+        return cls("scalar" if isinstance(leaf, np.generic) else adapter.library, dtype, leaf.ndim)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether such a leaf must become a 0-d array before a kernel can read it."""
+        return self.name in ("number", "scalar")
+
+    @property
+    def adapter(self) -> Adapter:
+        """What reads such a leaf; imports torch for a tensor."""
+        return torch_adapter() if self.name == "torch" else NUMPY
+
+    @property
+    def key(self) -> Hashable:
+        """What :func:`leaf_key` says of such a leaf."""
+        if self.name == "number":
+            return next(type for type, dtype in NUMBERS.items() if dtype == self.dtype)
+        if self.name == "scalar":
+            scalar: Any = self.dtype.numpy.type
+            return scalar
+        return self.adapter.signature_of(self.dtype, self.rank)
 
 
 def leaf_key(leaf: Any, name: str) -> Hashable:

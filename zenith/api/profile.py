@@ -119,7 +119,7 @@ def profile(name: str, program: Specialization, request: Request) -> Profile:
     assert sizes is not None, "a program that was found binds"
     whole, times = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch))
     seconds = [statistics.median(step) for step in zip(*times, strict=True)][1:]  # the first step copies addresses
-    costs = cost_analysis(program.lowering.lowered.plan).at(sizes).kernels
+    costs = cost_analysis(program.origin.plan).at(sizes).kernels
     launches = []
     for cost, measured in zip(costs, seconds, strict=True):
         operations, moved = cost.operations.evaluate({}), (cost.bytes_read + cost.bytes_written).evaluate({})

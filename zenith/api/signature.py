@@ -6,17 +6,18 @@ from the function's own parameters, so that graph inputs, sizes and messages spe
 
 from __future__ import annotations
 
-import copy
 import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from zenith import tree
-from zenith.api.leaves import KEYS, check_leaf, leaf_key
+from zenith.api.forms import CallForm, Json
+from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
 from zenith.errors import TraceError
+from zenith.trace import TracedSize, Tracer
 
 Names = str | Iterable[str]
 Numbers = int | Iterable[int]
@@ -32,6 +33,11 @@ class Call:
     treedef: tree.TreeDef
     static: tuple[tuple[int | str, Any], ...]
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether a leaf belongs to a trace in progress."""
+        return any(isinstance(leaf, (Tracer, TracedSize)) for leaf in self.leaves)
+
     def key(self, names: Callable[[], list[str]]) -> Hashable:
         """What a compilation depends on; flat calls have the short key of the fast path."""
         try:
@@ -41,7 +47,7 @@ class Call:
         plain = not self.static and not self.kwargs and len(self.leaves) == len(self.args)
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
-        return self.treedef, tuple((where, type(v), v) for where, v in self.static), keys
+        return CallForm(self.treedef, tuple((where, type(v), v) for where, v in self.static)), keys
 
     def rebuild(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments with other leaves and the same static values."""
@@ -69,23 +75,51 @@ class FlatFunction:
         return [r if a is None else a.numpy(r) for r, a in zip(results, adapters, strict=True)]
 
 
+@dataclass(frozen=True)
 class Signature:
-    """The parameters of ``function``, and which of them are static."""
+    """A function's name and parameters, and which of them are static.
 
-    def __init__(self, function: Callable[..., Any], static_argnums: Numbers = (), static_argnames: Names = ()) -> None:
-        self.name = tree.identifier(getattr(function, "__name__", type(function).__name__))
-        self.parameters = _parameters(function)
-        self.positional = [p.name for p in self.parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        self.keywords = [p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-        self.variadic = next((p.name for p in self.parameters if p.kind is p.VAR_POSITIONAL), "args")
-        self.static_names, self.static_numbers = self._static(static_argnums, static_argnames)
+    ``keywords`` are those that may also be given by name; ``variadic`` names what takes any further positional ones.
+    """
+
+    name: str
+    positional: list[str]
+    keywords: list[str]
+    variadic: str
+    static_names: frozenset[str] = frozenset()
+    static_numbers: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], static_argnums: Numbers = (), static_argnames: Names = ()) -> Signature:
+        """The signature of ``function``; TraceError when it has no parameter that is said to be static."""
+        parameters = _parameters(function)
+        named = cls(
+            tree.identifier(getattr(function, "__name__", type(function).__name__)),
+            [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
+            [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD],
+            next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args"),
+        )
+        names, numbers = named._static(parameters, static_argnums, static_argnames)
+        return replace(named, static_names=names, static_numbers=numbers)
 
     def of_method(self) -> Signature:
         """The signature without its first parameter, once that is bound to an instance."""
-        bound = copy.copy(self)
-        bound.positional, bound.keywords = self.positional[1:], [n for n in self.keywords if n != self.positional[0]]
-        bound.static_numbers = frozenset(n - 1 for n in self.static_numbers if n > 0)
-        return bound
+        return replace(
+            self,
+            positional=self.positional[1:],
+            keywords=[n for n in self.keywords if n != self.positional[0]],
+            static_numbers=frozenset(n - 1 for n in self.static_numbers if n > 0),
+        )
+
+    def spelled(self) -> Json:
+        """The signature as JSON's own types."""
+        return asdict(self) | {"static_names": sorted(self.static_names), "static_numbers": sorted(self.static_numbers)}
+
+    @classmethod
+    def read(cls, spelled: Json) -> Signature:
+        """The signature that was spelled."""
+        static = {name: frozenset(spelled[name]) for name in ("static_names", "static_numbers")}
+        return cls(**{**spelled, **static})
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Flatten a call; keywords that name the next positional parameters move there, so both spellings are one."""
@@ -112,6 +146,11 @@ class Signature:
             check_leaf(leaf, path)
         return paths
 
+    def describe(self, call: Call) -> tuple[str, ...]:
+        """A call's argument types and static values, for messages: ``x: f32[_, _]``, ``k=3``."""
+        words = [f"{path}: {dtype_text(leaf)}" for path, leaf in zip(self.paths(call), call.leaves, strict=True)]
+        return (*words, *(f"{self.argument(where)}={value!r}" for where, value in call.static))
+
     def _path(self, path: str) -> str:
         number = re.match(r"\[0\]\[(\d+)\]", path)
         if number:
@@ -127,17 +166,19 @@ class Signature:
             return self.positional[position]
         return f"{self.variadic}[{position - len(self.positional)}]"
 
-    def _static(self, numbers: Numbers, names: Names) -> tuple[frozenset[str], frozenset[int]]:
+    def _static(
+        self, parameters: Sequence[inspect.Parameter], numbers: Numbers, names: Names
+    ) -> tuple[frozenset[str], frozenset[int]]:
         count = len(self.positional)
         given = [numbers] if isinstance(numbers, int) else list(numbers)
         found = {n + count if n < 0 else n for n in given}
         called = {names} if isinstance(names, str) else set(names)
-        unknown = called - {p.name for p in self.parameters}
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in self.parameters)
+        unknown = called - {p.name for p in parameters}
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
         if (unknown and not takes_any) or any(n < 0 for n in found):
             wrong = sorted(unknown) or [str(n) for n in given]
             raise TraceError(f"{self.name} has no argument {', '.join(wrong)} to be static",
-                             fix="its arguments are " + ", ".join(p.name for p in self.parameters))  # fmt: skip
+                             fix="its arguments are " + ", ".join(p.name for p in parameters))  # fmt: skip
         found |= {i for i, name in enumerate(self.positional) if name in called}
         return frozenset(called | {self.positional[i] for i in found if i < count}), frozenset(found)
 

@@ -13,31 +13,74 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from zenith.api.binding import Binding, Condition, make_binding
-from zenith.api.leaves import adapter_of, as_array, is_number, results_adapter
+from zenith.api.forms import Result
+from zenith.api.leaves import Kind, as_array
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
-from zenith.arrays import NUMPY, Adapter
+from zenith.arrays import NUMPY
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Graph
+from zenith.ir.text import print_graph
 from zenith.trace import Traced
+from zenith.trace.recorder import Kept
 
 REMEMBERED = 256  # misses whose reasons are kept
-
-Finish = Callable[[list[Any]], Any]
 
 
 @dataclass(frozen=True)
 class Program:
     """A traced function before it is compiled: what a front end hands over.
 
-    ``finish`` builds the caller's structure from the flat results; ``conditions`` are guards beyond the trace's own.
+    ``result`` builds the caller's structure from the flat results; ``conditions`` are guards beyond the trace's own.
     """
 
     traced: Traced
-    finish: Finish
+    result: Result
     conditions: tuple[Condition, ...] = ()
+
+
+class Origin(Protocol):
+    """Where a program came from: tracing here, or a file. What it is valid for, what it returns, and what it tells."""
+
+    @property
+    def binding(self) -> Binding:
+        """The check of what the program is valid for."""
+        ...
+
+    @property
+    def result(self) -> Result:
+        """What it returns."""
+        ...
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as traced."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The graph as text, with the user's lines."""
+        ...
+
+    @property
+    def specialized(self) -> Sequence[tuple[Dim, SourceLine | None]]:
+        """Sizes that are fixed, and where."""
+        ...
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What derivatives keep of the way forward."""
+        ...
+
+    @property
+    def plan(self) -> Any:
+        """The plan; None where there is none."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,22 +92,53 @@ class Lowering:
     binding: Binding
     seconds: tuple[float, float]  # tracing, passes and plan
 
+    @property
+    def result(self) -> Result:
+        """What the program returns."""
+        return self.program.result
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as traced."""
+        return self.program.traced.graph
+
+    @property
+    def text(self) -> str:
+        """The graph as text, with the user's lines."""
+        return print_graph(self.graph, with_lines=True)
+
+    @property
+    def specialized(self) -> Sequence[tuple[Dim, SourceLine | None]]:
+        """Sizes that tracing fixed, and where."""
+        return self.program.traced.specialized
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What derivatives keep of the way forward."""
+        return self.program.traced.kept
+
+    @property
+    def plan(self) -> Any:
+        """The plan; None for the ``reference`` backend."""
+        return self.lowered.plan
+
 
 @dataclass(eq=False)
 class Specialization:
-    """One compiled program, with what it is valid for and how it came to be."""
+    """One compiled program, with the kinds of leaves that it takes, what it is valid for and how it came to be."""
 
-    lowering: Lowering
+    origin: Origin
     executable: Any
-    adapters: tuple[Adapter, ...]
-    results: Adapter
-    numbers: tuple[int, ...]
+    kinds: tuple[Kind, ...]
     seconds: tuple[float, float]  # tracing, compiling
     used: int = 0
 
     def __post_init__(self) -> None:
-        self.traced, self.finish = self.lowering.program.traced, self.lowering.program.finish
-        self.binding, self.bind = self.lowering.binding, self.lowering.binding.function
+        self.binding, self.finish = self.origin.binding, self.origin.result.build
+        self.bind = self.binding.function
+        self.adapters = tuple(kind.adapter for kind in self.kinds)
+        self.results = next((a for a in self.adapters if a.library == "torch"), NUMPY)
+        self.numbers = [position for position, kind in enumerate(self.kinds) if kind.is_number]
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
@@ -178,8 +252,19 @@ class Specializer:
 
     def specializations(self) -> list[Specialization]:
         """All programs that are kept, oldest key first."""
+        return [s for _, entry in self.entries() for s in entry.specializations]
+
+    def entries(self) -> list[tuple[Hashable, Entry]]:
+        """All keys with their programs, the oldest first."""
         with self._lock:
-            return [s for entry in self._entries.values() for s in entry.specializations]
+            return list(self._entries.items())
+
+    def add(self, key: Hashable, description: tuple[str, ...], specialization: Specialization, why: str) -> None:
+        """Take a program that was compiled elsewhere; ``why`` tells of it in place of a miss's reason."""
+        with self._lock:
+            self._entries.setdefault(key, Entry(description)).specializations += (specialization,)
+            self.misses.append(Miss(description, why))
+            self.latest = specialization
 
     def _compile(
         self, key: Hashable, entry: Entry, request: Request, lowering: Lowering | None = None
@@ -193,9 +278,7 @@ class Specializer:
         specialization = Specialization(
             lowering,
             executable,
-            tuple(NUMPY if is_number(leaf) else adapter_of(leaf) for leaf in request.leaves),
-            results_adapter(request.leaves),
-            tuple(i for i, leaf in enumerate(request.leaves) if is_number(leaf)),
+            tuple(map(Kind.of, request.leaves)),
             (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
         )
         with self._lock:
@@ -212,7 +295,7 @@ class Specializer:
         """Why no program fits a call."""
         programs = entry.specializations
         if programs:
-            specialized = [pair for s in programs for pair in s.traced.specialized]
+            specialized = [pair for s in programs for pair in s.origin.specialized]
             return broken_assumptions([s.binding.first_false(leaves) for s in programs], specialized)
         if not self.misses:
             return FIRST

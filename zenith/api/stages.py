@@ -79,13 +79,13 @@ class _Stage:
         """
         from zenith.api.costs import memory_analysis
 
-        types = [value.type for value in self._lowering.program.traced.graph.inputs]
+        types = [value.type for value in self._lowering.graph.inputs]
         return memory_analysis(self._plan(), tuple(t for t in types if isinstance(t, ArrayType)))
 
     def _plan(self) -> Any:
-        if self._lowering.lowered.plan is None:
+        if self._lowering.plan is None:
             raise UnsupportedError(f"{self.name} is interpreted: it has no plan", fix='use backend="cpu"')
-        return self._lowering.lowered.plan
+        return self._lowering.plan
 
     def _check_stage(self, stage: str) -> None:
         if stage not in self.STAGES:
@@ -106,7 +106,7 @@ class Lowered(_Stage):
         self.name, self._owner, self._captured = name, owner, owner._captured()
         self._specializer, self._key, self._request = specializer, key, request
         known = specializer.match(key, request.leaves)
-        self._lowering = specializer.lower(request) if known is None else known.lowering
+        self._lowering = specializer.lower(request) if known is None else _lowering_of(known)
         self.sizes: dict[str, int] = self._lowering.binding.function(request.leaves) or {}
 
     def as_text(self, stage: str = "graph") -> str:
@@ -114,8 +114,7 @@ class Lowered(_Stage):
         self._check_stage(stage)
         if stage == "plan":
             return str(self._plan())
-        graph = self._lowering.program.traced.graph if stage == "graph" else self._lowering.lowered.graph
-        return print_graph(graph, with_lines=True)
+        return self._lowering.text if stage == "graph" else print_graph(self._lowering.lowered.graph, with_lines=True)
 
     def compile(self) -> Compiled:
         """Make machine code, unless the function has it already; the function's later calls use it too.
@@ -144,7 +143,7 @@ class Compiled(_Stage):
         accepted: Sequence[str],
     ) -> None:
         self.name, self._owner, self._captured = name, owner, captured
-        self._program, self._lowering = program, program.lowering
+        self._program, self._lowering = program, _lowering_of(program)
         self._key, self._accepted = key, accepted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -176,9 +175,14 @@ class Compiled(_Stage):
         """The program as text: ``graph``, ``optimized``, ``plan`` or ``kernels`` (the generated Python)."""
         self._check_stage(stage)
         if stage == "graph":
-            return print_graph(self._program.traced.graph, with_lines=True)
+            return self._lowering.text
         text: str = self._program.executable.stages[stage]
         return text
 
     def __repr__(self) -> str:
         return f"<zenith Compiled {self.name}({', '.join(self._accepted)})>"
+
+
+def _lowering_of(program: Specialization) -> Lowering:
+    assert isinstance(program.origin, Lowering), "what can be lowered was made here"
+    return program.origin

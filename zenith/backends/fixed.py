@@ -97,6 +97,12 @@ class FixedMemory(Generic[State]):
                 self.table.drop_free()
             return self.state
 
+    def arrays(self, processor: Processor[State]) -> dict[str, Array]:
+        """What calls that begin now read, by the names of the fixed places."""
+        with self.table.lock:
+            self.bind(processor)
+            return dict(self._held)
+
     def _sources(self, place: Place) -> set[str]:
         """The weights that a place's contents follow from."""
         if place.kind == "weight":

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from zenith import tree
 from zenith.api.abstract import with_stand_ins
-from zenith.api.inspection import Inspectable
-from zenith.api.leaves import dtype_text, input_names, input_spec, symbolic_sizes
+from zenith.api.compilable import Compilable
+from zenith.api.forms import Result
+from zenith.api.leaves import input_spec
 from zenith.api.signature import Signature
-from zenith.api.specialize import Finish, Program, Request, Specializer
+from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import torch_adapter
 from zenith.errors import TraceError, ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.types import dtype_of
+from zenith.torch.calls import ModuleCall, module_kinds, result_of
 from zenith.torch.export import Exported, export
 from zenith.torch.translate import check_supported, translate
 from zenith.torch.weights import Weights
 from zenith.trace import trace
 
-_TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 
-
-class CompiledModule(Inspectable):
+class CompiledModule(Compilable):
     """What :func:`from_torch` returns: call it like the module. Safe to use from several threads."""
+
+    FRONT = "torch"
 
     def __init__(
         self,
@@ -40,10 +42,10 @@ class CompiledModule(Inspectable):
     ) -> None:
         self.module = module
         self.__name__ = tree.identifier(type(module).__name__)
-        self._signature = Signature(module.forward)
+        self._signature = replace(Signature.of(module.forward), name=self.__name__)
         self._dynamic_shapes = dynamic_shapes
         self._specializer = Specializer(backend, self.__name__, max_compilations)
-        self._keys: dict[type, Callable[[Any], Hashable]] = dict.fromkeys(_TENSORS, torch_adapter().signature)
+        self._keys = module_kinds()
         self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
         self._weights = Weights(module)
@@ -65,9 +67,12 @@ class CompiledModule(Inspectable):
         return self._call_any(args, kwargs)
 
     def _begin(self) -> None:
+        self._follow_changes()
+        self._weights.check_gradients()
+
+    def _follow_changes(self) -> None:
         if self._weights.changed():
             self._follow(every=False)
-        self._weights.check_gradients()
 
     def _captured(self) -> object:
         return self._weights
@@ -105,9 +110,8 @@ class CompiledModule(Inspectable):
                 self._releases, self._released = False, True
 
     def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        call = _Call(self._signature, args, kwargs)
-        for tensor, path in zip(call.tensors, call.paths, strict=True):
-            torch_adapter().check(tensor, path)
+        call = ModuleCall(self._signature, args, kwargs)
+        call.check()
         key = call.key()
         found = self._specializer.find(key, call.tensors)
         if found is self._specializer:
@@ -116,20 +120,19 @@ class CompiledModule(Inspectable):
             self._release()
         return found
 
-    def _request(self, call: _Call) -> Request:
+    def _request(self, call: ModuleCall) -> Request:
         return Request(call.tensors, lambda: self._build(call), call.describe)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
-        call = _Call(self._signature, *with_stand_ins(args, kwargs, _stand_in))
-        for tensor, path in zip(call.tensors, call.paths, strict=True):
-            torch_adapter().check(tensor, path)
+        call = ModuleCall(self._signature, *with_stand_ins(args, kwargs, _stand_in))
+        call.check()
         return call.key(), self._request(call)
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Export for arguments of this structure, of any size that the module allows."""
-        self._export(_Call(self._signature, args, kwargs))
+        self._export(ModuleCall(self._signature, args, kwargs))
 
-    def _export(self, call: _Call, keep_sizes: bool = False) -> Exported:
+    def _export(self, call: ModuleCall, keep_sizes: bool = False) -> Exported:
         dynamic_shapes = None if keep_sizes else self._dynamic_shapes
         with self._lock, self._weights.standing_in():
             exported = export(self.module, call.args, call.kwargs, call.size_names(), dynamic_shapes, keep_sizes)
@@ -138,7 +141,7 @@ class CompiledModule(Inspectable):
             self._exports.setdefault(call.structure, []).append(exported)
             return exported
 
-    def _export_for(self, call: _Call) -> Exported:
+    def _export_for(self, call: ModuleCall) -> Exported:
         """An export that is valid for a call, made when there is none."""
         with self._lock:
             if call.structure not in self._exports:
@@ -147,7 +150,7 @@ class CompiledModule(Inspectable):
             fitting = next((e for e in known if e.fits(call.tensors, call.size_names())), None)
             return fitting or self._export(call, keep_sizes=True)
 
-    def _build(self, call: _Call) -> Program:
+    def _build(self, call: ModuleCall) -> Program:
         with self._lock:
             exported, weights = self._export_for(call), self._weights
         specs = []
@@ -157,57 +160,7 @@ class CompiledModule(Inspectable):
         flat = _Results(exported, translate(exported.program, weights))
         with torch.no_grad():
             traced = trace(flat, specs, self.__name__)
-        return Program(traced, flat.finish(), exported.conditions)
-
-
-class _Call:
-    """One call, flattened by torch's own pytrees: tensors with names and sizes, and the values that are no tensors."""
-
-    def __init__(self, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.args, self.kwargs = args, kwargs
-        leaves, self.spec = pytree.tree_flatten_with_path((args, dict(kwargs)))
-        tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self.tensors = [tensor for _, tensor in tensors]
-        self.paths = [_path(signature, path) for path, _ in tensors]
-        values = [(_path(signature, path), leaf) for path, leaf in leaves if not isinstance(leaf, torch.Tensor)]
-        for path, value in values:
-            _check_value(path, value)
-        self.values = tuple((path, type(value), value) for path, value in values)
-        kinds = tuple((t.dtype, t.ndim) for t in self.tensors)
-        self.structure: Hashable = (self.spec, self.values, kinds)
-        self.names = input_names(self.paths)
-        self.sizes = symbolic_sizes(self.names, [t.ndim for t in self.tensors])
-
-    def size_names(self) -> list[list[str]]:
-        """A name for every axis of every tensor."""
-        return [list(map(str, sizes)) for sizes in self.sizes]
-
-    def key(self) -> Hashable:
-        """What a compilation depends on; calls with positional tensors only have the short key of the fast path."""
-        keys = tuple(map(torch_adapter().signature, self.tensors))
-        flat = not self.kwargs and len(self.args) == len(self.tensors)
-        return keys if flat and all(type(a) in _TENSORS for a in self.args) else (self.structure, keys)
-
-    def describe(self) -> tuple[str, ...]:
-        """Types and sizes of the tensors, and the other values, for messages."""
-        tensors = [f"{path}: {dtype_text(t)}" for path, t in zip(self.paths, self.tensors, strict=True)]
-        return (*tensors, *(f"{path}={value!r}" for path, _, value in self.values))
-
-
-def _path(signature: Signature, path: Sequence[Any]) -> str:
-    """How the user would write a leaf: the argument's name and the path inside it."""
-    positional, (first, *rest) = path[0].idx == 0, path[1:]
-    return signature.argument(first.idx if positional else first.key) + pytree.keystr(tuple(rest))
-
-
-def _check_value(path: str, value: Any) -> None:
-    if not isinstance(value, (bool, int, float, str, type(None))):
-        raise TraceError(
-            f"{path} is a {type(value).__name__}, neither a tensor nor a plain value",
-            fix=f"pass torch.as_tensor({path})"
-            if hasattr(value, "__array__")
-            else "pass tensors, numbers, str or None",
-        )
+        return Program(traced, flat.result(), exported.conditions)
 
 
 def _stand_in(shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
@@ -229,22 +182,12 @@ class _Results:
         results = self._function(*tensors)
         computed = [not isinstance(r, (bool, int, float, str, type(None))) for r in results]
         self._plain = [(c, None if c else r) for c, r in zip(computed, results, strict=True)]
-        self._is_size = [c and not hasattr(r, "dtype") for c, r in zip(computed, results, strict=True)]
+        self._sizes = [c and not hasattr(r, "dtype") for c, r in zip(computed, results, strict=True)]
         return [r for c, r in zip(computed, results, strict=True) if c]
 
-    def finish(self) -> Finish:
-        """What puts tensors, sizes (as int) and constants in their places."""
-        spec, places, sizes = self._out_spec, self._plain, self._is_size
-        if spec.is_leaf() and all(c for c, _ in places) and not any(sizes):
-            return lambda results: results[0]
-
-        def build(results: list[Any]) -> Any:
-            tensors = iter(results)
-            leaves = [next(tensors) if computed else value for computed, value in places]
-            leaves = [int(leaf) if size else leaf for leaf, size in zip(leaves, sizes, strict=True)]
-            return pytree.tree_unflatten(leaves, spec)
-
-        return build
+    def result(self) -> Result:
+        """Tensors, sizes (as int) and constants in their places."""
+        return result_of(self._out_spec, self._plain, self._sizes)
 
 
 def from_torch(

@@ -152,6 +152,10 @@ class Executable:
         at, addresses = np.array(words, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, tuple(arrays.values()))
 
+    def fixed_arrays(self) -> dict[str, Any]:
+        """The arrays that steps read at fixed places, by name."""
+        return self._fixed.arrays(self)
+
     def _address_of(self, array: Any) -> int:
         return NUMPY.address(array) if array.size else self._empty_address
 

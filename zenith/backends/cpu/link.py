@@ -36,6 +36,7 @@ TILE_FUNCTIONS = {
 }  # fmt: skip
 _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
+_RUNTIME = "runtime"
 _COMMENT = re.compile(r"\s+#.*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
@@ -44,13 +45,14 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 class Linked:
     """Machine code in this process.
 
-    ``addresses`` of its functions, in order; the ``text`` it was made from; what getting it took, in milliseconds, and
-    whether it came from the cache on disk.
+    ``addresses`` of its functions, in order; the ``text`` it was made from; the object ``code`` as it is stored; what
+    getting it took, in milliseconds, and whether it came from disk.
     """
 
     name: str
     addresses: tuple[int, ...]
     text: str
+    code: bytes
     milliseconds: float
     cached: bool
 
@@ -67,18 +69,18 @@ class _Linker:
         self.lock = threading.Lock()
         self.linked: dict[tuple[str, ...], Linked] = {}
 
-    def get(self, text: str, name: str, symbols: tuple[str, ...], compile: Callable[[], bytes]) -> Linked:
-        """The machine code of ``text``, known by its symbols, from here, from the disk, or compiled."""
+    def get(self, text: str, name: str, symbols: tuple[str, ...], obtain: Callable[[], tuple[bytes, bool]]) -> Linked:
+        """The machine code of ``text``, known by its symbols, from here or as it is obtained."""
         known = self.linked.get(symbols)
         if known is not None:
             return known
         with self.lock:
             if symbols not in self.linked:
                 started = time.perf_counter()
-                code, cached = _object(text, name, compile)
+                code, cached = obtain()
                 addresses = machine.load(code, symbols)
                 milliseconds = (time.perf_counter() - started) * 1e3
-                self.linked[symbols] = Linked(name, addresses, text, milliseconds, cached)
+                self.linked[symbols] = Linked(name, addresses, text, code, milliseconds, cached)
             return self.linked[symbols]
 
 
@@ -92,8 +94,17 @@ def linked_count() -> int:
 
 def link_kernel(name: str, text: str) -> Linked:
     """The machine code of a kernel's text, ``void(int64 begin, int64 end, int64* args)``."""
-    symbol = f"kernel_{digest([select().name, text])}"
-    return _LINKER.get(text, name, (symbol,), lambda: compile_kernel(text, symbol))
+    symbol = _symbol(text)
+    return _LINKER.get(text, name, (symbol,), lambda: _object(text, name, lambda: compile_kernel(text, symbol)))
+
+
+def adopt_kernel(name: str, text: str, code: bytes) -> None:
+    """Take the object code of a kernel's text from somewhere else; :func:`link_kernel` then compiles nothing."""
+    _LINKER.get(text, name, (_symbol(text),), lambda: (code, True))
+
+
+def _symbol(text: str) -> str:
+    return f"kernel_{digest([select().name, text])}"
 
 
 def link_runtime(symbols: tuple[str, ...]) -> Linked:
@@ -104,7 +115,12 @@ def link_runtime(symbols: tuple[str, ...]) -> Linked:
 
         return compiler.object_code(compiler.runtime_module(set(symbols)))
 
-    return _LINKER.get("", "runtime", symbols, compiled)
+    return _LINKER.get("", _RUNTIME, symbols, lambda: _object("", _RUNTIME, compiled))
+
+
+def adopt_runtime(symbols: tuple[str, ...], code: bytes) -> None:
+    """Take the object code of the native functions from somewhere else; see :func:`adopt_kernel`."""
+    _LINKER.get("", _RUNTIME, symbols, lambda: (code, True))
 
 
 def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:

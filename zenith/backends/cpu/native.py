@@ -12,7 +12,7 @@ from functools import cache
 
 from zenith.backends.cpu.link import link_runtime
 
-_SYMBOLS = ("zenith_run_program", "zenith_run_steps", "zenith_run_launch", "zenith_work", "zenith_try_lock")
+SYMBOLS = ("zenith_run_program", "zenith_run_steps", "zenith_run_launch", "zenith_work", "zenith_try_lock")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Native:
 @cache
 def native() -> Native:
     """The functions; the first call links them, and compiles them when this machine has not done so yet."""
-    program, steps, launch, work, try_lock = link_runtime(_SYMBOLS).addresses
+    program, steps, launch, work, try_lock = link_runtime(SYMBOLS).addresses
     word = ctypes.c_int64
     return Native(
         ctypes.CFUNCTYPE(None, word)(program),

@@ -15,7 +15,7 @@ from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
-from zenith.backends.steps import Branch, Call, Loop, Place, Weight, walk
+from zenith.backends.steps import FIXED, Branch, Call, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
 from zenith.ir.types import ArrayType, DType
 
@@ -82,6 +82,14 @@ class Program:
         """The launches in the order of the driver's table, those of loops and branches among them."""
         return [s for s in walk(self.steps) if isinstance(s, Launch)]
 
+    @property
+    def calls_outside(self) -> bool:
+        """Whether a step calls a function of this process: Python, or native code at an address."""
+        native = any(
+            "call_native(" in step.kernel.text for step in (*self.launches, *(p.launch for p in self.prepared))
+        )
+        return native or any(isinstance(s, Call) for s in self.steps)
+
     def __str__(self) -> str:
         lines = [f"table of {self.name}:"]
         number = 0
@@ -109,6 +117,29 @@ def program_of(plan: Plan) -> Program:
         tuple(Prepared(p.results, _launch(_without_sizes(p.launch), codes)) for p in plan.prepared),
         tuple(_step(step, codes) for step in plan.steps),
     )
+
+
+def closed(program: Program, arrays: Mapping[str, Any]) -> Program:
+    """The program with ``arrays`` at the fixed places that its steps read; it prepares nothing, follows no weight."""
+    steps = tuple(map(_closed, program.steps))
+    return replace(program, constants=dict(arrays), weights={}, prepared=(), steps=steps)
+
+
+def _closed(step: Step) -> Step:
+    match step:
+        case Launch() | Call():
+            return replace(step, places=tuple(map(_stored, step.places)))
+        case Loop():
+            mapped = step.mapped(_closed, str)
+            carries = tuple(replace(carry, start=_stored(carry.start)) for carry in mapped.carries)
+            slices = tuple(replace(part, whole=_stored(part.whole)) for part in mapped.slices)
+            return replace(mapped, carries=carries, slices=slices, flag=step.flag and _stored(step.flag))
+        case Branch():
+            return replace(step.mapped(_closed), index=_stored(step.index))
+
+
+def _stored(place: Place) -> Place:
+    return Place("constant", place.name) if place.kind in FIXED else place
 
 
 def kernel_sources(plan: Plan) -> str:

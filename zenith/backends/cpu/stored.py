@@ -4,9 +4,9 @@ A program is found again by the text of the graph that was traced, with the user
 them. So a process that traces the same function skips passes, planning and printing; its kernels are objects of their
 own (:mod:`link`), which other programs share.
 
-Constants of the traced graph are named by their contents and stay in it; those that folding made are stored with the
-program, behind its JSON, unless they are large: then the program is not stored. Nor is one with functions of this
-process.
+A program's arrays are no part of its JSON, which only names them. Constants of the traced graph are named by their
+contents and stay in it; those that folding made are stored behind the JSON, unless they are large: then the program is
+not stored. Nor is one that holds functions of this process.
 """
 
 from __future__ import annotations
@@ -45,6 +45,15 @@ class Stored:
     stages: dict[str, str]
     groups: dict[str, int]
 
+    def spelled(self) -> Json:
+        """All of it but the program's arrays as JSON's own types."""
+        return {"program": encode(self.program), "stages": self.stages, "groups": self.groups}
+
+    @classmethod
+    def read(cls, spelled: Json, constants: Mapping[str, Any]) -> Stored:
+        """What was spelled, with the program's arrays among ``constants``."""
+        return cls(decode(spelled["program"], constants), spelled["stages"], spelled["groups"])
+
 
 def identity(graph: Graph, target: str) -> dict[str, str]:
     """What the program of a traced graph follows from."""
@@ -66,36 +75,31 @@ def find(graph: Graph, made_of: Mapping[str, str]) -> Stored | None:
         return None
     text, _, data = found.payload.partition(b"\n")
     content = json.loads(text)
-    return Stored(decode(content["program"], graph.constants, data), content["stages"], content["groups"])
+    return Stored.read(content, graph.constants | _read_arrays(content["constants"], data))
 
 
 def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
     """Store a program, if it can be stored."""
-    folder, made = store(), _made_constants(stored.program, graph.constants)
+    folder = store()
+    made = {name: a for name, a in stored.program.constants.items() if name not in graph.constants}
     size = sum(array.nbytes for array in made.values())
     if folder is None or size > MAX_CONSTANTS:
         return
-    program, data = encode(stored.program, graph.constants)
-    content = {"program": program, "stages": stored.stages, "groups": stored.groups}
+    constants = [[name, str(array.dtype), array.shape] for name, array in made.items()]
     about = {"name": graph.name, "source": str(graph)}
-    folder.write("program", made_of, about, json.dumps(content).encode() + b"\n" + data)
+    text = json.dumps(stored.spelled() | {"constants": constants}).encode()
+    folder.write("program", made_of, about, b"\n".join([text, b"".join(array.tobytes() for array in made.values())]))
 
 
-def _made_constants(program: Program, known: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: np.ascontiguousarray(a) for name, a in program.constants.items() if name not in known}
-
-
-def encode(program: Program, known: Mapping[str, Any]) -> tuple[Json, bytes]:
-    """A program without host calls as JSON's own types, and the bytes of its constants that are not ``known``."""
-    made = _made_constants(program, known)
+def encode(program: Program) -> Json:
+    """A program without host calls as JSON's own types; its arrays, which are no part of that, by name."""
     tables = _Tables()
-    stored = {
+    return {
         "name": program.name,
         "symbols": program.symbols,
         "inputs": program.inputs,
         "outputs": [[name, *_type(type)] for name, type in program.outputs],
-        "known": [name for name in program.constants if name in known],
-        "constants": [[name, str(array.dtype), array.shape] for name, array in made.items()],
+        "constants": list(program.constants),
         "weights": {place: [w.name, *_type(w.type)] for place, w in program.weights.items()},
         "slots": dict(program.slots),
         "arena": program.arena,
@@ -107,18 +111,17 @@ def encode(program: Program, known: Mapping[str, Any]) -> tuple[Json, bytes]:
         "kernels": [[code.name, code.text] for code in tables.kernels],
         "lines": [[line.file, line.line, line.function] for line in tables.lines],
     }
-    return stored, b"".join(array.tobytes() for array in made.values())
 
 
-def decode(stored: Json, known: Mapping[str, Any], data: bytes) -> Program:
-    """The program that :func:`encode` made JSON and bytes of."""
+def decode(stored: Json, constants: Mapping[str, Any]) -> Program:
+    """The program that :func:`encode` made JSON of, with its arrays among ``constants``."""
     read = _Reader([Code(*pair) for pair in stored["kernels"]], [SourceLine(*parts) for parts in stored["lines"]])
     return Program(
         name=stored["name"],
         symbols=tuple(stored["symbols"]),
         inputs=tuple(stored["inputs"]),
         outputs=tuple((name, _read_type(dtype, shape)) for name, dtype, shape in stored["outputs"]),
-        constants={name: known[name] for name in stored["known"]} | _read_arrays(stored["constants"], data),
+        constants={name: constants[name] for name in stored["constants"]},
         weights={p: Weight(name, _read_type(dtype, shape)) for p, (name, dtype, shape) in stored["weights"].items()},
         slots=stored["slots"],
         arena=stored["arena"],

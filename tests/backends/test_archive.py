@@ -1,0 +1,135 @@
+"""Archives: arrays come back as they were, without a copy; every changed byte is seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from zenith.backends.archive import BLOCK, FORMAT, Archive, Shelf, read, write
+from zenith.backends.steps import ALIGN
+from zenith.errors import LoadError
+
+CONTENT = {"text": "äöü\n", "numbers": [1, 2.5, None, True]}
+ARRAYS = [
+    np.arange(7, dtype=np.float32),
+    np.empty((0, 3)),
+    np.array(2.5),
+    np.array([True, False, True]),
+    np.arange(BLOCK // 8 + 5),  # more than a block
+    np.arange(5).astype(ml_dtypes.bfloat16),
+    np.random.default_rng(0).integers(0, 256, 2 * BLOCK + 3).astype(np.uint8),
+    np.arange(BLOCK, dtype=np.uint8),  # a whole block
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write(tmp_path / "a", {"zenith": "1"}, CONTENT, ARRAYS)
+    return tmp_path / "a"
+
+
+def check(found: Archive) -> None:
+    assert found.content == CONTENT and found.made_for == {"zenith": "1"}
+    for array, wanted in zip(found.arrays, ARRAYS, strict=True):
+        assert array.dtype == wanted.dtype and array.shape == wanted.shape
+        np.testing.assert_array_equal(array, wanted)
+
+
+def test_arrays_come_back_on_boundaries_and_cannot_be_written_to(file: Path) -> None:
+    found = read(file)
+    check(found)
+    assert found.bytes == file.stat().st_size
+    for array in found.arrays:
+        assert array.ctypes.data % ALIGN == 0 or array.size == 0
+        assert not array.flags.writeable and not array.flags.owndata
+
+
+def test_nothing_at_all_is_a_content_too(tmp_path: Path) -> None:
+    write(tmp_path / "a", {}, None, [])
+    assert read(tmp_path / "a").content is None
+
+
+def test_a_file_in_use_stays_when_another_takes_its_place(file: Path) -> None:
+    found = read(file)
+    write(file, {}, {}, [np.zeros(3)])
+    check(found)
+    assert len(read(file).arrays) == 1 and [f.name for f in file.parent.iterdir()] == ["a"]
+
+
+def test_the_users_mask_decides_who_may_read(file: Path) -> None:
+    plain = file.with_name("plain")
+    plain.write_text("")
+    assert file.stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.parametrize("part", ["header", "content", "arrays", "sums", "check"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_every_changed_byte_is_seen(file: Path, part: str, share: float) -> None:
+    data = bytearray(file.read_bytes())
+    header = json.loads(data[: data.index(b"\n")])
+    line = data.index(b"\n") + 1
+    text, tail = line + header["content"], len(data) - 32
+    sums = tail - 8 * header["sums"]
+    first, last = {
+        "header": (0, line), "content": (line, text), "arrays": (sums - header["arrays"], sums), "sums": (sums, tail),
+        "check": (tail, len(data)),
+    }[part]  # fmt: skip
+    data[int(first + share * (last - first))] ^= 0x10
+    file.write_bytes(data)
+    with pytest.raises(LoadError, match="fix: "):
+        read(file)
+
+
+def test_bytes_between_the_parts_mean_nothing(file: Path) -> None:
+    head = file.read_bytes().index(b"]]}") + 3  # what follows is empty until the next page
+    data = bytearray(file.read_bytes())
+    data[head + 1] ^= 1
+    file.write_bytes(data)
+    check(read(file))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda data: b"", "was not saved by Zenith"),
+        (lambda data: b"PK\x03\x04" + data, "was not saved by Zenith"),
+        (lambda data: b"{}\n" + data, "was not saved by Zenith"),
+        (lambda data: data.replace(FORMAT.encode(), b"zenith archive 7"), "has the format 'zenith archive 7'"),
+        (lambda data: data[:10], "was not saved by Zenith"),
+        (lambda data: data[:-1], "it is cut off"),
+        (lambda data: data[:5000], "it is cut off"),
+        (lambda data: data + b"x", "it is cut off, or something was added"),
+        (lambda data: data.replace(b'"made_for"', b'"mode_for"', 1), "has the format"),
+    ],
+)
+def test_what_is_no_archive_is_named(file, change, why):
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(LoadError, match=f"{file}.*{why}"):
+        read(file)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(file: Path) -> None:
+    with pytest.raises(TypeError):
+        write(file, {}, {"content": object()}, ARRAYS)
+    with pytest.raises(OSError, match="missing"):
+        write(file.parent / "missing" / "a", {}, {}, ARRAYS)
+    check(read(file))
+    assert [f.name for f in file.parent.iterdir()] == ["a"]
+
+
+def test_a_shelf_knows_what_it_has() -> None:
+    shelf, array = Shelf(), np.arange(6.0).reshape(2, 3)
+    code = b"code"
+    swapped = array.reshape(-1)[[1, 0, 2, 3, 4, 5]].reshape(2, 3)  # of the same sum
+    assert [shelf.put(a) for a in (array, code, array.copy(), array.T, code, swapped)] == [0, 1, 0, 2, 1, 3]
+    assert shelf.arrays[1].tobytes() == code and shelf.arrays[2].flags.c_contiguous
+    np.testing.assert_array_equal(shelf.arrays[2], array.T)
+
+
+def test_the_header_is_a_line_of_json(file: Path) -> None:
+    with file.open("rb") as opened:
+        assert json.loads(opened.readline())["format"] == FORMAT

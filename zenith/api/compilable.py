@@ -1,0 +1,97 @@
+"""What can be compiled: functions and modules. They can be lowered, profiled, and saved with all of their programs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zenith.api.inspection import Inspectable
+from zenith.api.signature import Signature
+from zenith.api.specialize import Request
+from zenith.api.stages import Lowered
+
+if TYPE_CHECKING:
+    from zenith.api.profile import Profile
+
+
+class Compilable(Inspectable):
+    """A function or module that is traced and compiled when a call needs it.
+
+    ``FRONT`` says which front end calls and results belong to.
+    """
+
+    FRONT: str
+    _signature: Signature
+
+    def cache_clear(self) -> None:
+        """Forget all compiled programs, and with them the snapshots of captured arrays."""
+        self._specializer.clear("cache_clear() was called")
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.
+
+        Arguments are as in a call; an array may be replaced by a :class:`~zenith.api.abstract.ShapeDtypeStruct`, so
+        that nothing is allocated. Its named sizes are free, and equal for equal names; so are its numbers unless the
+        program fixes them.
+        """
+        key, request = self._flatten(args, kwargs)
+        return Lowered(self.__name__, self._specializer, self, key, request)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
+
+        Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
+        UnsupportedError when the function is not compiled for the CPU.
+
+        >>> import numpy as np, zenith
+        >>> report = zenith.jit(lambda x: np.exp(x) + 1).profile(np.ones(10_000, np.float32))
+        >>> [launch.operations for launch in report.launches], report.launches[0].seconds > 0
+        ([150000], True)
+        """
+        from zenith.api.profile import profile
+
+        self(*args, **kwargs)  # compiles, and has changed weights looked after
+        key, request = self._flatten(args, kwargs)
+        return profile(self.__name__, self._specializer.obtain(key, request), request)
+
+    def save(self, path: str | Path) -> None:
+        """Write all programs compiled so far to a file, which :func:`zenith.load` makes callable in another process.
+
+        The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
+        programs read them; nothing of the function's source. It replaces a file at ``path``, at once or not at all.
+
+        Raises ZenithError when nothing was compiled yet, UnsupportedError when programs call back into Python, are not
+        compiled for the CPU, or take or return what a file cannot describe, OSError when it cannot be written.
+
+        >>> import numpy as np, tempfile, zenith
+        >>> double = zenith.jit(lambda x: x * 2)
+        >>> double(np.ones(3, np.float32))
+        array([2., 2., 2.], dtype=float32)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     double.save(folder + "/double.zenith")
+        ...     zenith.load(folder + "/double.zenith")(np.ones(2, np.float32))
+        array([2., 2.], dtype=float32)
+        """
+        from zenith.api.saving import save
+
+        self._follow_changes()
+        save(Path(path), self.FRONT, self.__name__, self._signature, self._specializer)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute."""
+        raise NotImplementedError
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        """The key of a call and what is needed to compile for it."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """What a call does before anything else: nothing, unless weights may have changed."""
+
+    def _follow_changes(self) -> None:
+        """Have the programs compute with what weights are now."""
+
+    def _captured(self) -> object:
+        """What programs are bound to: another object than before when none of them may run any more."""
+        return None

@@ -1,0 +1,133 @@
+"""Structures of calls and results, as a program keeps them and as a file tells them in JSON's own types.
+
+A call that is more than positional arrays and numbers has a *form*: how its leaves are nested, and the values that the
+program was made for. A result is flat until it is *built*. Both can be spelled without naming any code, so that a file
+(:mod:`zenith.api.saving`) brings them back where the function's own module is not there.
+
+>>> leaves, treedef = tree.flatten(({"w": 1.0, "b": 2.0}, None))
+>>> spell(treedef)
+{'tuple': [{'dict': [['w', 1], ['b', 0]]}, None]}
+>>> read(spell(treedef)) == treedef
+True
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from zenith import tree
+from zenith.errors import UnsupportedError
+
+Json = Any
+Finish = Callable[[list[Any]], Any]
+
+_KEYS = (str, int, float, bool, type(None))
+
+
+class Form(ABC):
+    """The structure of a call; hashable, since it is part of the call's key."""
+
+    @abstractmethod
+    def spelled(self) -> Json:
+        """The form as JSON's own types; UnsupportedError when a file cannot hold it."""
+
+
+def form_of(key: Any) -> Form | None:
+    """The form of the calls with this key; None for those of positional arrays and numbers alone."""
+    return key[0] if key and isinstance(key[0], Form) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it."""
+
+    build: Finish
+    spelled: Callable[[], Json]
+
+    @classmethod
+    def of(cls, treedef: tree.TreeDef) -> Result:
+        """Results in a structure of tuples, lists and dicts; a lone array needs no building."""
+        build = _only if treedef.is_leaf() else lambda results: tree.unflatten(treedef, results)
+        return cls(build, lambda: spell(treedef))
+
+
+def _only(results: list[Any]) -> Any:
+    return results[0]
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm(Form):
+    """A call's nested tuples, lists and dicts, and its static arguments: where, their type, their value."""
+
+    treedef: tree.TreeDef
+    static: tuple[tuple[int | str, type, Any], ...]
+
+    def spelled(self) -> Json:
+        """The structure, and the static values as Python literals."""
+        return {"tree": spell(self.treedef), "static": [[where, _literal(value)] for where, _, value in self.static]}
+
+
+def _literal(value: Any) -> str:
+    text = repr(value)
+    try:
+        plain = type(value) in (*_KEYS, tuple) and ast.literal_eval(text) == value
+    except (ValueError, SyntaxError):
+        plain = False
+    if not plain:
+        raise UnsupportedError(f"a file cannot hold the static argument {text}",
+                               fix="give static arguments as numbers, str, None, or tuples of them")  # fmt: skip
+    return text
+
+
+def spell(treedef: tree.TreeDef) -> Json:
+    """A structure, with the number of each leaf in its place."""
+    return _spell(tree.unflatten(treedef, range(treedef.num_leaves)))
+
+
+def _spell(node: Any) -> Json:
+    kind = type(node)
+    if node is None or kind is int:
+        return node
+    if kind in (tuple, list):
+        return {kind.__name__: [_spell(item) for item in node]}
+    if kind is dict and all(type(key) in _KEYS for key in node):
+        return {"dict": [[key, _spell(value)] for key, value in node.items()]}
+    if isinstance(node, tuple) and hasattr(kind, "_fields"):
+        name = [kind.__module__, kind.__qualname__, list(kind._fields)]
+        return {"named": name, "of": [_spell(item) for item in node]}
+    raise UnsupportedError(
+        f"a file cannot hold a {kind.__name__}" + (" with such keys" if kind is dict else ""),
+        fix="take and return arrays in tuples, lists, named tuples, and dicts whose keys are str or numbers",
+    )
+
+
+def read(spelled: Json) -> tree.TreeDef:
+    """The structure that was spelled. A named tuple's class is the one of this process, or made when there is none."""
+    return tree.flatten(_read(spelled))[1]
+
+
+def _read(spelled: Json) -> Any:
+    if not isinstance(spelled, dict):
+        return spelled
+    match spelled:
+        case {"tuple": items}:
+            return tuple(map(_read, items))
+        case {"list": items}:
+            return list(map(_read, items))
+        case {"named": [module, name, fields], "of": items}:
+            return _named_tuple(module, name, fields)(*map(_read, items))
+    return {key: _read(value) for key, value in spelled["dict"]}
+
+
+def _named_tuple(module: str, name: str, fields: list[str]) -> Any:
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    fitting = isinstance(found, type) and list(getattr(found, "_fields", ())) == fields
+    return found if fitting else collections.namedtuple(name.rpartition(".")[2], fields)

@@ -1,0 +1,175 @@
+"""Loaded functions: what :mod:`zenith.api.saving` wrote, called like the function that was saved.
+
+There is no Python function behind it any more, so a call finds one of the saved programs or is an error that says what
+was saved. Programs run as they did: the same machine code on the same packed arrays, which stand in the file's mapping.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from zenith.api.binding import Binding
+from zenith.api.forms import Form, Json, Result, form_of, read
+from zenith.api.inspection import Inspectable
+from zenith.api.leaves import KEYS, Kind
+from zenith.api.recompilation import broken_assumptions
+from zenith.api.signature import Signature
+from zenith.api.specialize import Specialization, Specializer
+from zenith.backends.archive import Archive
+from zenith.backends.cpu.closed import put_in_runtime
+from zenith.compile import link_closed
+from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
+from zenith.ir.graph import Graph
+from zenith.ir.text import parse
+from zenith.ir.types import BY_NAME
+
+
+@dataclass
+class Saved:
+    """Where a loaded program came from. Its graph is read from the text when somebody asks; it has no lines."""
+
+    binding: Binding
+    result: Result
+    text: str
+    specialized: tuple[()] = ()
+    kept: tuple[()] = ()
+    plan: None = None
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph as it was traced."""
+        return parse(self.text)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A call, flattened: its key in this process, its leaves, how to refuse wrong ones, and to tell of them."""
+
+    key: Hashable
+    leaves: Sequence[Any]
+    check: Callable[[], object]
+    describe: Callable[[], tuple[str, ...]]
+
+
+class Loaded(Inspectable):
+    """What :func:`zenith.load` returns; safe to use from several threads."""
+
+    def __init__(self, archive: Archive) -> None:
+        content = archive.content
+        self.__name__ = content["name"]
+        self.path = archive.path
+        self._signature = Signature.read(content["signature"])
+        self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
+        self._specializer = Specializer("cpu", self.__name__)
+        self._find = self._specializer.find
+        self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
+        self._kinds = self._key_functions()
+        put_in_runtime(content["runtime"], archive.arrays)
+        for program in content["programs"]:
+            self._add(program, archive.arrays)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The saved function's results.
+
+        Raises TraceError for a call whose structure, types or static values no saved program has, ShapeError for sizes
+        that none is valid for.
+        """
+        if not (kwargs or self._has_static):
+            try:
+                key = tuple([self._kinds[type(a)](a) for a in args])
+            except KeyError:
+                return self._call_any(args, kwargs)
+            found = self._find(key, args)
+            if found is not self._specializer:
+                return found
+        return self._call_any(args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<zenith {self.__name__} loaded from {self.path}>"
+
+    @abstractmethod
+    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+        """How a positional argument of each type is described in keys."""
+
+    @abstractmethod
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+        """A call, flattened."""
+
+    @abstractmethod
+    def _result(self, spelled: Json) -> Result:
+        """The result that was spelled."""
+
+    def _add(self, program: Json, arrays: Sequence[Any]) -> None:
+        started = time.perf_counter()
+        kinds = tuple(Kind(name, BY_NAME[dtype], rank) for name, dtype, rank in program["leaves"])
+        keys = tuple(kind.key for kind in kinds)
+        origin = Saved(Binding.read(program["binding"]), self._result(program["result"]), program["graph"])
+        executable = link_closed(program["executable"], arrays)
+        made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started))
+        key = keys if program["form"] is None else (_text(program["form"]), keys)
+        self._specializer.add(key, tuple(program["accepts"]), made, f"loaded from {self.path}")
+
+    def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = self._given(args, kwargs)
+        key = self._saved_key(given.key)
+        found = self._find(key, given.leaves)
+        if found is self._specializer:
+            given.check()
+            raise self._missing(key, given)
+        return found
+
+    def _saved_key(self, key: Any) -> Hashable:
+        """A call's key with its form as text, which is the same in every process."""
+        form = form_of(key)
+        if form is None:
+            return key
+        try:
+            text = self._forms.get(form) or _text(form.spelled())
+        except UnsupportedError:
+            return key  # no file holds such a form
+        if (text, key[1]) in dict(self._specializer.entries()):
+            self._forms[form] = text
+        return text, key[1]
+
+    def _missing(self, key: Hashable, given: Given) -> ZenithError:
+        """The error for a call that no saved program serves."""
+        entries = dict(self._specializer.entries())
+        saved = "".join(f"\n  saved: ({', '.join(entry.description)})" for entry in entries.values())
+        words = given.describe()
+        what = f"{self.__name__} was saved without a program for ({', '.join(words)})"
+        fix = "have the function called so before it is saved: a loaded one cannot compile"
+        if key not in entries:
+            alike = words in [entry.description for entry in entries.values()]
+            structure = " in this structure, some by position and some by name" if alike else ""
+            return TraceError(what + structure + saved, fix=fix)
+        false = [s.binding.first_false(given.leaves) for s in entries[key].specializations]
+        return ShapeError(f"{what} of these sizes: {broken_assumptions(false, ()).why}{saved}", fix=fix)
+
+
+class LoadedFunction(Loaded):
+    """A function that :func:`zenith.jit` compiled and ``save`` wrote."""
+
+    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+        return KEYS
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+        call = self._signature.split(args, kwargs)
+        if call.is_traced:
+            raise TraceError(f"{self.__name__} was loaded from a file and cannot be traced: it is compiled already",
+                             fix="transform or jit the function itself, and save the result")  # fmt: skip
+        signature = self._signature
+        key = call.key(lambda: signature.paths(call))
+        return Given(key, call.leaves, lambda: signature.check(call), lambda: signature.describe(call))
+
+    def _result(self, spelled: Json) -> Result:
+        return Result.of(read(spelled))
+
+
+def _text(spelled: Json) -> str:
+    return json.dumps(spelled)

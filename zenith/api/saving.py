@@ -1,0 +1,56 @@
+"""Saving: the programs of a function as one file, for :mod:`zenith.api.loading`.
+
+The content is JSON that names no code: for each program how its calls look, its binding, its graph as text, and the
+closed executable (:mod:`zenith.backends.cpu.closed`). Arrays and object code stand behind it
+(:mod:`zenith.backends.archive`), each once, whichever programs share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+from zenith.api.forms import Json, form_of
+from zenith.api.signature import Signature
+from zenith.api.specialize import Specialization, Specializer
+from zenith.backends.archive import Shelf, write
+from zenith.backends.cpu.closed import made_for, take_out, take_out_runtime
+from zenith.errors import UnsupportedError, ZenithError
+
+
+def save(path: Path, front: str, name: str, signature: Signature, specializer: Specializer) -> None:
+    """Write all programs of a function that ``front`` made; see :meth:`zenith.api.compilable.Compilable.save`."""
+    programs = [(key, e.description, s) for key, e in specializer.entries() for s in e.specializations]
+    _check(name, specializer.backend, [s for _, _, s in programs])
+    shelf = Shelf()
+    content = {
+        "front": front,
+        "name": name,
+        "signature": signature.spelled(),
+        "runtime": take_out_runtime(shelf.put),
+        "programs": [_spelled(*program, shelf) for program in programs],
+    }
+    write(path, made_for(), content, shelf.arrays)
+
+
+def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
+    if not programs:
+        raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
+    if backend != "cpu":
+        raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
+    if any(s.executable.program.calls_outside for s in programs):
+        raise UnsupportedError(f"{name} calls back into Python or native code of yours, which a file does not hold",
+                               fix="remove zenith.debug.print, callbacks and operations of your own")  # fmt: skip
+
+
+def _spelled(key: Hashable, description: Sequence[str], program: Specialization, shelf: Shelf) -> Json:
+    form = form_of(key)
+    return {
+        "accepts": description,
+        "form": None if form is None else form.spelled(),
+        "leaves": [[kind.name, kind.dtype.name, kind.rank] for kind in program.kinds],
+        "result": program.origin.result.spelled(),
+        "graph": program.origin.text,
+        "binding": program.binding.spelled(),
+        "executable": take_out(program.executable, shelf.put),
+    }

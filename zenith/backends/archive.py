@@ -1,0 +1,173 @@
+"""Archives: one file of JSON and arrays, which is read by mapping it into memory.
+
+::
+
+    a line of JSON      the header: what the file was made for, lengths of the parts that follow
+    JSON                the content, which speaks of arrays by number
+    arrays              each on a boundary of ``ALIGN`` bytes
+    sums                of the 64-bit words of each block of each array
+    sha256              of all before, arrays by their sums
+
+Reading looks at every byte once, as fast as memory gives them, and so brings the pages in that the program will read;
+no array is copied. A file appears by renaming: whoever has another one open under the same name keeps that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import tempfile
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from zenith.backends.steps import ALIGN
+from zenith.errors import LoadError
+
+FORMAT = "zenith archive 1"
+BLOCK = 1 << 20  # bytes that one sum stands for
+PAGE = 1 << 12  # where the arrays begin
+
+Array = np.ndarray[Any, Any]
+Json = Any
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What a file holds. The arrays stand in the file's own memory and cannot be written to."""
+
+    path: Path
+    made_for: Mapping[str, str]
+    content: Json
+    arrays: Sequence[Array]
+    bytes: int
+
+
+class Shelf:
+    """Arrays on their way to a file: equal ones have one number, so that programs share them there."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def put(self, data: Array | bytes) -> int:
+        """The number of an array, or of bytes as one."""
+        array = np.asarray(np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data, order="C")
+        key = str(array.dtype), array.shape, _sums(_bytes(array)).tobytes()
+        known = self._numbers.setdefault(key, len(self.arrays))
+        if known < len(self.arrays) and np.array_equal(_bytes(array), _bytes(self.arrays[known])):
+            return known
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+
+def write(path: Path, made_for: Mapping[str, str], content: Json, arrays: Sequence[Array]) -> None:
+    """Write an archive in place of whatever was at ``path``; raises OSError, and then leaves nothing behind."""
+    starts, length = _starts(arrays)
+    kinds = [[str(a.dtype), a.shape, start] for a, start in zip(arrays, starts, strict=True)]
+    text = json.dumps({"content": content, "arrays": kinds}).encode()
+    sums = sum(-(-array.nbytes // BLOCK) for array in arrays)
+    header = {"format": FORMAT, "made_for": dict(made_for), "content": len(text), "arrays": length, "sums": sums}
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        with made.open("xb") as file:
+            _write(file, json.dumps(header).encode() + b"\n" + text, arrays, starts)
+        os.replace(made, path)
+
+
+def _starts(arrays: Sequence[Array]) -> tuple[list[int], int]:
+    """Where each array begins behind the first, and where all end."""
+    starts, end = [], 0
+    for array in arrays:
+        starts.append(end)
+        end = _up(end + array.nbytes, ALIGN)
+    return starts, end
+
+
+def _write(file: BinaryIO, head: bytes, arrays: Sequence[Array], starts: Sequence[int]) -> None:
+    file.write(head)
+    first, sums = _up(len(head), PAGE), []
+    for array, start in zip(arrays, starts, strict=True):
+        file.seek(first + start)
+        for block in _blocks(array):
+            file.write(block.data)
+            sums.append(_sums(block))
+    file.seek(first + _starts(arrays)[1])
+    total = np.concatenate([*sums, np.empty(0, np.uint64)]).tobytes()
+    file.write(total + hashlib.sha256(head + total).digest())
+
+
+def _blocks(array: Array) -> Iterator[Array]:
+    """The bytes of an array, in copies: somebody may be writing to it."""
+    flat = _bytes(array)
+    return (flat[at : at + BLOCK].copy() for at in range(0, len(flat), BLOCK))
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _sums(data: Array) -> Array:
+    """The sums of the 64-bit words of each block; zeros fill the last word."""
+    whole = len(data) // BLOCK * BLOCK
+    sums: Array = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, BLOCK // 8), axis=1)
+    if whole == len(data):
+        return sums
+    rest = np.zeros(_up(len(data) - whole, 8), np.uint8)
+    rest[: len(data) - whole] = data[whole:]
+    return np.append(sums, np.add.reduce(rest.view(np.uint64)))
+
+
+def read(path: Path) -> Archive:
+    """Map an archive; LoadError when it is none, or is damaged or cut off, OSError when it cannot be opened."""
+    with path.open("rb") as file:
+        line = file.readline(1 << 16)
+        header = _header(line, path)
+        first = _up(len(line) + header["content"], PAGE)
+        tail = 8 * header["sums"] + hashlib.sha256().digest_size
+        length = os.fstat(file.fileno()).st_size
+        if length != first + header["arrays"] + tail:
+            raise _damaged(path, "it is cut off, or something was added")
+        memory = np.frombuffer(mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ), np.uint8)
+    head = memory[: len(line) + header["content"]].tobytes()
+    sums, check = memory[length - tail : -32].tobytes(), memory[-32:].tobytes()
+    if hashlib.sha256(head + sums).digest() != check:
+        raise _damaged(path, "its contents have changed")
+    content = json.loads(head[len(line) :])
+    arrays = [_array(memory[first:], *kind) for kind in content["arrays"]]
+    found = [_sums(_bytes(array)) for array in arrays]
+    if np.concatenate([*found, np.empty(0, np.uint64)]).tobytes() != sums:
+        raise _damaged(path, "its arrays have changed")
+    return Archive(path, header["made_for"], content["content"], arrays, length)
+
+
+def _header(line: bytes, path: Path) -> dict[str, Any]:
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or not str(header.get("format")).startswith(FORMAT.rstrip("1")):
+        raise LoadError(f"{path} was not saved by Zenith", fix="give a file that save() wrote")
+    kinds = {"content": int, "arrays": int, "sums": int, "made_for": dict}
+    if header["format"] != FORMAT or any(not isinstance(header.get(name), kind) for name, kind in kinds.items()):
+        raise LoadError(f"{path} has the format {header['format']!r}, and this Zenith reads {FORMAT!r}",
+                        fix="save it again with this version of Zenith")  # fmt: skip
+    return header
+
+
+def _array(memory: Array, dtype: str, shape: list[int], start: int) -> Array:
+    kind = np.dtype(dtype)
+    return memory[start : start + kind.itemsize * int(np.prod(shape))].view(kind).reshape(shape)
+
+
+def _damaged(path: Path, why: str) -> LoadError:
+    return LoadError(f"{path} is damaged: {why}", fix="save it again, or copy it again")
+
+
+def _up(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple

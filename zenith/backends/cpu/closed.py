@@ -1,0 +1,89 @@
+"""Closed executables: what a program reads and runs, taken out of this process, and put together in another.
+
+A closed program has the arrays that its steps read as constants, in the very form in which they are read, such as
+packed; what they were made from is left behind. Its kernels come with their object code, and so do Zenith's own native
+functions. So nothing is compiled, packed or planned where it is put together; but it must be the same Zenith, and a
+processor with all the features that the code was made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zenith.backends.cache import sources_digest
+from zenith.backends.cpu import machine
+from zenith.backends.cpu.executable import Executable
+from zenith.backends.cpu.link import adopt_kernel, adopt_runtime, link_runtime
+from zenith.backends.cpu.native import SYMBOLS
+from zenith.backends.cpu.program import closed
+from zenith.backends.cpu.stored import Json, Stored
+from zenith.backends.cpu.vectors import select
+from zenith.errors import LoadError
+
+_ZENITH = Path(__file__).resolve().parents[2]
+
+Put = Callable[[Any], int]  # stores an array or bytes and returns its number
+
+
+def made_for() -> dict[str, str]:
+    """What closed executables of this process run with."""
+    here = machine.processor()
+    return {
+        "zenith": sources_digest(_ZENITH), "triple": here["triple"], "cpu": here["cpu"],
+        "instructions": select().name, "features": here["features"],
+    }  # fmt: skip
+
+
+def check(wanted: Mapping[str, str], name: str) -> None:
+    """Raise LoadError unless what was made for ``wanted`` runs in this process."""
+    here = made_for()
+    if wanted.get("zenith") != here["zenith"]:
+        raise LoadError(f"{name} was saved by another version of Zenith", fix="save it again with this one")
+    missing = _features(wanted) - _features(here)
+    if wanted["triple"] != here["triple"] or missing:
+        lacks = f", which lacks {', '.join(sorted(missing))}" if missing else ""
+        raise LoadError(
+            f"{name} was saved for {wanted['cpu']} ({wanted['triple']}), and this is {here['cpu']} "
+            f"({here['triple']}){lacks}",
+            fix="save it again on a machine of this kind",
+        )
+    if wanted["instructions"] != here["instructions"]:
+        raise LoadError(
+            f"{name} was saved for the instructions {wanted['instructions']}, and this process uses "
+            f"{here['instructions']}",
+            fix=f"set ZENITH_ISA={wanted['instructions']}, or save it again on a machine of this kind",
+        )
+
+
+def _features(of: Mapping[str, str]) -> set[str]:
+    return {word[1:] for word in of["features"].split(",") if word.startswith("+")}
+
+
+def take_out_runtime(put: Put) -> int:
+    """The number of the object code of Zenith's own native functions."""
+    return put(link_runtime(SYMBOLS).code)
+
+
+def put_in_runtime(number: int, arrays: Sequence[Any]) -> None:
+    """Have this process use that object code, unless it has linked its own already."""
+    adopt_runtime(SYMBOLS, arrays[number].tobytes())
+
+
+def take_out(executable: Executable, put: Put) -> Json:
+    """A closed copy of an executable, whose program does not call back into Python; its arrays go to ``put``."""
+    program = closed(executable.program, executable.fixed_arrays())
+    stored = Stored(program, executable.stages, executable.report.groups)
+    codes = {name: put(linked.code) for name, linked in executable.kernels.items()}
+    arrays = {name: put(array) for name, array in program.constants.items()}
+    return stored.spelled() | {"constants": arrays, "codes": codes}
+
+
+def put_in(spelled: Json, arrays: Sequence[Any]) -> Stored:
+    """The program that was taken out; linking it compiles nothing."""
+    stored = Stored.read(spelled, {name: arrays[number] for name, number in spelled["constants"].items()})
+    texts = {launch.kernel.name: launch.kernel.text for launch in stored.program.launches}
+    for name, text in texts.items():
+        adopt_kernel(name, text, arrays[spelled["codes"][name]].tobytes())
+    return stored

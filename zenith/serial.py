@@ -1,0 +1,35 @@
+"""Loading: ``zenith.load`` makes what ``save`` wrote callable, in a fraction of a second and without its source.
+
+A file holds machine code: load only what you would also run as a program. It is read by mapping it into memory, so it
+must not be written to while somebody uses it; ``save`` never does, it puts another file in its place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zenith.api.loading import Loaded, LoadedFunction
+from zenith.backends.archive import Archive, read
+from zenith.backends.cpu.closed import check
+
+
+def load(path: str | Path) -> Loaded:
+    """The function or module that ``compiled.save(path)`` wrote: call it in the same way, with the same results.
+
+    It runs the saved programs and never compiles; Numba is not imported, and torch only for what takes tensors.
+    Weights and captured arrays are those of the moment of saving, and are read where the file is mapped.
+
+    Raises LoadError when the file is damaged, or was saved by another version of Zenith or for another kind of
+    processor; OSError when it cannot be opened.
+    """
+    archive = read(Path(path))
+    check(archive.made_for, str(path))
+    return _kind(archive)(archive)
+
+
+def _kind(archive: Archive) -> type[Loaded]:
+    if archive.content["front"] == "jit":
+        return LoadedFunction
+    from zenith.torch.loaded import LoadedModule
+
+    return LoadedModule

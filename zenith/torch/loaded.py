@@ -1,0 +1,24 @@
+"""Loaded modules: what ``save`` wrote of a module, called like it; torch is needed, the module's own code is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from zenith.api.forms import Json, Result
+from zenith.api.loading import Given, Loaded
+from zenith.torch.calls import ModuleCall, module_kinds, read_result
+
+
+class LoadedModule(Loaded):
+    """A module that :func:`zenith.from_torch` compiled and ``save`` wrote, with its weights of that moment."""
+
+    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+        return module_kinds()
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+        call = ModuleCall(self._signature, args, kwargs)
+        return Given(call.key(), call.tensors, call.check, call.describe)
+
+    def _result(self, spelled: Json) -> Result:
+        return read_result(spelled)
