@@ -15,6 +15,7 @@ from zenith.config import config
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
+from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.text import print_graph
 from zenith.ir.types import COMPUTE_DTYPES, ArrayType
 from zenith.passes.pipeline import PassReport, run
@@ -114,7 +115,7 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     lowered = LoweredGraph(graph, backend)
-    if backend == "cpu" and _is_cacheable():
+    if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target
 
@@ -125,9 +126,13 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
     return lowered
 
 
-def _is_cacheable() -> bool:
-    """Whether a program follows from its graph and Zenith's sources alone: not with engines that the user added."""
-    return config.cache and not config.debug and not registered()
+def _is_cacheable(graph: Graph) -> bool:
+    """Whether a program follows from its graph's text and Zenith's sources alone.
+
+    It does not with engines that the user added, nor with functions of this process.
+    """
+    inside = not any(isinstance(node.primitive.lowering, HostCall | NativeCall) for node in graph.walk())
+    return config.cache and not config.debug and not registered() and inside
 
 
 def link_graph(lowered: LoweredGraph) -> Any:

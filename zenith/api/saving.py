@@ -38,9 +38,9 @@ def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
         raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
     if backend != "cpu":
         raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
-    if any(s.executable.program.calls_python for s in programs):
-        raise UnsupportedError(f"{name} calls back into Python, and a file holds no Python code",
-                               fix="remove zenith.debug.print from it")  # fmt: skip
+    if any(s.executable.program.calls_outside for s in programs):
+        raise UnsupportedError(f"{name} calls back into Python or native code of yours, which a file does not hold",
+                               fix="remove zenith.debug.print, callbacks and operations of your own")  # fmt: skip
 
 
 def _spelled(key: Hashable, description: Sequence[str], program: Specialization, shelf: Shelf) -> Json:

@@ -22,11 +22,11 @@ from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, TABL
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
 from zenith.backends.cpu.native import native
-from zenith.backends.cpu.program import Call, Launch, Program
+from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
 from zenith.backends.fixed import FixedMemory
-from zenith.backends.steps import ALIGN
+from zenith.backends.steps import ALIGN, Call
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
@@ -250,14 +250,14 @@ class _HostCall:
     def __call__(self, frame_address: int) -> None:
         words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * self.block))
         addresses, sizes = words[: len(self.step.places)], iter(words[len(self.step.places) :])
-        arrays = [
-            _array_at(address, type, tuple(itertools.islice(sizes, type.rank)))
-            for address, type in zip(addresses, self.step.types, strict=True)
-        ]
-        lowering: Any = self.step.node.primitive.lowering
-        lowering.function([None, *arrays], self.step.node.params)
+        shapes = [tuple(itertools.islice(sizes, type.rank)) for type in self.step.types]
+        self.step([_memory_at(*item) for item in zip(addresses, self.step.types, shapes, strict=True)])
 
 
-def _array_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
+def _memory_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
+    """The array that stands at an address."""
     length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
-    return np.frombuffer(bytearray(ctypes.string_at(address, length)), type.dtype.numpy).reshape(shape)
+    if not length:
+        return np.empty(shape, type.dtype.numpy)
+    memory: Any = (ctypes.c_char * length).from_address(address)
+    return np.frombuffer(memory, type.dtype.numpy).reshape(shape)

@@ -15,9 +15,8 @@ from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
-from zenith.backends.steps import FIXED, Branch, Loop, Place, Weight, walk
+from zenith.backends.steps import FIXED, Branch, Call, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
-from zenith.ir.graph import Node
 from zenith.ir.types import ArrayType, DType
 
 CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
@@ -52,23 +51,6 @@ class Launch:
         return f"{self.kernel.name}({', '.join(words)}) in chunks of {self.grain}"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Call back into Python with arrays at places."""
-
-    node: Node
-    places: tuple[Place, ...]
-    types: tuple[ArrayType, ...]
-
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """The sizes of all arrays, one after the other."""
-        return tuple(str(size) for type in self.types for size in type.shape)
-
-    def __str__(self) -> str:
-        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
-
-
 Step = Launch | Call | Loop["Step", str] | Branch["Step"]
 
 
@@ -101,9 +83,12 @@ class Program:
         return [s for s in walk(self.steps) if isinstance(s, Launch)]
 
     @property
-    def calls_python(self) -> bool:
-        """Whether a step calls back into Python."""
-        return any(isinstance(s, Call) for s in self.steps)
+    def calls_outside(self) -> bool:
+        """Whether a step calls a function of this process: Python, or native code at an address."""
+        native = any(
+            "call_native(" in step.kernel.text for step in (*self.launches, *(p.launch for p in self.prepared))
+        )
+        return native or any(isinstance(s, Call) for s in self.steps)
 
     def __str__(self) -> str:
         lines = [f"table of {self.name}:"]
@@ -168,8 +153,8 @@ def _step(step: planned.Step, codes: _Codes) -> Step:
     match step:
         case planned.Launch():
             return _launch(step, codes)
-        case planned.Call():
-            return Call(step.node, step.places, step.types)
+        case Call():
+            return step
         case Loop():
             return step.mapped(lambda inner: _step(inner, codes), str)
         case Branch():
