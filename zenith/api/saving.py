@@ -16,6 +16,7 @@ from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Shelf, write
 from zenith.backends.cpu.closed import made_for, take_out, take_out_runtime
 from zenith.errors import UnsupportedError, ZenithError
+from zenith.ir.lowering import HostCall
 
 
 def save(path: Path, front: str, name: str, signature: Signature, specializer: Specializer) -> None:
@@ -38,7 +39,7 @@ def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
         raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
     if backend != "cpu":
         raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
-    if any(s.executable.program.calls_python for s in programs):
+    if any(isinstance(node.primitive.lowering, HostCall) for s in programs for node in s.origin.graph.walk()):
         raise UnsupportedError(f"{name} calls back into Python, and a file holds no Python code",
                                fix="remove zenith.debug.print from it")  # fmt: skip
 

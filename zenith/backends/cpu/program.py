@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
-from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Branch, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
 from zenith.ir.graph import Node
 from zenith.ir.types import ArrayType, DType
+
+if TYPE_CHECKING:
+    from zenith.backends.plan import Plan  # whose import is of no use to a program that was compiled before
 
 CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
 CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
