@@ -3,6 +3,7 @@
 #   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend
+#   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
 #   make docs    regenerate ARCHITECTURE.md
 
@@ -17,7 +18,7 @@ EXTRAS_demo := torch,demo
 EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
-.PHONY: demo test lint pytest fuzz bench docs format clean
+.PHONY: demo test lint pytest fuzz train bench docs format clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -37,6 +38,9 @@ pytest: $(VENV)/test.stamp
 
 fuzz: $(VENV)/test.stamp
 	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m fuzz
+
+train: $(VENV)/test.stamp
+	ZENITH_TRAINING=whole $(BIN)/python -m pytest tests/transforms/test_training_transformer.py
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks run

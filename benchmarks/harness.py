@@ -157,7 +157,7 @@ class Session:
 
 
 def _decline(name: str, workload: Workload) -> Record | None:
-    reason = contenders.find(name).declines(workload)
+    reason = contenders.find(name).absent_from(workload)
     return None if reason is None else {"declined": reason}
 
 

@@ -16,13 +16,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmarks import contenders
-from benchmarks.contenders.contender import Job, missing_library, to_numpy
+from benchmarks.contenders.contender import Job, missing_library, outcome
 
 if TYPE_CHECKING:
     from benchmarks.contenders import Contender
@@ -52,7 +53,7 @@ class Running:
             result = self.call(*arguments)
             seconds.append(time.perf_counter() - begin)
             if number in self.checked:
-                kept.append(to_numpy(result))
+                kept.append(outcome(self.call, result))
         np.savez(path, *kept)
         return seconds
 
@@ -138,12 +139,17 @@ def first_call(contender: Contender, workload: Workload, saved: Path | None) -> 
 
     Inputs, weights and the user's program are ready before.
     """
-    program, first = contender.program(workload), contender.convert(workload.first())
+    first, compile = contender.convert(workload.first()), contender.compile
     batches = [contender.convert(batch) for batch in workload.batches()]
+    if workload.descent is None:
+        program = contender.program(workload)
+    else:
+        assert contender.step is not None
+        program, compile = contender.step(workload), lambda job: job.program  # a step compiles in its first call
     job = Job(program, first, workload.changing_axes(), workload.expression)
     begin = time.perf_counter()
     if saved is None:
-        call = contender.compile(job)
+        call = compile(job)
     else:
         assert contender.saving is not None, "who saved can load"
         call = contender.saving.load(saved)
@@ -169,7 +175,7 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
         workload = WORKLOADS[workload_name]
         if missing := missing_library(workload):
             raise MissingLibraryError(f"{missing} is not installed")
-        with contender.scope():
+        with nullcontext() if workload.descent else contender.scope():
             running, first_seconds = first_call(contender, workload, Path(saved) if saved else None)
             say({"start": {"import_s": import_seconds, "first_call_s": first_seconds}})
             for line in requests:

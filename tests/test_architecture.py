@@ -32,7 +32,7 @@ STRANGERS = ({"passes", "backends"},)
 
 # Who may import a library. `arrays` holds an adapter for each kind of array and imports its library on demand.
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "networkx": ("zenith.ir.graph",),
+    "networkx": ("zenith.ir.graph", "zenith.ir.cut"),
     "numba": ("zenith.backends.cpu", "zenith.backends.cuda"),
     "llvmlite": ("zenith.backends.cpu", "zenith.backends.cuda"),
     "cupy": ("zenith.backends.cuda",),

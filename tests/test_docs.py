@@ -1,4 +1,4 @@
-"""The documents are true: ARCHITECTURE.md is what the stages print, the notebook runs, links and commands exist.
+"""The documents are true: ARCHITECTURE.md is what the stages print, notebooks and examples run, links exist.
 
 README.md's examples and table have their test in tests/benchmarks/test_readme.py.
 """
@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gradients.md")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -42,7 +42,7 @@ def test_exhibits_are_neither_missing_nor_left_out(generator):
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name):
-    missing = [target for target in LINK.findall(read(name)) if not (ROOT / target).exists()]
+    missing = [target for target in LINK.findall(read(name)) if not (ROOT / name).parent.joinpath(target).exists()]
     assert missing == []
 
 
@@ -58,6 +58,13 @@ def test_files_that_are_named_exist(name):
 def test_make_targets_that_are_named_exist(name):
     targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
+
+
+def test_gradients_by_example_runs():
+    """All blocks together, as a reader would type them."""
+    examples = re.findall(r"```python\n(.*?)```", read("docs/gradients.md"), re.DOTALL)
+    assert len(examples) >= 10
+    exec(compile("\n".join(examples), "docs/gradients.md", "exec"), {"__name__": "gradients"})
 
 
 def test_there_are_notebooks():

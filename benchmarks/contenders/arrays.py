@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders.contender import Contender, Job, Program, needs_numpy_program
+from benchmarks.contenders.steps import FunctionalStep, functional_step
 
 if TYPE_CHECKING:
     from benchmarks.workloads import Arrays, Workload
@@ -51,6 +52,31 @@ class _Jax:
         return {"compilations": self._jitted._cache_size()}
 
 
+class _JaxStep(FunctionalStep):
+    """``jax.jit`` of ``value_and_grad`` and a rule written by hand; weights and state are donated."""
+
+    def __init__(self, workload: Workload) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        build, descent, weights = workload.numpy, workload.descent, _jax_arrays(workload.weights())
+        assert build is not None and descent is not None
+        learns = descent.rule is not None
+
+        def advance(weights: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
+            return descent.advance(weights, gradient, state, jnp)
+
+        gradient = jax.value_and_grad(lambda weights, *batch: build(weights, jnp)(*batch))
+        step = functional_step(gradient, advance if learns else None)
+        self._jitted: Any = jax.jit(step, donate_argnums=(0, 1) if learns else ())
+        state = descent.start(weights, jnp) if learns else ()
+        super().__init__(self._jitted, weights, state, learns, jax.block_until_ready)
+
+    def facts(self) -> dict[str, Any]:
+        """How many shapes were compiled."""
+        return {"compilations": self._jitted._cache_size()}
+
+
 def _jax_arrays(arrays: Arrays) -> tuple[Any, ...]:
     import jax.numpy as jnp
 
@@ -78,7 +104,12 @@ def _numexpr(job: Job) -> Program:
 
 
 NUMPY = Contender(
-    "numpy", libraries=("numpy",), program=numpy_program, versions=("numpy",), declines=needs_numpy_program
+    "numpy",
+    libraries=("numpy",),
+    program=numpy_program,
+    versions=("numpy",),
+    loops=True,
+    declines=needs_numpy_program,
 )
 JAX = Contender(
     "jax",
@@ -88,6 +119,8 @@ JAX = Contender(
     compile=_Jax,
     facts=lambda call: call.facts(),  # type: ignore[attr-defined]
     versions=("jax", "jaxlib"),
+    step=_JaxStep,
+    loops=True,
     declines=needs_numpy_program,
 )
 NUMEXPR = Contender(

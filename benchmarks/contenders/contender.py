@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.contenders.steps import Step
+
 if TYPE_CHECKING:
     from benchmarks.workloads import Array, Arrays, Workload
 
@@ -62,6 +64,8 @@ class Contender:
     facts: what the compiled program says about itself afterwards, for the report.
     saving: how it keeps a compiled program as a file, if it can.
     versions: distributions whose versions stand in the report.
+    step: how it computes gradients and trains; None if it does not.
+    loops: whether it runs a long loop as a loop.
     declines: why it takes no part in a workload, or None; imports nothing.
     """
 
@@ -74,12 +78,22 @@ class Contender:
     facts: Callable[[Program], dict[str, Any]] = lambda call: {}
     saving: Saving | None = None
     versions: tuple[str, ...] = ()
+    step: Callable[[Workload], Step] | None = None
+    loops: bool = False
     declines: Callable[[Workload], str | None] = lambda workload: None
 
     def load(self) -> None:
         """Import the libraries; ModuleNotFoundError when one is not installed."""
         for library in self.libraries:
             importlib.import_module(library)
+
+    def absent_from(self, workload: Workload) -> str | None:
+        """Why it takes no part in a workload, or None; imports nothing."""
+        if workload.descent is not None and self.step is None:
+            return "it computes no gradients"
+        if workload.loops and not self.loops:
+            return "it has no loops, or unrolls them"
+        return self.declines(workload)
 
 
 def missing_library(workload: Workload) -> str | None:
@@ -122,8 +136,8 @@ def cache_folder() -> Path:
     return Path(os.environ[CACHE_VARIABLE])
 
 
-def to_numpy(result: Any) -> Array:
-    """A copy of a result of any contender as a NumPy array."""
+def outcome(call: Program, result: Any) -> Array:
+    """What is checked of a call of any contender: a copy of its result as a NumPy array, or what a step led to."""
     import numpy as np
 
-    return np.array(result)
+    return call.outcome(result) if isinstance(call, Step) else np.array(result)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders.contender import Contender, Job, Program, inference_mode, tensors, torch_program
+from benchmarks.contenders.steps import Step, TorchStep
 
 if TYPE_CHECKING:
     from benchmarks.workloads import Workload
@@ -31,6 +32,12 @@ def _inductor(*, freezing: bool = False, dynamic: bool | None = None) -> Callabl
     return compile
 
 
+def _inductor_step(workload: Workload) -> Step:
+    import torch
+
+    return TorchStep(workload, torch.compile)
+
+
 def _graphs(call: Program) -> dict[str, Any]:
     from torch._dynamo.utils import counters
 
@@ -51,7 +58,10 @@ def _needs_changing_sizes(workload: Workload) -> str | None:
 
 
 def _contender(
-    name: str, compile: Callable[[Job], Program], declines: Callable[[Workload], str | None] = _needs_compiler
+    name: str,
+    compile: Callable[[Job], Program],
+    declines: Callable[[Workload], str | None] = _needs_compiler,
+    step: Callable[[Workload], Step] | None = None,
 ) -> Contender:
     return Contender(
         name,
@@ -62,6 +72,7 @@ def _contender(
         scope=inference_mode,
         facts=_graphs,
         versions=("torch",),
+        step=step,
         declines=declines,
     )
 
@@ -74,7 +85,9 @@ EAGER = Contender(
     scope=inference_mode,
     facts=_torch_threads,
     versions=("torch",),
+    step=TorchStep,
+    loops=True,
 )
-INDUCTOR = _contender("inductor", _inductor())
+INDUCTOR = _contender("inductor", _inductor(), step=_inductor_step)
 INDUCTOR_FREEZING = _contender("inductor freezing", _inductor(freezing=True), _needs_matrices)
 INDUCTOR_DYNAMIC = _contender("inductor dynamic", _inductor(dynamic=True), _needs_changing_sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders.arrays import numpy_program
 from benchmarks.contenders.contender import (
@@ -16,6 +16,20 @@ from benchmarks.contenders.contender import (
     tensors,
     torch_program,
 )
+from benchmarks.contenders.steps import FunctionalStep, functional_step
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Workload
+
+
+def _program(workload: Workload) -> Program:
+    """The NumPy program; where it has a loop, with Zenith's."""
+    if not workload.loops:
+        return numpy_program(workload)
+    import zenith.numpy
+
+    assert workload.numpy is not None
+    return workload.numpy(workload.weights(), zenith.numpy)
 
 
 def _jit(job: Job) -> Program:
@@ -23,6 +37,32 @@ def _jit(job: Job) -> Program:
 
     compiled: Program = zenith.jit(job.program)
     return compiled
+
+
+class _Step(FunctionalStep):
+    """``zenith.jit`` of ``value_and_grad`` and an optimiser of ``zenith.optim``."""
+
+    def __init__(self, workload: Workload) -> None:
+        import zenith
+        from zenith import optim
+
+        build, descent, weights = workload.numpy, workload.descent, workload.weights()
+        assert build is not None and descent is not None
+        rules = {"sgd": lambda: optim.sgd(descent.rate, descent.momentum), "adamw": lambda: optim.adamw(descent.rate)}
+        rule = rules[descent.rule]() if descent.rule else None
+
+        def advance(weights: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
+            assert rule is not None
+            updates, state = rule.update(gradient, state, weights)
+            return optim.apply_updates(weights, updates), state
+
+        gradient = zenith.value_and_grad(lambda weights, *batch: build(weights, zenith.numpy)(*batch))
+        step = zenith.jit(functional_step(gradient, advance if rule else None))
+        super().__init__(step, weights, rule.init(weights) if rule else (), learns=rule is not None)
+
+    def cache_info(self) -> Any:
+        """What was compiled."""
+        return self.step.cache_info()  # type: ignore[attr-defined]
 
 
 def _from_torch(job: Job) -> Program:
@@ -52,11 +92,13 @@ _SAVING = Saving(_save, _load)
 JIT = Contender(
     "zenith jit",
     libraries=("zenith",),
-    program=numpy_program,
+    program=_program,
     compile=_jit,
     facts=_compilations,
     saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "numpy"),
+    step=_Step,
+    loops=True,
     declines=needs_numpy_program,
 )
 FROM_TORCH = Contender(

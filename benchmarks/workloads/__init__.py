@@ -3,8 +3,10 @@
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
 from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B32
+from benchmarks.workloads.recurrent import RNN_FORWARD, RNN_FORWARD_SHORT, RNN_GRADIENT, RNN_GRADIENT_SHORT
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.sentences import MINILM_B1, MINILM_B8
+from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER
 from benchmarks.workloads.workload import Array, Arrays, Program, Workload
 
 _ALL = (
@@ -21,6 +23,12 @@ _ALL = (
     MINILM_B1,
     MINILM_B8,
     TINY_CALL,
+    TRAIN_MLP,
+    TRAIN_TRANSFORMER,
+    RNN_FORWARD,
+    RNN_FORWARD_SHORT,
+    RNN_GRADIENT,
+    RNN_GRADIENT_SHORT,
 )
 WORKLOADS = {workload.name: workload for workload in _ALL}
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.workloads.descent import Descent
+
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, ...]
 Shapes = tuple[tuple[int, ...], ...]
@@ -41,6 +43,9 @@ class Workload:
     long: a pass takes seconds, so that one process and three rounds must do.
     varied: sizes change from call to call.
     sentences: how many a pass embeds, for the workloads that embed sentences.
+    descent: the program returns a loss, and a call also computes its gradient, and may make a step of training; what is
+        checked is the loss with the new weights, or with the gradient.
+    loops: the program has a loop, for which it takes the ``scan`` that goes with its array module.
     """
 
     name: str
@@ -56,6 +61,8 @@ class Workload:
     long: bool = False
     varied: bool = False
     sentences: int = 0
+    descent: Descent | None = None
+    loops: bool = False
 
     @property
     def has_matrices(self) -> bool:
@@ -81,9 +88,12 @@ class Workload:
     def reference(self) -> list[Array]:
         """The results of the checked batches in float64, from the float32 inputs and weights."""
         batches = self.batches()
-        arguments = [tuple(_double(x) for x in batches[number]) for number in self.checked()]
+        if self.descent is not None:
+            steps = self._descend([self.first(), *batches])
+            return [steps[1 + number] for number in self.checked()]
+        arguments = [_doubles(batches[number]) for number in self.checked()]
         if self.numpy is not None:
-            program = self.numpy(tuple(map(_double, self.weights())), np)
+            program = self.numpy(_doubles(self.weights()), np)
             return [np.asarray(program(*batch)) for batch in arguments]
         import torch
 
@@ -91,9 +101,31 @@ class Workload:
         with torch.inference_mode():
             return [module(*map(torch.from_numpy, batch)).numpy() for batch in arguments]
 
+    def _descend(self, calls: Sequence[Arrays]) -> list[Array]:
+        """What :func:`flat` makes of each call: the gradients are PyTorch's in float64, the steps are made here."""
+        import torch
 
-def _double(x: Array) -> Array:
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
+        descent, found = self.descent, []
+        assert descent is not None
+        weights = _doubles(self.weights())
+        state = descent.start(weights, np)
+        for batch in calls:
+            module = self.torch(tuple(w.copy() for w in weights))
+            loss = module(*map(torch.from_numpy, _doubles(batch)))
+            gradient = tuple(g.numpy() for g in torch.autograd.grad(loss, list(module.parameters())))
+            if descent.rule is not None:
+                weights, state = descent.advance(weights, gradient, state, np)
+            found.append(flat(loss.detach(), gradient if descent.rule is None else weights))
+        return found
+
+
+def _doubles(arrays: Arrays) -> Arrays:
+    return tuple(x.astype(np.float64) if x.dtype.kind == "f" else x for x in arrays)
+
+
+def flat(loss: Any, others: Sequence[Any]) -> Array:
+    """A loss and arrays of any library as one array (n,)."""
+    return np.concatenate([np.ravel(np.asarray(x)) for x in (loss, *others)])
 
 
 def normal(shapes: Shapes, seed: int) -> Arrays:

@@ -59,6 +59,14 @@ CANCEL = {
         "v = broadcast(x, shape=(n, b, m), axes=(0, 2))\nw1 = transpose(v, axes=(2, 1, 0))\nreturn (w1,)",
         "v = transpose(x, axes=(1, 0))\nw1 = broadcast(v, shape=(m, b, n), axes=(0, 2))\nreturn (w1,)",
     ),
+    "axes joined behind a transpose": (
+        "v = transpose(q, axes=(2, 0, 1))\nw1 = reshape(v, shape=(m, b*s))\nreturn (w1,)",
+        "v = reshape(q, shape=(b*s, m))\nw1 = transpose(v, axes=(1, 0))\nreturn (w1,)",
+    ),
+    "axes joined that were no neighbours": (
+        "v = transpose(q, axes=(1, 0, 2))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
+        "v = transpose(q, axes=(1, 0, 2))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
+    ),
     "slice of everything": ("v = slice(x, start=(0, 0), stop=(n, m), step=(1, 1))\nreturn (v,)", "return (x,)"),
     "slice of slice": (
         "v = slice(x, start=(1, 0), stop=(n, m), step=(1, 1))\n"

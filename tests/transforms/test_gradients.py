@@ -105,22 +105,6 @@ def test_negative_argnums_and_arguments_that_do_not_matter():
     assert found[0].tolist() == [0, 0] and found[1].tolist() == [0, 2]
 
 
-# --- points where mathematics leaves a choice, and what NumPy users meet there -----------------------------------
-
-
-def test_edges():
-    with np.errstate(all="ignore"):
-        assert grad(np.sqrt)(0.0) == np.inf
-        assert np.isnan(grad(lambda x: np.linalg.norm(x))(np.zeros(2))).all()
-        assert grad(np.abs)(0.0) == 0
-        dead = grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0))(0.0)
-        assert np.isnan(dead), "0 * inf: the branch that was not taken has an infinite derivative"
-        safe = grad(lambda x: np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)), 0.0))(0.0)
-        assert safe == 0, "the way round it"
-    assert grad(np.max)(np.array([1.0, 1.0, 0.0])).tolist() == [0.5, 0.5, 0]
-    assert grad(lambda x: np.maximum(x, 1.0))(1.0) == 0.5
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 

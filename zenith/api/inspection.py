@@ -13,6 +13,7 @@ from zenith.api.tables import Shown, table
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.passes.separation import why_not_fused
+from zenith.trace.recorder import Kept
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -121,10 +122,20 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     if origin.specialized:
         rows = [(str(size), _place(line), alternative(line)) for size, line in origin.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
+    yield from _ways_back(origin.kept)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
         yield from _engines(origin.plan)
         yield from _separations(origin.graph)
+
+
+def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:
+    """What derivatives keep of the way forward, and what they compute again instead."""
+    kept = Counter((d.function, "kept", what, _place(line)) for d in derivatives for what, line in d.values)
+    again = Counter((d.function, "computed again", what, _place(line)) for d in derivatives for what, line in d.again)
+    if kept or again:
+        rows = [(*words, n) for words, n in (*kept.items(), *again.items())]
+        yield table("for the way back", ("function", "how", "what", "line", "times"), rows)
 
 
 def _engines(plan: Any) -> Iterable[RenderableType]:

@@ -38,6 +38,7 @@ class Saved:
     result: Result
     text: str
     specialized: tuple[()] = ()
+    kept: tuple[()] = ()
     plan: None = None
 
     @cached_property

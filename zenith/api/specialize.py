@@ -27,6 +27,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
 from zenith.trace import Traced
+from zenith.trace.recorder import Kept
 
 REMEMBERED = 256  # misses whose reasons are kept
 
@@ -72,6 +73,11 @@ class Origin(Protocol):
         ...
 
     @property
+    def kept(self) -> Sequence[Kept]:
+        """What derivatives keep of the way forward."""
+        ...
+
+    @property
     def plan(self) -> Any:
         """The plan; None where there is none."""
         ...
@@ -105,6 +111,11 @@ class Lowering:
     def specialized(self) -> Sequence[tuple[Dim, SourceLine | None]]:
         """Sizes that tracing fixed, and where."""
         return self.program.traced.specialized
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What derivatives keep of the way forward."""
+        return self.program.traced.kept
 
     @property
     def plan(self) -> Any:

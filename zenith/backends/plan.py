@@ -273,6 +273,8 @@ class _Planner:
             if (number, i) not in self.places:
                 self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
+            if home is not self:
+                self.bound.add((number, i))  # the loop that it runs ahead of gives it back
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         self.shared.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
         for kernel in lowered.kernels:
@@ -373,7 +375,9 @@ class _Planner:
     def give_back(self, place: Place) -> None:
         """Let others have memory of the arena."""
         if place.kind == "slot":
-            self.shared.free.append(next(s for s in self.shared.slots if s.name == place.name))
+            slot = next(s for s in self.shared.slots if s.name == place.name)
+            assert slot not in self.shared.free, f"{place} was given back before"
+            self.shared.free.append(slot)
 
     def _release(self, number: int) -> None:
         """Return the slots whose last reader was this node, and those of results that nobody reads."""

@@ -51,15 +51,18 @@ class Builder:
         """Zeros of a value's type."""
         return self.full(0, value.dtype, value.shape)
 
-    def inline(self, graph: Graph, args: Sequence[Value]) -> tuple[Value, ...]:
-        """The outputs of ``graph`` on values of this one: its nodes appended, with their own lines."""
+    def inline(self, graph: Graph, args: Sequence[Value], asked: Sequence[Value] | None = None) -> tuple[Value, ...]:
+        """The outputs of ``graph`` on values of this one: its nodes appended, with their own lines.
+
+        Or, in place of its outputs, the values of it that are ``asked`` for.
+        """
         moved = {(v.node, 0): a for v, a in zip(graph.inputs, args, strict=True)}
         for number, node in graph.nodes():
             if node.primitive.name != "input":
                 operands = [moved[a.node, a.output] for a in graph.args(number)]
                 results = self.transplant(graph, node, operands)
                 moved.update({(number, i): value for i, value in enumerate(results)})
-        return tuple(moved[v.node, v.output] for v in graph.outputs)
+        return tuple(moved[v.node, v.output] for v in (graph.outputs if asked is None else asked))
 
     def transplant(self, source: Graph, node: Node, args: Sequence[Value]) -> tuple[Value, ...]:
         """A node of ``source`` on values of this graph, with its line and the array that it stands for."""

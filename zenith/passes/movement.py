@@ -54,7 +54,7 @@ def _reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
     if inner.primitive.name == "broadcast":
         return _reshape_of_broadcast(b, x, shape)
     if inner.primitive.name == "transpose":
-        return _split_of_transpose(b, x, shape)
+        return _split_of_transpose(b, x, shape) or _join_of_transpose(b, x, shape)
     return None
 
 
@@ -69,6 +69,21 @@ def _split_of_transpose(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value 
         return None
     cut = b.reshape(source, shape=(*source.shape[:axis], *parts, *source.shape[axis + 1 :]))
     return _value(b.transpose(cut, axes=_spread_axis(order, axis, len(parts))))
+
+
+def _join_of_transpose(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value | None:
+    """Several axes made one before the transpose, when they are neighbours in this order in memory too."""
+    order, (source,) = b.definition(x).params["axes"], b.operands(x)
+    places = align(x.shape, shape)
+    old, new = places.old_rest, places.new_rest
+    if len(old) < 2 or len(new) != 1 or len(shape) != len(x.shape) - len(old) + 1:
+        return None
+    first, count = order[old[0]], len(old)
+    if any(order[place] != first + i for i, place in enumerate(old)):
+        return None
+    joined = b.reshape(source, shape=(*source.shape[:first], shape[new[0]], *source.shape[first + count :]))
+    turn = tuple(a if a <= first else a - count + 1 for a in order if not first < a < first + count)
+    return _value(b.transpose(joined, axes=turn))
 
 
 def _spread_axis(order: Sequence[int], axis: int, count: int) -> tuple[int, ...]:

@@ -39,6 +39,18 @@ class InputSpec:
     weak: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the way back through a function keeps of the way forward, and what it computes again.
+
+    ``values`` are types and ``again`` primitives, both with the lines of the nodes.
+    """
+
+    function: str
+    values: tuple[tuple[str, SourceLine | None], ...]
+    again: tuple[tuple[str, SourceLine | None], ...]
+
+
 class Recorder:
     """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``."""
 
@@ -47,6 +59,7 @@ class Recorder:
         self.hints = _hints(specs)
         self.guards: list[Guard] = []
         self.specialized: list[tuple[Dim, SourceLine | None]] = []
+        self.kept: list[Kept] = []  # a record for each derivative in reverse mode
         self.equal: dict[str, Dim] = {}
         self.finished = False
         self.token: Value | None = None
@@ -103,6 +116,7 @@ class Recorder:
         """Know of sizes what ``other`` knows, and let it know what is found out here."""
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
+        self.kept = other.kept
 
     # --- sizes -------------------------------------------------------------------------------------------------
 

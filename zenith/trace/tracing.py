@@ -14,7 +14,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
-from zenith.trace.recorder import InputSpec, Recorder, input_type, prove, recording
+from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, is_weak
 
@@ -32,6 +32,7 @@ class Traced:
     outputs_weak: for each output of the function whether it is a Python number.
     specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
     has_effects: whether the program prints or does anything else that must stay in order.
+    kept: what derivatives in reverse mode keep, and what they compute again.
     """
 
     graph: Graph
@@ -40,6 +41,7 @@ class Traced:
     outputs_weak: tuple[bool, ...]
     specialized: tuple[tuple[Dim, SourceLine | None], ...]
     has_effects: bool
+    kept: tuple[Kept, ...]
 
 
 def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], name: str = "main") -> Traced:
@@ -70,7 +72,8 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
     graph = substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
-    return Traced(graph, tuple(specs), tuple(recorder.guards), weak, tuple(recorder.specialized), has_effects)
+    specialized, kept = tuple(recorder.specialized), tuple(recorder.kept)
+    return Traced(graph, tuple(specs), tuple(recorder.guards), weak, specialized, has_effects, kept)
 
 
 def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:

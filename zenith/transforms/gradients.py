@@ -13,8 +13,10 @@ from zenith.errors import ShapeError, TraceError, user_line
 from zenith.ir.graph import Graph
 from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
+from zenith.trace.recorder import current_recorder
 from zenith.transforms.calls import Arguments, FlatResults, name_of, require_floats, trace_call
 from zenith.transforms.reverse import vjp_graph
+from zenith.transforms.split import thrifty
 
 Numbers = int | Sequence[int]
 
@@ -109,4 +111,7 @@ def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str) -
             fix="reduce it to a number (.sum(), .mean()), return the rest with has_aux=True, or use jacrev or vjp",
         )
     captured = [False] * (len(graph.inputs) - len(chosen))
-    return vjp_graph(graph, [*chosen, *captured], [i == 0 for i in range(len(graph.outputs))])
+    joint = vjp_graph(graph, [*chosen, *captured], [i == 0 for i in range(len(graph.outputs))])
+    if current_recorder() is None:
+        return joint  # computed at once, where nothing is kept longer than needed
+    return thrifty(joint, len(graph.outputs))

@@ -15,7 +15,7 @@ from zenith.trace.nested import Inner, replay
 from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
 from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
-from zenith.transforms.split import split
+from zenith.transforms.split import split, split_for_way_back
 
 
 def jvp(
@@ -88,7 +88,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     seeded = [i < call.flat.count and has_derivative(v.type) for i, v in enumerate(outputs)]
     graph = vjp_graph(call.inner.graph, call.floats(), seeded)
     late = [False] * len(call.inner.graph.inputs) + [True] * sum(seeded)
-    parts = split(graph, late)
+    parts = split_for_way_back(graph, late)
     known = replay(parts.known, [*call.arguments.arrays, *call.inner.captured])
     residuals = known[len(known) - parts.residuals :]
     values = parts.merge(known)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from zenith.ir.builder import Builder
 from zenith.ir.dims import Dim
-from zenith.ir.graph import Graph
+from zenith.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from zenith.transforms.split import Split
@@ -20,11 +20,17 @@ class RuleBuilder(Builder):
         """A builder of another graph, for the same line of the user."""
         return RuleBuilder(graph, self.line)
 
-    def split(self, graph: Graph, late: Sequence[bool]) -> Split:
-        """See :func:`~zenith.transforms.split.split`."""
-        from zenith.transforms.split import split
+    def split(
+        self,
+        graph: Graph,
+        late: Sequence[bool],
+        there: Sequence[Value] | None = None,
+        same: Collection[int] | None = None,
+    ) -> Split:
+        """See :func:`~zenith.transforms.split.split_for_way_back`."""
+        from zenith.transforms.split import split_for_way_back
 
-        return split(graph, late)
+        return split_for_way_back(graph, late, there, same)
 
     def jvp_of(self, graph: Graph, active: Sequence[bool]) -> Graph:
         """See :func:`~zenith.transforms.forward.jvp_graph`."""

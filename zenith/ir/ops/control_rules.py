@@ -2,7 +2,8 @@
 
 * Forward, a loop carries tangents beside values.
 * Reverse, a scan keeps of each step what the way back needs, stacked; another scan goes through it from the last step
-  to the first, carrying cotangents. What every step captures adds up there. A branch is computed again on its way back.
+  to the first, carrying cotangents. Those of what every step captures add up (:mod:`zenith.ir.ops.step_sums`). A branch
+  is computed again on its way back.
 * Batched, a loop carries all examples; a while loop goes on as long as one of them does, and the others stand still.
 
 Bodies are put together by :func:`_graph`: a function of values, written with a builder of its own.
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from zenith.ir.graph import Graph
 from zenith.ir.ops.common import all_batched, floats, results_of
+from zenith.ir.ops.step_sums import StepSums
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType
 
@@ -110,67 +113,58 @@ def _spread(flags: Sequence[bool], values: Values) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a scan's forward way leaves for its way back: residuals that differ by step, and what they belong to."""
+    """What a scan's forward way leaves for its way back, in the order in which ``back`` takes it."""
 
-    stacked: list[Any]
-    shared: list[int]  # captured operands that the way back reads as they are
-    parts: list[int]  # parts of operands, the same
-    back: Graph  # shared, parts, stacked, cotangents -> cotangents
+    shared: list[Any]  # captured operands
+    wholes: list[Any]  # arrays with a part for each step: operands, results, and what was stacked for the way back
+    back: Graph  # shared, parts, cotangents -> cotangents of captured values, of carried ones, and of parts
 
 
 def scan_forward(b: Any, primals: Any, params: Params) -> tuple[Values, _Kept]:
-    """The scan's results, and what each of its steps keeps."""
+    """The scan's results, and what each of its steps keeps.
+
+    What captured operands, parts and results already hold is handed over as it is; the rest is stacked.
+    """
     scan, body = _Scan.of(primals, params), params["body"]
     joint = b.vjp_of(body, floats(body.inputs), floats(body.outputs))
+    first, last, count = len(scan.captured), len(scan.captured) + len(scan.carried), len(body.outputs)
     late = [i >= len(body.inputs) for i in range(len(joint.inputs))]
-    parts = b.split(joint, late)
-    here, there = parts.known, parts.unknown
-    count = len(body.outputs)
-    inputs = {(v.node, v.output): i for i, v in enumerate(here.inputs)}
-    residuals = here.outputs[len(here.outputs) - parts.residuals :]
-    origin = [inputs.get((v.node, v.output), -1) for v in residuals]
-    first = len(scan.captured) + len(scan.carried)
-    direct = [0 <= i < len(scan.captured) or i >= first for i in origin]
-    values = [_known(parts, i) for i in range(count)]
+    there = [*joint.inputs[:first], *joint.inputs[last : len(body.inputs)], *joint.outputs[len(scan.carried) : count]]
+    parts = b.split(joint, late, there, range(first))
+    assert not any(parts.waits[:count]), "values do not wait for cotangents"
+    results, residuals = parts.known.outputs[:count], parts.kept
+    captured = dict(zip(parts.known.inputs[:first], scan.captured, strict=True))
+    held = [*parts.known.inputs[last:], *results[len(scan.carried) :]]
+    stacked = [v for v in residuals if v not in captured and v not in held]
 
     def step(b: Any, inputs: list[Any]) -> Values:
-        found = b.inline(here, inputs)
-        kept = found[len(found) - parts.residuals :]
-        return [*(found[v] for v in values), *(k for k, d in zip(kept, direct, strict=True) if not d)]
+        found = dict(zip(parts.known.outputs, b.inline(parts.known, inputs), strict=True))
+        return [found[v] for v in (*results, *stacked)]
 
     found = scan.run(b, _graph(b, "step_forward", scan.types(), step), params)
-    shared = [i for i, d in zip(origin, direct, strict=True) if d and i < first]
-    own = [i - first for i, d in zip(origin, direct, strict=True) if d and i >= first]
-    order = _order(origin, direct, first)
-    waits = [parts.waits[count + i] for i in range(len(joint.outputs) - count)]
-
-    def back(b: Any, inputs: list[Any]) -> Values:
-        kept, cotangents = inputs[: len(order)], inputs[len(order) :]
-        found = iter(b.inline(there, [*(kept[o] for o in order), *cotangents]))
-        zero = iter([v for v in body.inputs if floats([v])[0]])
-        return [next(found) if wait else b.zeros_like(z) for wait, z in zip(waits, zero, strict=True)]
-
-    types = [v.type for v in residuals]
-    sorted_types = [t for _, t in sorted(zip(order, types, strict=True), key=lambda pair: pair[0])]
-    seeds = [v.type for v in joint.inputs[len(body.inputs) :]]
-    graph = _graph(b, "step_backward", [*sorted_types, *seeds], back)
-    return found[:count], _Kept(list(found[count:]), shared, own, graph)
+    wholes = dict(zip([*held, *stacked], [*scan.wholes, *found[len(scan.carried) :]], strict=True))
+    shared = [i for i, v in enumerate(residuals) if v in captured]
+    order = [*shared, *(i for i, v in enumerate(residuals) if v not in captured)]
+    back = _step_back(b, body, joint, parts, order)
+    return found[:count], _Kept(
+        [captured[residuals[i]] for i in shared], [wholes[residuals[i]] for i in order[len(shared) :]], back
+    )
 
 
-def _known(parts: Any, output: int) -> int:
-    """The place of an output of the whole graph among those of its known part."""
-    assert not parts.waits[output], "values do not wait for cotangents"
-    return sum(not wait for wait in parts.waits[:output])
+def _step_back(b: Any, body: Graph, joint: Graph, parts: Any, order: Sequence[int]) -> Graph:
+    """The cotangents of a body's inputs from its residuals in this order and the cotangents of its outputs."""
+    count = len(body.outputs)
+    moving = [v for v in body.inputs if floats([v])[0]]
 
+    def write(b: Any, inputs: list[Any]) -> Values:
+        kept, cotangents = _divide(inputs, len(order))
+        sorted_back = [value for _, value in sorted(zip(order, kept, strict=True), key=lambda pair: pair[0])]
+        found = iter(b.inline(parts.unknown, [*sorted_back, *cotangents]))
+        return [next(found) if w else b.zeros_like(v) for w, v in zip(parts.waits[count:], moving, strict=True)]
 
-def _order(origin: Sequence[int], direct: Sequence[bool], first: int) -> list[int]:
-    """Where each residual stands when captured ones come first, then parts, then what was stacked."""
-    kind = [0 if d and i < first else 1 if d else 2 for i, d in zip(origin, direct, strict=True)]
-    ranked = sorted(range(len(kind)), key=lambda place: (kind[place], place))
-    order = [0] * len(kind)
-    for rank, place in enumerate(ranked):
-        order[place] = rank
-    return order
+    residuals = parts.kept
+    types = [*(residuals[i].type for i in order), *(v.type for v in joint.inputs[len(body.inputs) :])]
+    return _graph(b, "step_backward", types, write)
 
 
 def scan_backward(b: Any, primals: Any, outputs: Any, cotangents: Any, kept: _Kept, params: Params) -> Values:
@@ -178,24 +172,31 @@ def scan_backward(b: Any, primals: Any, outputs: Any, cotangents: Any, kept: _Ke
     scan = _Scan.of(primals, params)
     captures, carries, wholes = floats(scan.captured), floats(scan.carried), floats(scan.wholes)
     ct_carried = _chosen(cotangents[: len(scan.carried)], carries)
-    given = floats(outputs[len(scan.carried) :])
-    ct_given = _chosen(cotangents[len(scan.carried) :], given)
-    sums = [b.zeros_like(v) for v in _chosen(scan.captured, captures)]
-    way = _Scan(
-        [scan.captured[i] for i in kept.shared],
-        [*sums, *ct_carried],
-        [*(scan.wholes[i] for i in kept.parts), *kept.stacked, *ct_given],
-    )
+    ct_given = _chosen(cotangents[len(scan.carried) :], floats(outputs[len(scan.carried) :]))
+    first, last = len(kept.shared), len(kept.shared) + len(kept.wholes)
+    parts = [*range(first, last), *range(last + len(ct_carried), len(kept.back.inputs))]
+    sums = StepSums(kept.back, sum(captures), range(first), parts)
+    starts = [b.zeros_like(v) for v, own in zip(_chosen(scan.captured, captures), sums.carried, strict=True) if own]
+    way = _Scan(kept.shared, [*starts, *ct_carried], [*kept.wholes, *ct_given])
+    cts = kept.back.outputs[sums.count :]
 
     def body(b: Any, inputs: list[Any]) -> Values:
-        shared, before, ct, rest = _divide(inputs, len(way.captured), len(sums), len(ct_carried))
-        residuals, ct_ys = _divide(rest, len(kept.parts) + len(kept.stacked))
-        found = b.inline(kept.back, [*shared, *residuals, *ct, *ct_ys])
-        ct_captured, ct, ct_parts = _divide(found, len(sums), len(ct_carried))
-        return [*(b.add(s, c) for s, c in zip(before, ct_captured, strict=True)), *ct, *ct_parts]
+        shared, before, ct, rest = _divide(inputs, first, len(starts), len(ct_carried))
+        residuals, ct_ys = _divide(rest, len(kept.wholes))
+        asked = [*(v for own in sums.carried for v in own), *cts, *sums.given]
+        found = b.inline(kept.back, [*shared, *residuals, *ct, *ct_ys], asked)
+        added, others = _divide(found, len(asked) - len(cts) - len(sums.given))
+        each = iter(_divide(added, *(len(own) for own in sums.carried if own)))
+        return [*(reduce(b.add, next(each), start) for start in before), *others]
 
     found = way.run(b, _graph(b, "step_back", way.types(), body), params, reverse=not params["reverse"])
-    ct_captured, ct_start, ct_wholes = _divide(found, len(sums), len(ct_carried))
+    carried, ct_start, ct_wholes, given = _divide(found, len(starts), len(ct_carried), sum(wholes))
+    rows = dict(zip([*(kept.back.inputs[i] for i in parts), *sums.given], [*way.wholes, *given], strict=True))
+    totals = iter(carried)
+    ct_captured = []
+    for i, value in enumerate(_chosen(scan.captured, captures)):
+        addends = [*([next(totals)] if sums.carried[i] else []), *sums.total(b, i, params["length"], rows)]
+        ct_captured.append(reduce(b.add, addends) if addends else b.zeros_like(value))
     return _spread(captures, ct_captured) + _spread(carries, ct_start) + _spread(wholes, ct_wholes)
 
 

@@ -1,7 +1,7 @@
 """Elementwise arithmetic and functions: one line each, with expression, NumPy function, partial derivatives, error.
 
-A partial derivative is ``(b, args, y) -> multiplier``, or None where the derivative is zero everywhere. Forward and
-reverse rules follow from it. Points without derivative take the value said in the record's sentence.
+A partial derivative is ``(b, args, y) -> multiplier``, 1 or -1 where it is that everywhere, or None where it is zero.
+Forward and reverse rules follow from it. Points without derivative take the value said in the record's sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zenith.ir.ops.common import (
 from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, DType, Type, bool_
 
-Partial = Callable[[Any, Sequence[Any], Any], Any]
+Partial = Callable[[Any, Sequence[Any], Any], Any] | int
 
 
 def elementwise(
@@ -89,7 +89,7 @@ def _jvp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
         total = None
         for partial, tangent in zip(partials, tangents, strict=True):
             if partial is not None and tangent is not None:
-                term = b.mul(tangent, partial(b, primals, outputs[0]))
+                term = _times(b, tangent, partial, primals, outputs[0])
                 total = term if total is None else b.add(total, term)
         return [total]
 
@@ -99,9 +99,15 @@ def _jvp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
 def _vjp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
     def vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
         ct = cotangents[0]
-        return [None if p is None else b.mul(ct, p(b, primals, outputs[0])) for p in partials]
+        return [None if p is None else _times(b, ct, p, primals, outputs[0]) for p in partials]
 
     return vjp
+
+
+def _times(b: Any, value: Any, partial: Partial, args: Sequence[Any], y: Any) -> Any:
+    if isinstance(partial, int):
+        return value if partial == 1 else b.neg(value)
+    return b.mul(value, partial(b, args, y))
 
 
 def unary(
@@ -114,15 +120,7 @@ def unary(
     return elementwise(name, doc, expression, function, partials, arity=1, **options)
 
 
-def _one(b: Any, args: Sequence[Any], y: Any) -> Any:
-    return b.full(1, args[0].dtype, args[0].shape)
-
-
-def _minus_one(b: Any, args: Sequence[Any], y: Any) -> Any:
-    return b.full(-1, args[0].dtype, args[0].shape)
-
-
-def _wins(relation: str) -> Partial:
+def _wins(relation: str) -> Callable[..., Any]:
     """1 where the first operand wins, 1/2 on ties, 0 elsewhere."""
 
     def partial(b: Any, args: Sequence[Any], y: Any) -> Any:
@@ -133,7 +131,7 @@ def _wins(relation: str) -> Partial:
     return partial
 
 
-def _swapped(partial: Partial) -> Partial:
+def _swapped(partial: Callable[..., Any]) -> Partial:
     return lambda b, args, y: partial(b, (args[1], args[0]), y)
 
 
@@ -154,8 +152,8 @@ TWO_OVER_ROOT_PI = 2.0 / np.sqrt(np.pi)
 F: dict[str, Any] = {"kinds": "f"}
 
 # Arithmetic. Integers wrap; division by zero gives what NumPy gives.
-elementwise("add", "Sum.", "x + y", np.add, (_one, _one), ulp=0.5)
-elementwise("sub", "Difference.", "x - y", np.subtract, (_one, _minus_one), ulp=0.5)
+elementwise("add", "Sum.", "x + y", np.add, (1, 1), ulp=0.5)
+elementwise("sub", "Difference.", "x - y", np.subtract, (1, -1), ulp=0.5)
 elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]), ulp=0.5)
 elementwise("div", "True quotient of floating-point numbers.", "divide(x, y)", np.divide,
             (lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[1]), lambda b, a, y: b.neg(b.div(y, a[1]))),
@@ -163,7 +161,7 @@ elementwise("div", "True quotient of floating-point numbers.", "divide(x, y)", n
 elementwise("floor_divide", "Quotient rounded down; an integer divided by 0 is 0.", "floor_divide(x, y)",
             np.floor_divide, _STEPS, cost=10)  # fmt: skip
 elementwise("remainder", "Remainder with the sign of the divisor; modulo 0 is 0 (nan for floats).",
-            "remainder(x, y)", np.remainder, (_one, lambda b, a, y: b.neg(b.floor_divide(a[0], a[1]))),
+            "remainder(x, y)", np.remainder, (1, lambda b, a, y: b.neg(b.floor_divide(a[0], a[1]))),
             ulp=0.5, cost=10, domain=((0.3, 1.7), (1.8, 2.0)))  # fmt: skip
 elementwise("power", "x to the power y; d/dy is 0 where x <= 0; integers wrap, negative exponents give 0, 1 or -1.",
             {"f": "power(x, y)", "i": "int_power(x, y)", "u": "int_power(x, y)"}, ref.power,
@@ -180,7 +178,7 @@ elementwise("copysign", "The magnitude of the first operand with the sign of the
             np.copysign, (lambda b, a, y: b.mul(b.sign(a[0]), b.copysign(b.full(1.0, y.dtype, y.shape), a[1])), None),
             domain=((0.5, 2.0), (0.5, 2.0)), **F)  # fmt: skip
 
-unary("neg", "Negation.", "-x", np.negative, _minus_one)
+unary("neg", "Negation.", "-x", np.negative, -1)
 unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "magnitude(x)", "u": "x", "f": "magnitude(x)"}, np.abs,
       lambda b, a, y: b.sign(a[0]))  # fmt: skip
 unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, None, cost=2)

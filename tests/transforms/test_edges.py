@@ -1,0 +1,79 @@
+"""Derivatives where mathematics leaves a choice or numbers leave none: as docs/gradients.md says, and as JAX does."""
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.transforms.compare import jax_and_numpy
+from zenith import grad, jit, jvp, vmap
+
+INF, NAN = np.inf, np.nan
+TIES = np.array([1.0, 3.0, 3.0])
+EDGES = {
+    "sqrt at 0": (lambda x, np: np.sqrt(x), 0.0, INF),
+    "root of a power at 0": (lambda x, np: x**0.5, 0.0, INF),
+    "square at 0": (lambda x, np: x**2, 0.0, 0.0),
+    "norm written out at 0": (lambda x, np: np.sqrt(np.sum(x * x)), np.zeros(2), [NAN, NAN]),
+    "norm at 0": (lambda x, np: np.linalg.norm(x), np.zeros(2), [NAN, NAN]),
+    "deviation of equals": (lambda x, np: np.std(x), np.ones(2), [NAN, NAN]),
+    "dead branch at 0": (lambda x, np: np.where(x > 0, np.sqrt(x), 0.0), 0.0, NAN),
+    "dead branch below": (lambda x, np: np.where(x > 0, np.log(x), 0.0), -1.0, 0.0),
+    "dead nan": (lambda x, np: np.where(x > 0, np.sqrt(x), 0.0), -1.0, NAN),
+    "careful branch": (lambda x, np: np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)), 0.0), 0.0, 0.0),
+    "maximum of equals": (lambda x, np: np.maximum(x, 0.0), 0.0, 0.5),
+    "minimum of equals": (lambda x, np: np.minimum(0.0, x), 0.0, 0.5),
+    "clip at a bound": (lambda x, np: np.clip(x, -1.0, 1.0), 1.0, 0.5),
+    "max with ties": (lambda x, np: np.max(x), TIES, [0.0, 0.5, 0.5]),
+    "min with ties": (lambda x, np: np.min(-x), TIES, [0.0, -0.5, -0.5]),
+    "sort with ties": (lambda x, np: np.sum(np.sort(x) * np.arange(3.0)), TIES, [0.0, 1.0, 2.0]),
+    "product with a zero": (lambda x, np: np.prod(x), np.array([0.0, 2.0, 3.0]), [6.0, 0.0, 0.0]),
+    "product with zeros": (lambda x, np: np.prod(x), np.array([0.0, 0.0, 3.0]), [0.0, 0.0, 0.0]),
+    "sign": (lambda x, np: np.sign(x), 0.0, 0.0),
+    "floor": (lambda x, np: np.floor(x), 1.0, 0.0),
+    "saturated": (lambda x, np: np.tanh(x), 1e10, 0.0),
+    "logaddexp far out": (lambda x, np: np.logaddexp(x, 0.0), 1000.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_derivatives_at_edges(name):
+    """At once, compiled, and for many examples."""
+    function, x, expected = EDGES[name]
+    ours = lambda x: function(x, np)  # noqa: E731
+    with np.errstate(all="ignore"):
+        found = grad(ours)(x)
+        compiled = jit(grad(ours))(np.asarray(x))
+        (each,) = vmap(grad(ours))(np.asarray(x)[None])
+    for gradient in (found, compiled, each):
+        np.testing.assert_array_equal(gradient, expected)
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_are_those_of_jax(name):
+    jax, jnp = jax_and_numpy()
+    function, x, expected = EDGES[name]
+    np.testing.assert_array_equal(jax.grad(lambda x: function(x, jnp))(x), expected)
+    with np.errstate(all="ignore"):
+        _, forward = jvp(lambda x: function(x, np), (x,), (np.ones_like(x),))
+    np.testing.assert_array_equal(forward, jax.jvp(lambda x: function(x, jnp), (x,), (np.ones_like(x),))[1])
+
+
+def test_the_absolute_value_has_no_slope_at_0():
+    """As in PyTorch; JAX says 1."""
+    assert grad(np.abs)(0.0) == jit(grad(np.abs))(np.float64(0)) == 0
+
+
+def branching(x, positive):
+    return zenith.cond(positive, np.sqrt, lambda x: 0.0 * x, x)
+
+
+def test_a_branch_that_does_not_run_leaves_no_trace():
+    xs = np.array([0.0, 0.0])
+    assert jit(grad(branching))(0.0, False) == 0
+    assert jit(vmap(grad(branching), in_axes=(0, None)))(xs, False).tolist() == [0, 0]
+    choice = np.array([False, True])
+    with np.errstate(all="ignore"):
+        chosen = jit(vmap(grad(branching)))(xs, choice)
+        masked = jit(grad(lambda xs: np.sum(vmap(branching)(xs, choice))))(xs)
+    np.testing.assert_array_equal(chosen, [0, INF])
+    np.testing.assert_array_equal(masked, [NAN, INF])

@@ -1,0 +1,104 @@
+"""What a derivative's way back keeps of the way forward, and what it computes again."""
+
+import numpy as np
+import pytest
+
+import zenith
+from zenith.ir.text import parse
+from zenith.transforms.reverse import vjp_graph
+from zenith.transforms.split import split
+
+
+def residuals(source, **options):
+    """Type and primitive of each value that a derivative's first half hands over, and the second half's primitives."""
+    graph = parse(source)
+    joint = vjp_graph(graph, [True] * len(graph.inputs), [True])
+    late = [i >= len(graph.inputs) for i in range(len(joint.inputs))]
+    parts = split(joint, late, **options)
+    made = [node.primitive.name for _, node in parts.unknown.nodes()]
+    return [(str(v.type), parts.known.node(v.node).primitive.name) for v in parts.kept], made
+
+
+def test_the_result_of_a_function_is_kept_rather_than_its_derivative():
+    kept, made = residuals("def f(x: f32[n]) -> (f32[n]):\n    v1 = tanh(x)\n    return (v1,)")
+    assert kept == [("f32[n]", "tanh")]
+    assert {"mul", "sub"} <= set(made)
+
+
+def test_cheap_operations_are_computed_again_and_dear_ones_are_kept():
+    chain = "\n    ".join(f"v{i + 1} = mul(v{i}, v{i})" for i in range(1, 4))
+    kept, made = residuals(f"def f(x: f32[n]) -> (f32[n]):\n    v1 = mul(x, x)\n    {chain}\n    return (v4,)")
+    assert kept == [("f32[n]", "input")]
+    assert made.count("mul") > 4
+    kept, made = residuals(
+        "def f(x: f32[n]) -> (f32[n]):\n    v1 = exp(x)\n    v2 = sin(v1)\n    return (v2,)", there=()
+    )
+    assert [name for _, name in kept] == ["exp"] or len(kept) == 2
+    assert "exp" not in made
+
+
+def test_index_maps_are_made_again_from_what_they_move():
+    source = "def f(x: f32[n, m], w: f32[m, k]) -> (f32[n, k]):\n    v1 = matmul(x, w)\n    return (v1,)"
+    kept, made = residuals(source)
+    assert kept == [("f32[n, m]", "input"), ("f32[m, k]", "input")]
+    assert made.count("transpose") == 2
+
+
+def rnn_gradient(length):
+    w = np.eye(8, dtype=np.float32)
+
+    def loss(w, h, xs):
+        last, ys = zenith.scan(lambda h, x: (np.tanh(h @ w + x), h), h, xs)
+        return np.sum(ys * ys) + np.sum(last)
+
+    gradient = zenith.jit(zenith.grad(loss))
+    gradient(w, np.zeros((2, 8), np.float32), np.ones((length, 2, 8), np.float32))
+    return gradient
+
+
+def test_a_scan_stacks_no_matrix_that_is_the_same_in_all_steps_and_carries_no_sum_of_products():
+    scans = [node for node in rnn_gradient(5).graph.walk() if node.primitive.name == "scan"]
+    assert len(scans) == 2
+    for scan in scans:
+        assert scan.params["carried"] == 1
+        stacked = scan.types[1:]
+        assert all(str(t).count(",") == 2 for t in stacked), stacked
+        assert len(stacked) <= 2
+
+
+@pytest.mark.parametrize("use", ["once", "twice", "transposed", "with another addend", "large rows"])
+def test_sums_over_steps_behind_the_loop_are_those_of_the_unrolled_loop(use):
+    rng = np.random.default_rng(3)
+    w, b, h = (
+        rng.standard_normal((4, 4)),
+        rng.standard_normal(4),
+        rng.standard_normal((9 if use == "large rows" else 2, 4)),
+    )
+    xs = rng.standard_normal((5, *h.shape))
+    steps = {
+        "once": lambda w, b, h, x: np.tanh(h @ w + x + b),
+        "twice": lambda w, b, h, x: np.tanh(np.tanh(h @ w + b) @ w + x),
+        "transposed": lambda w, b, h, x: np.tanh(h @ w.T + x * b),
+        "with another addend": lambda w, b, h, x: np.tanh(h @ w + x + b) * np.sum(w * w) + np.sin(w[0]),
+        "large rows": lambda w, b, h, x: np.tanh(h @ w + x + b),
+    }
+
+    def looped(w, b):
+        return np.sum(zenith.scan(lambda h, x: (steps[use](w, b, h, x), None), h, xs)[0])
+
+    def unrolled(w, b):
+        state = h
+        for x in xs:
+            state = steps[use](w, b, state, x)
+        return np.sum(state)
+
+    for wrap in (zenith.jit, lambda f: f):
+        found, wanted = (wrap(zenith.grad(f, argnums=(0, 1)))(w, b) for f in (looped, unrolled))
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    found = zenith.vmap(zenith.grad(looped))(np.stack([w, 2 * w]), np.stack([b, b]))
+    np.testing.assert_allclose(found[0], zenith.grad(unrolled)(w, b), rtol=1e-10, atol=1e-12)
+    second, unrolled_second = (
+        zenith.grad(lambda w, f=f: np.sum(zenith.grad(f)(w, b) ** 2))(w) for f in (looped, unrolled)
+    )
+    np.testing.assert_allclose(second, unrolled_second, rtol=1e-9, atol=1e-11)
