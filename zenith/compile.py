@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
+from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
 from zenith.backends.weights import WeightTable
 from zenith.config import config
@@ -136,12 +137,16 @@ def calls_outside(graph: Graph) -> bool:
     return any(isinstance(node.primitive.lowering, HostCall | NativeCall) for node in graph.walk())
 
 
-def link_graph(lowered: LoweredGraph) -> Any:
-    """The executable of a lowered graph."""
+def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
+    """The executable of a lowered graph; on the CPU results may stand in the memory of ``donated`` inputs."""
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
     executable = _link_cpu(lowered) if lowered.backend == "cpu" else _link_lanes(lowered)
+    if lowered.backend == "cpu" and any(donated):
+        program, types = executable.program, [cast(ArrayType, v.type) for v in lowered.traced.inputs]
+        inputs = list(zip(program.inputs, types, strict=True))
+        executable.donation = Donation(program.steps, inputs, program.outputs, donated)
     executable.report.link_ms = (time.perf_counter() - started) * 1e3
     return executable
 
