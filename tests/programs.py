@@ -21,7 +21,7 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Composite, Data, Fold, HostCall, Region, Scalar
+from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
 from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, uint32
 
@@ -39,13 +39,14 @@ class _Rejected(Exception):
 
 
 def generated_primitives() -> list[Primitive]:
-    """What programs are made of: not inputs, constants and weights, tokens and prints, and what only passes make.
+    """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
 
     Nor composites without samples, which hold subgraphs or mean something to transforms alone.
     """
+    left_out = ("input", "constant", "weight", "token")
     return [
         p for p in all_primitives()
-        if not isinstance(p.lowering, HostCall | Region) and p.name not in ("input", "constant", "weight", "token")
+        if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
         and not (isinstance(p.lowering, Composite) and not list(p.samples(np.dtype(np.float32))))
     ]  # fmt: skip
 
@@ -424,6 +425,25 @@ def _scatter(program: _Program, name: str) -> None:
     program.emit(name, x, updates, *places)
 
 
+def _part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
+    """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
+    sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
+    dtype = program.one((int32, int64, uint32))
+    return sizes, [program.find(dtype, ()) for _ in sizes]
+
+
+def _dynamic_slice(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    sizes, starts = _part_of(program, x)
+    program.emit(name, x, *starts, sizes=tuple(sizes), batch=0)
+
+
+def _dynamic_update(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    sizes, starts = _part_of(program, x)
+    program.emit(name, x, program.find(x.dtype, sizes), *starts, batch=0)
+
+
 def _matmul(program: _Program, name: str) -> None:
     x = _operand(program, get(name), least_rank=2)
     lead, inner = x.shape[:-2], x.shape[-1]
@@ -441,4 +461,5 @@ _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
     "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
     "argmax": _argmax, "take": _take, "gather": _gather, "scatter_add": _scatter, "matmul": _matmul,
+    "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
 }  # fmt: skip

@@ -32,6 +32,15 @@ from zenith.ir.text import parse
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, random, torch
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+    from zenith.numpy import (
+        dynamic_index_in_dim,
+        dynamic_slice,
+        dynamic_slice_in_dim,
+        dynamic_update_index_in_dim,
+        dynamic_update_slice,
+        dynamic_update_slice_in_dim,
+    )
+    from zenith.outside import custom_op, pure_callback
     from zenith.serial import load
     from zenith.torch import from_torch
     from zenith.transforms import (
@@ -67,9 +76,16 @@ __all__ = [
     "cond",
     "config",
     "custom_jvp",
+    "custom_op",
     "custom_vjp",
     "debug",
     "disable_jit",
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "dynamic_update_index_in_dim",
+    "dynamic_update_slice",
+    "dynamic_update_slice_in_dim",
     "errors",
     "eval_shape",
     "forbid_recompile",
@@ -89,6 +105,7 @@ __all__ = [
     "numpy",
     "optim",
     "parse",
+    "pure_callback",
     "random",
     "scan",
     "stop_gradient",
@@ -108,12 +125,13 @@ def __getattr__(name: str) -> Any:
 
     if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
-    if name in ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"):
-        return getattr(import_module("zenith.control"), name)
-    if name == "load":
-        return import_module("zenith.serial").load
-    if name == "from_torch":
-        return import_module("zenith.torch").from_torch
+    homes = {
+        "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
+        "outside": ("custom_op", "pure_callback"),
+        "serial": ("load",),
+        "torch": ("from_torch",),
+    }
+    home = next((room for room, names in homes.items() if name in names), "transforms")
     if name in __all__:
-        return getattr(import_module("zenith.transforms"), name)
+        return getattr(import_module("zenith.numpy" if name.startswith("dynamic_") else f"zenith.{home}"), name)
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")

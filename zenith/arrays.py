@@ -62,6 +62,10 @@ class Adapter(Protocol):
         """The address, 0 for an array without elements; None when it is not dense in row-major order."""
         ...
 
+    def is_sole_owner(self, array: Any) -> bool:
+        """Whether an array is dense, may be written, and is all of its memory."""
+        ...
+
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new dense array with undefined contents."""
         ...
@@ -124,6 +128,11 @@ class NumpyAdapter:
         if not array.flags.c_contiguous:
             return None
         return (ctypes.c_void_p.from_address(id(array) + self._data).value or 0) if array.size else 0
+
+    def is_sole_owner(self, array: Any) -> bool:
+        """Whether an array is dense, may be written, and is all of its memory."""
+        flags = array.flags
+        return flags.c_contiguous and flags.writeable and flags.owndata and array.size > 0
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """``numpy.empty``."""
@@ -211,6 +220,11 @@ class TorchAdapter:
     def dense_address(self, array: Any) -> int | None:
         """The address; torch itself has 0 for a tensor without elements."""
         return array.data_ptr() if array.is_contiguous() else None
+
+    def is_sole_owner(self, array: Any) -> bool:
+        """Whether a tensor is dense, is no part of autograd, and is all of its memory."""
+        whole = array.untyped_storage().nbytes() == array.numel() * array.element_size()
+        return whole and array.is_contiguous() and not array.requires_grad and array.numel() > 0
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """``torch.empty`` on the CPU, whatever the default device is."""

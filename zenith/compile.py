@@ -6,15 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
+from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
+from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.text import print_graph
 from zenith.ir.types import COMPUTE_DTYPES, ArrayType
 from zenith.passes.pipeline import PassReport, run
@@ -114,7 +116,7 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     lowered = LoweredGraph(graph, backend)
-    if backend == "cpu" and _is_cacheable():
+    if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target
 
@@ -125,17 +127,26 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
     return lowered
 
 
-def _is_cacheable() -> bool:
-    """Whether a program follows from its graph and Zenith's sources alone: not with engines that the user added."""
-    return config.cache and not config.debug and not registered()
+def _is_cacheable(graph: Graph) -> bool:
+    """Whether a program follows from its graph's text and Zenith's sources alone: not with engines of the user's."""
+    return config.cache and not config.debug and not registered() and not calls_outside(graph)
 
 
-def link_graph(lowered: LoweredGraph) -> Any:
-    """The executable of a lowered graph."""
+def calls_outside(graph: Graph) -> bool:
+    """Whether a program calls functions of this process, Python or native ones."""
+    return any(isinstance(node.primitive.lowering, HostCall | NativeCall) for node in graph.walk())
+
+
+def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
+    """The executable of a lowered graph; on the CPU results may stand in the memory of ``donated`` inputs."""
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
     executable = _link_cpu(lowered) if lowered.backend == "cpu" else _link_lanes(lowered)
+    if lowered.backend == "cpu" and any(donated):
+        program, types = executable.program, [cast(ArrayType, v.type) for v in lowered.traced.inputs]
+        inputs = list(zip(program.inputs, types, strict=True))
+        executable.donation = Donation(program.steps, inputs, program.outputs, donated)
     executable.report.link_ms = (time.perf_counter() - started) * 1e3
     return executable
 

@@ -89,7 +89,8 @@ class ZenithError(Exception):
         """The same error with a line, unless it has one already."""
         if where is None or self.where is not None:
             return self
-        return type(self)(self.what, where=where, types=self.types, fix=self.fix)
+        located = type(self)(self.what, where=where, types=self.types, fix=self.fix)
+        return located.with_traceback(self.__traceback__)
 
 
 class TraceError(ZenithError, TypeError):

@@ -7,6 +7,8 @@ array([[0., 0., 2.]], dtype=float32)
 >>> [engine.name for engine in table().engines][:3]
 ['loops', 'rows', 'long_row']
 
+A kernel computes what Zenith has operations for; :func:`zenith.custom_op` adds an operation that it does not have.
+
 A kernel of your own is a Python function on flat buffers, with a NumPy function that says what it computes. Zenith uses
 it for every group of operations that is the same computation::
 

@@ -91,6 +91,9 @@ def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
         planner = _Planner(graph, cpu_target())
         planner.plan()
         lives = _lives(graph)
+        lives |= {
+            v: range(lives[v].start, lives[v].stop - 1) for v in planner.passed_on
+        }  # its last reader writes there
         slots = [(p.name, lives[value]) for value, p in planner.places.items() if p.kind == "slot"]
         for (one, life), (other, while_) in combinations(slots, 2):
             assert one != other or not _overlap(life, while_), f"program {seed}: {one} is in use twice"
@@ -233,6 +236,25 @@ def test_what_is_done_ahead_stays_until_the_loop_ends(backend: str) -> None:
         shapes = (m, k), (k, k), (n, k, k)
         args = [rng.standard_normal(s).astype(np.float32) / k for s in shapes]
         check(call(executable, graph, args), graph, args)
+
+
+@pytest.mark.parametrize("backend", ["lanes", "cpu"])
+def test_the_result_of_what_is_done_ahead_is_there_in_every_step(backend: str) -> None:
+    """Its last reader in a step frees no memory: the next step reads it again."""
+    graph = parse("""
+def f(c: f32[m], h: f32[m], xs: f32[n]) -> (f32[m]):
+    def body0(c: f32[m], h: f32[m], x: f32) -> (f32[m]):
+        v3 = sort(c)
+        v4 = add(h, v3)
+        v5 = sort(v4)
+        v6 = reverse(v5, axes=(0,))
+        v7 = sort(v6)
+        return (v7,)
+    v3 = scan(c, h, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    return (v3,)
+""")
+    args = [np.array([3, 1, 2], np.float32), np.array([0, 20, 10], np.float32), np.zeros(4, np.float32)]
+    assert call(compiled(graph, backend), graph, args)[0].tolist() == [4, 19, 31]
 
 
 def test_what_may_fail_is_not_done_ahead() -> None:

@@ -156,6 +156,10 @@ class _Numbers:
         assert 0 <= int(value) < size.evaluate({})
         return dim(int(value))
 
+    @staticmethod
+    def between(value: Any, last: Dim) -> Dim:
+        return dim(max(0, min(int(value), last.evaluate({}))))
+
 
 def _reader(array: Any) -> Any:
     """Reads an element; where nothing can be read, as past an empty operand, any value will do."""

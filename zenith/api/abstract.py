@@ -21,6 +21,7 @@ from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, DType, dtype_of
 from zenith.trace import InputSpec, Traced, trace
+from zenith.trace.sizes import TracedSize
 
 # What named sizes are taken to be where the program asks for numbers: the first name 16, the next 18 ... Different
 # names are different sizes, and nothing is assumed of them that holds by chance.
@@ -33,7 +34,8 @@ class ShapeDtypeStruct:
 
     Parameters
     ----------
-    shape: an int for a fixed size, a name for a symbolic one. Equal names are equal sizes.
+    shape: an int for a fixed size, a name for a symbolic one. Equal names are equal sizes. In a traced function, what
+        it declares of a result may have sizes of its arrays (``x.shape[0]``).
     dtype: anything that ``numpy.dtype`` takes.
     """
 
@@ -44,7 +46,8 @@ class ShapeDtypeStruct:
         if dtype_of(dtype) is None:
             raise DTypeError(f"Zenith has no element type {np.dtype(dtype)}")
         for size in shape:
-            if not (size.isidentifier() if isinstance(size, str) else int(size) >= 0):
+            traced = isinstance(size, TracedSize)
+            if not traced and not (size.isidentifier() if isinstance(size, str) else int(size) >= 0):
                 raise ShapeError(f"{size!r} is no size", fix="give a number >= 0 or an identifier")
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "dtype", dtype.numpy if isinstance(dtype, DType) else np.dtype(dtype))

@@ -122,11 +122,20 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     if origin.specialized:
         rows = [(str(size), _place(line), alternative(line)) for size, line in origin.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
+    yield from _donations(program.executable)
     yield from _ways_back(origin.kept)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
         yield from _engines(origin.plan)
         yield from _separations(origin.graph)
+
+
+def _donations(executable: Any) -> Iterable[RenderableType]:
+    from rich.text import Text
+
+    donation = getattr(executable, "donation", None)
+    if donation is not None:
+        yield Text(f"{len(donation.given)} arguments are donated: results of their sizes may stand in their memory")
 
 
 def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:

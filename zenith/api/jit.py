@@ -105,7 +105,8 @@ class Jitted(Compilable):
 
     def _request(self, call: Call) -> Request:
         paths = self._signature.check(call)
-        return Request(call.leaves, lambda: self._build(call, paths), lambda: self._signature.describe(call))
+        donated = call.donated(self._signature.donated_numbers)
+        return Request(call.leaves, lambda: self._build(call, paths), lambda: self._signature.describe(call), donated)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         args, kwargs = with_stand_ins(args, kwargs, numpy_stand_in)
@@ -171,6 +172,7 @@ def jit(
     *,
     static_argnums: Numbers = (),
     static_argnames: Names = (),
+    donate_argnums: Numbers = (),
     backend: str = "cpu",
     dims: Declared | None = None,
     max_compilations: int | None = None,
@@ -183,6 +185,9 @@ def jit(
         ``zenith.numpy``. Arrays that it captures are snapshotted when it is traced.
     static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
         for each value, which must be hashable.
+    donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,
+        so that a training step needs no second set of weights. Such an array must not be used after the call, and must
+        share its memory with nothing else. What is not all of its memory, or is passed twice, is left alone.
     backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
@@ -192,7 +197,7 @@ def jit(
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
-    otherwise) that share memory with nothing; a result of rank 0 is a 0-d array. Every size is a symbol: calls with
+    otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Every size is a symbol: calls with
     other sizes compile nothing unless the function branched on a size.
 
     Raises
@@ -207,8 +212,8 @@ def jit(
     """
     if function is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, backend=backend, dims=dims,
-            max_compilations=max_compilations,
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
+            backend=backend, dims=dims, max_compilations=max_compilations,
         )  # fmt: skip
     if backend not in BACKENDS:
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
@@ -217,5 +222,5 @@ def jit(
     if not callable(function):
         raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
-    signature = Signature.of(function, static_argnums, static_argnames)
+    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
     return Jitted(function, signature, backend, dims or {}, max_compilations)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from zenith.trace import TracedSize, Tracer
 
 Names = str | Iterable[str]
 Numbers = int | Iterable[int]
+_SETS = ("static_names", "static_numbers", "donated_numbers")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Call:
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
         return CallForm(self.treedef, tuple((where, type(v), v) for where, v in self.static)), keys
+
+    def donated(self, numbers: Collection[int]) -> list[bool]:
+        """Which leaves belong to positional arguments of these numbers."""
+        static = {where for where, _ in self.static}
+        own = [n in numbers for n, a in enumerate(self.args) if n not in static for _ in tree.flatten(a)[0]]
+        return own + [False] * (len(self.leaves) - len(own))
 
     def rebuild(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments with other leaves and the same static values."""
@@ -88,10 +95,17 @@ class Signature:
     variadic: str
     static_names: frozenset[str] = frozenset()
     static_numbers: frozenset[int] = frozenset()
+    donated_numbers: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, function: Callable[..., Any], static_argnums: Numbers = (), static_argnames: Names = ()) -> Signature:
-        """The signature of ``function``; TraceError when it has no parameter that is said to be static."""
+    def of(
+        cls,
+        function: Callable[..., Any],
+        static_argnums: Numbers = (),
+        static_argnames: Names = (),
+        donate_argnums: Numbers = (),
+    ) -> Signature:
+        """The signature of ``function``; TraceError when it has no parameter that is said to be static or donated."""
         parameters = _parameters(function)
         named = cls(
             tree.identifier(getattr(function, "__name__", type(function).__name__)),
@@ -100,7 +114,11 @@ class Signature:
             next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args"),
         )
         names, numbers = named._static(parameters, static_argnums, static_argnames)
-        return replace(named, static_names=names, static_numbers=numbers)
+        donated = named._numbers(parameters, donate_argnums, "donated")
+        if donated & numbers:
+            raise TraceError(f"argument {min(donated & numbers)} of {named.name} is static and donated at once",
+                             fix="donate arrays; a static argument has no memory to give")  # fmt: skip
+        return replace(named, static_names=names, static_numbers=numbers, donated_numbers=donated)
 
     def of_method(self) -> Signature:
         """The signature without its first parameter, once that is bound to an instance."""
@@ -109,17 +127,17 @@ class Signature:
             positional=self.positional[1:],
             keywords=[n for n in self.keywords if n != self.positional[0]],
             static_numbers=frozenset(n - 1 for n in self.static_numbers if n > 0),
+            donated_numbers=frozenset(n - 1 for n in self.donated_numbers if n > 0),
         )
 
     def spelled(self) -> Json:
         """The signature as JSON's own types."""
-        return asdict(self) | {"static_names": sorted(self.static_names), "static_numbers": sorted(self.static_numbers)}
+        return asdict(self) | {name: sorted(getattr(self, name)) for name in _SETS}
 
     @classmethod
     def read(cls, spelled: Json) -> Signature:
         """The signature that was spelled."""
-        static = {name: frozenset(spelled[name]) for name in ("static_names", "static_numbers")}
-        return cls(**{**spelled, **static})
+        return cls(**{**spelled, **{name: frozenset(spelled[name]) for name in _SETS}})
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Flatten a call; keywords that name the next positional parameters move there, so both spellings are one."""
@@ -169,18 +187,25 @@ class Signature:
     def _static(
         self, parameters: Sequence[inspect.Parameter], numbers: Numbers, names: Names
     ) -> tuple[frozenset[str], frozenset[int]]:
-        count = len(self.positional)
-        given = [numbers] if isinstance(numbers, int) else list(numbers)
-        found = {n + count if n < 0 else n for n in given}
+        found = self._numbers(parameters, numbers, "static")
         called = {names} if isinstance(names, str) else set(names)
         unknown = called - {p.name for p in parameters}
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        if (unknown and not takes_any) or any(n < 0 for n in found):
-            wrong = sorted(unknown) or [str(n) for n in given]
-            raise TraceError(f"{self.name} has no argument {', '.join(wrong)} to be static",
-                             fix="its arguments are " + ", ".join(p.name for p in parameters))  # fmt: skip
+        if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            raise self._no_argument(parameters, sorted(unknown), "static")
         found |= {i for i, name in enumerate(self.positional) if name in called}
-        return frozenset(called | {self.positional[i] for i in found if i < count}), frozenset(found)
+        return frozenset(called | {self.positional[i] for i in found if i < len(self.positional)}), found
+
+    def _numbers(self, parameters: Sequence[inspect.Parameter], numbers: Numbers, what: str) -> frozenset[int]:
+        """Numbers of positional arguments, counted from the front."""
+        given = [numbers] if isinstance(numbers, int) else list(numbers)
+        found = frozenset(n + len(self.positional) if n < 0 else n for n in given)
+        if any(n < 0 for n in found):
+            raise self._no_argument(parameters, [str(n) for n in given], what)
+        return found
+
+    def _no_argument(self, parameters: Sequence[inspect.Parameter], wrong: Sequence[str], what: str) -> TraceError:
+        return TraceError(f"{self.name} has no argument {', '.join(wrong)} to be {what}",
+                          fix="its arguments are " + ", ".join(p.name for p in parameters))  # fmt: skip
 
     def _check_hashable(self, where: int | str, value: Any) -> None:
         try:

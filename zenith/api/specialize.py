@@ -156,6 +156,7 @@ class Request:
     leaves: Sequence[Any]
     build: Callable[[], Program]
     describe: Callable[[], tuple[str, ...]]
+    donated: Sequence[bool] = ()  # the leaves whose memory results may take
 
 
 @dataclass(eq=False)
@@ -274,7 +275,7 @@ class Specializer:
         check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
         lowering = lowering or self.lower(request)
         start = time.perf_counter()
-        executable = link_graph(lowering.lowered)
+        executable = link_graph(lowering.lowered, request.donated)
         specialization = Specialization(
             lowering,
             executable,

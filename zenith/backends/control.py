@@ -2,14 +2,17 @@
 
 A body is planned like a graph, into the same arena: its inputs and outputs are bound to places first. What loops let
 point elsewhere in each step, carried values and parts of arrays, are *moving* places. Two buffers take turns for a
-carried value, of which one is the loop's result; the value that it begins with is only read.
+carried value, of which one is the loop's result; the value that it begins with is only read. A carried value that every
+step makes in place of the one before needs the result's memory alone, to which its first value is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from zenith.backends.in_place import updates
+from zenith.backends.outputs import own_outputs
 from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Step
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, product
@@ -33,12 +36,21 @@ class Planner(Protocol):
         ...
 
     def body(
-        self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place], still: Iterable[Place] | None
+        self,
+        graph: Graph,
+        inputs: Sequence[Place],
+        outputs: Sequence[Place],
+        still: Iterable[Place] | None,
+        between: Mapping[Value, Place],
     ) -> tuple[Step, ...]:
-        """The steps of a body whose inputs and outputs live at these places.
+        """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them.
 
         ``still`` are the inputs that are the same in all steps of a loop; None when the body is none of a loop.
         """
+        ...
+
+    def copy(self, value: Value, source: Place, target: Place, line: SourceLine | None) -> None:
+        """Copy an array of the type of ``value`` from one place to another."""
         ...
 
     def end_loop(self) -> None:
@@ -48,14 +60,14 @@ class Planner(Protocol):
 
 def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
     """A loop with a known number of steps."""
-    body, first = node.params["body"], node.params["captured"]
+    body, first = own_outputs(node.params["body"]), node.params["captured"]
     last = first + node.params["carried"]
-    carries = _carries(planner, body.inputs[first:last], args[first:last], results)
+    carries, between = _carries(planner, node, body, body.inputs[first:last], args[first:last], results)
     read = _slices(planner, body.inputs[last:], args[last:])
     written = _slices(planner, body.outputs[last - first :], results[last - first :])
     inputs = [*args[:first], *(c.current for c in carries), *(s.part for s in read)]
     outputs = [*(c.following for c in carries), *(s.part for s in written)]
-    steps = planner.body(body, inputs, outputs, args[:first])
+    steps = planner.body(body, inputs, outputs, args[:first], between)
     _drop(planner, carries)
     count, reverse = node.params["length"], node.params["reverse"]
     return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
@@ -63,13 +75,13 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequ
 
 def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
     """A loop that a condition ends."""
-    condition, body, first = node.params["condition"], node.params["body"], node.params["condition_captured"]
-    last = first + node.params["body_captured"]
-    carries = _carries(planner, body.inputs[last - first :], args[last:], results)
+    condition, first = node.params["condition"], node.params["condition_captured"]
+    body, last = own_outputs(node.params["body"]), first + node.params["body_captured"]
+    carries, between = _carries(planner, node, body, body.inputs[last - first :], args[last:], results)
     currents, flag = [c.current for c in carries], planner.allocate(dim(1), bool_)
-    test = planner.body(condition, [*args[:first], *currents], [flag], args[:first])
+    test = planner.body(condition, [*args[:first], *currents], [flag], args[:first], {})
     followings = [c.following for c in carries]
-    steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last])
+    steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last], between)
     planner.give_back(flag)
     _drop(planner, carries)
     return Loop(None, False, carries, (), test, flag, steps, _lines(node))
@@ -78,7 +90,7 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Seq
 def plan_switch(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
     """One of several rows of steps, which all write the same results."""
     index, *operands = args
-    branches = tuple(planner.body(branch, operands, results, None) for branch in node.params["branches"])
+    branches = tuple(planner.body(branch, operands, results, None, {}) for branch in node.params["branches"])
     return Branch(index, branches, _lines(node))
 
 
@@ -90,20 +102,34 @@ PLANS: dict[str, Callable[[Planner, Node, Sequence[Place], Sequence[Place]], Ste
 
 
 def _carries(
-    planner: Planner, values: Sequence[Value], starts: Sequence[Place], results: Sequence[Place]
-) -> tuple[Carry[Dim], ...]:
-    found = []
-    for value, start, result in zip(values, starts, results, strict=False):
-        size, dtype = _size(value), value.dtype
-        other = planner.allocate(size, dtype)
-        moving = planner.new_moving(), planner.new_moving()
-        found.append(Carry(*moving, start, result, other, dtype, size * dtype.itemsize))
-    return tuple(found)
+    planner: Planner,
+    node: Node,
+    body: Graph,
+    values: Sequence[Value],
+    starts: Sequence[Place],
+    results: Sequence[Place],
+) -> tuple[tuple[Carry[Dim], ...], dict[Value, Place]]:
+    """The carried values, and the places of those between the first and the last in a step that is done in place."""
+    found: list[Carry[Dim]] = []
+    between: dict[Value, Place] = {}
+    for value, after, start, result in zip(values, body.outputs, starts, results, strict=False):
+        size, dtype, moving = _size(value), value.dtype, planner.new_moving()
+        way = updates(body, after, value)
+        if way is None:
+            following, other = planner.new_moving(), planner.allocate(size, dtype)
+        else:
+            if start != result:
+                planner.copy(value, start, result, node.line)
+            following, start, other = moving, result, result
+            between.update(dict.fromkeys(way, moving))
+        found.append(Carry(moving, following, start, result, other, dtype, size * dtype.itemsize))
+    return tuple(found), between
 
 
 def _drop(planner: Planner, carries: Sequence[Carry[Dim]]) -> None:
     for carry in carries:
-        planner.give_back(carry.other)
+        if carry.other != carry.result:
+            planner.give_back(carry.other)
     planner.end_loop()
 
 

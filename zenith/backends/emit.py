@@ -21,6 +21,7 @@ from zenith.backends.kernel import (
     Apply,
     Bind,
     Branch,
+    CallNative,
     Check,
     Expr,
     Fold,
@@ -137,6 +138,8 @@ class Printer:
                 return self.pack(statement)
             case SoftmaxTile():
                 return self.softmax(statement)
+            case CallNative():
+                return self.native(statement)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: of each row that the interval meets, the part inside it."""
@@ -193,6 +196,12 @@ class Printer:
         words = [str(t.lanes), self.expression(t.scale), t.scores.buffer, self.size(t.scores.at)]
         words += [self.size(t.scores.strides[0]), self.size(t.keys), *t.state, self.size(t.place)]
         return f"softmax_tile({', '.join(words)})"
+
+    def native(self, call: CallNative) -> str:
+        """A call of native code; the literal says how many elements there are."""
+        words = [word for buffer, at in call.elements for word in (buffer, self.size(at))]
+        words += map(self.size, call.sizes)
+        return f"call_native({len(call.elements)}, {call.function}[0], {', '.join(words)})"
 
     def branch(self, branch: Branch) -> list[str]:
         """A choice by number."""

@@ -20,6 +20,7 @@ trip count and the instruction set only.
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
 ``SoftmaxTile``           a step of an online softmax in vectors
+``CallNative``            a call of native code from outside
 ========================  ==========================================================================
 """
 
@@ -247,6 +248,18 @@ class SoftmaxTile:
 
 
 @dataclass(frozen=True, slots=True)
+class CallNative:
+    """Call the native function whose address is the first element of the buffer ``function``.
+
+    It takes the addresses of elements, each a buffer and a position, then ``sizes`` as 64-bit integers.
+    """
+
+    function: str
+    elements: tuple[tuple[str, Dim], ...]
+    sizes: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Statements that a person wrote, as Python text over the names that are bound here, on these buffers."""
 
@@ -263,7 +276,7 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SoftmaxTile
+Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SoftmaxTile | CallNative
 Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
 
 
@@ -328,6 +341,8 @@ def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
                 found |= {s.target, s.source.buffer}
             case SoftmaxTile():
                 found |= {s.scores.buffer, *s.state}
+            case CallNative():
+                found |= {s.function, *(buffer for buffer, _ in s.elements)}
     return found
 
 

@@ -128,13 +128,12 @@ class LanesExecutable:
 
 
 def _call(step: Call, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
-    lowering: Any = step.node.primitive.lowering
     shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
     views = [
         _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)
         for p, t, s in zip(step.places, step.types, shapes, strict=True)
     ]
-    lowering.function([None, *views], step.node.params)
+    step(views)
 
 
 def _part(

@@ -9,14 +9,19 @@ changes. Sizes stay symbolic throughout.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice
+from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
 from zenith.backends.kernel import Kernel, symbols_of
 from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.native import lower_native
+from zenith.backends.outputs import copying_body, own_outputs, root_of
 from zenith.backends.steps import (
     ALIGN,
     FIXED,
@@ -35,7 +40,7 @@ from zenith.backends.work import Work, work_of
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import HostCall, Region, View
+from zenith.ir.lowering import HostCall, NativeCall, View
 from zenith.ir.primitive import get
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, Type
@@ -88,47 +93,6 @@ def plan(graph: Graph, target: Target) -> Plan:
     return _Planner(own_outputs(graph), target).plan()
 
 
-def own_outputs(graph: Graph) -> Graph:
-    """The graph with a copy in front of every output that is not the own result of a kernel, loop or branch.
-
-    Inputs, constants, views of them and values returned twice are copied, so that no result shares memory with an
-    argument, the program or another result.
-    """
-    taken: set[tuple[int, int]] = set()
-    outputs: list[Value] = []
-    result = copy_graph(graph)
-    for value in graph.outputs:
-        root = _root(graph, value)
-        owned = isinstance(graph.node(root.node).primitive.lowering, Region) and (root.node, root.output) not in taken
-        taken.add((root.node, root.output))
-        outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))
-    result.set_outputs(outputs)
-    return result
-
-
-def copy_graph(graph: Graph) -> Graph:
-    """A graph with the same nodes under the same numbers, to which nodes can be added."""
-    result = Graph(graph.name)
-    result.networkx = graph.networkx.copy()
-    result.inputs, result.outputs = list(graph.inputs), graph.outputs
-    result.constants, result.weights, result.guards = dict(graph.constants), graph.weights, graph.guards
-    return result
-
-
-def _copied(graph: Graph, value: Value) -> Value:
-    body = Graph("body")
-    body.set_outputs([body.add_input(value.type, "p0")])
-    line = graph.node(value.node).line
-    return graph.add(get("fused"), (value,), {"body": body, "anchor": "loops"}, line)[0]
-
-
-def _root(graph: Graph, value: Value) -> Value:
-    """The value whose memory a view shows."""
-    while isinstance(graph.node(value.node).primitive.lowering, View):
-        (value,) = graph.args(value.node)
-    return value
-
-
 def _bytes(size: Dim, dtype: DType) -> Dim:
     return (size * dtype.itemsize + (ALIGN - 1)) // ALIGN * ALIGN
 
@@ -162,6 +126,7 @@ class _Planner:
         self.kept: list[Place] = []  # what launches ahead of the loop in progress have made for it
         self.places: dict[tuple[int, int], Place] = {}
         self.bound: set[tuple[int, int]] = set()  # what lives longer than this graph
+        self.passed_on: set[tuple[int, int]] = set()  # values in whose memory another one stands
         self.steps: list[Step] = []
         self.last_use = self._last_uses()
 
@@ -190,12 +155,18 @@ class _Planner:
         return tuple(self.steps)
 
     def body(
-        self, graph: Graph, inputs: Sequence[Place], outputs: Sequence[Place], still: Iterable[Place] | None
+        self,
+        graph: Graph,
+        inputs: Sequence[Place],
+        outputs: Sequence[Place],
+        still: Iterable[Place] | None,
+        between: Mapping[Value, Place],
     ) -> tuple[Step, ...]:
-        """The steps of a body whose inputs and outputs live at these places."""
+        """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them."""
         planner = _Planner(own_outputs(graph), self.target, self)
         planner.still = None if still is None else {place.name for place in still}
         planner.places = {(v.node, 0): place for v, place in zip(graph.inputs, inputs, strict=True)}
+        planner.places.update({(v.node, v.output): place for v, place in between.items()})
         planner._place_outputs(outputs)
         planner.bound = set(planner.places)
         return planner._all_steps()
@@ -210,14 +181,14 @@ class _Planner:
     def _place_outputs(self, places: Iterable[Place]) -> None:
         arrays = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
         for value, place in zip(arrays, places, strict=False):
-            root = _root(self.graph, value)
+            root = root_of(self.graph, value)
             self.places[root.node, root.output] = place
 
     def _last_uses(self) -> dict[tuple[int, int], int]:
         last: dict[tuple[int, int], int] = {}
         for number, node in self.graph.nodes():
             for arg in self.graph.args(number):
-                root = _root(self.graph, arg)
+                root = root_of(self.graph, arg)
                 use = number
                 if isinstance(node.primitive.lowering, View):
                     continue
@@ -225,7 +196,7 @@ class _Planner:
         return last
 
     def _place(self, value: Value) -> Place:
-        root = _root(self.graph, value)
+        root = root_of(self.graph, value)
         return self.places[root.node, root.output]
 
     def _visit(self, number: int, node: Node) -> None:
@@ -241,31 +212,53 @@ class _Planner:
         elif node.primitive.name in PLANS:
             self._control(number, node)
         elif isinstance(node.primitive.lowering, HostCall):
-            if self.around is not None:
-                what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
-                raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
-            arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
-            types = tuple(a.type for a in arrays if isinstance(a.type, ArrayType))
-            self.steps.append(Call(node, tuple(self._place(a) for a in arrays), types))
+            self._call(number, node)
+        elif isinstance(node.primitive.lowering, NativeCall):
+            self._call_native(number, node)
+
+    def _call(self, number: int, node: Node) -> None:
+        if self.around is not None:
+            what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
+            raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
+        arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
+        results = self._place_results(number, node)
+        types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
+        self.steps.append(Call(node, (*map(self._place, arrays), *results), tuple(types), len(results)))
+
+    def _call_native(self, number: int, node: Node) -> None:
+        """A kernel of its own, which finds the function's address among the program's constants."""
+        function, args = node.params["function"], self.graph.args(number)
+        address = Place("constant", f"address of {function.name}")
+        self.shared.constants[address.name] = np.array([function.address])
+        bound = {f"p{i}": self._place(a) for i, a in enumerate(args)}
+        bound |= {f"out{i}": place for i, place in enumerate(self._place_results(number, node))}
+        kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
+        held = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
+        lines = () if node.line is None else (node.line,)
+        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *held))
+
+    def _place_results(self, number: int, node: Node) -> list[Place]:
+        """Places for the arrays that a node gives, where they have none yet."""
+        for i, type in enumerate(node.types):
+            if isinstance(type, ArrayType) and (number, i) not in self.places:
+                self.places[number, i] = self.allocate(type.size, type.dtype)
+        return [self.places[number, i] for i, type in enumerate(node.types) if isinstance(type, ArrayType)]
 
     def _control(self, number: int, node: Node) -> None:
-        for i, type in enumerate(node.types):
-            assert isinstance(type, ArrayType)
-            if (number, i) not in self.places:
-                self.places[number, i] = self.allocate(type.size, type.dtype)
-        args = [self._place(a) for a in self.graph.args(number)]
-        results = [self.places[number, i] for i in range(len(node.types))]
+        self._reuse(number, node)
+        args, results = [self._place(a) for a in self.graph.args(number)], self._place_results(number, node)
         self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
         if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
-            self._place_nothing(number, node)
+            self._place_results(number, node)  # they never have an element: there is no kernel
             return
         bound = {str(body.node(v.node).params["name"]): self._place(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
         fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
-        lowered = lower_group(body, node.params["anchor"], self.target, fixed)
+        self._reuse(number, node)
+        lowered = lower_group(body, node.params["anchor"], self.target, fixed, self._is_in_place(number, node))
         once = self._runs_once(number, node, lowered.kernels)
         home = self if once else self._home_of_group(number, node, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
@@ -273,8 +266,6 @@ class _Planner:
             if (number, i) not in self.places:
                 self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
-            if home is not self:
-                self.bound.add((number, i))  # the loop that it runs ahead of gives it back
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         self.shared.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
         for kernel in lowered.kernels:
@@ -283,11 +274,30 @@ class _Planner:
             if self._home([place]) is self:
                 self.give_back(place)
 
-    def _place_nothing(self, number: int, node: Node) -> None:
-        """Results that never have an element need a place, but no kernel."""
+    def _reuse(self, number: int, node: Node) -> None:
+        """Let results stand in the memory of what they are made of, where nobody reads that any more."""
         for i, type in enumerate(node.types):
-            assert isinstance(type, ArrayType)
-            self.places.setdefault((number, i), self.allocate(type.size, type.dtype))
+            operand = None if (number, i) in self.places else overwritten(self.graph, Value(number, i, type))
+            if operand is None:
+                continue
+            root = root_of(self.graph, operand)
+            place = self._place(root)
+            ours = (root.node, root.output) not in self.bound and place.name not in (self.still or ())
+            if place.kind == "slot" and ours and is_last_reader(self.graph, root, number):
+                self.places[number, i] = place
+                self.passed_on.add((root.node, root.output))
+
+    def _is_in_place(self, number: int, node: Node) -> bool:
+        """Whether a group's result stands where the operand does that it is made of."""
+        operand = overwritten(self.graph, Value(number, 0, node.types[0]))
+        return operand is not None and self.places.get((number, 0)) == self._place(operand)
+
+    def copy(self, value: Value, source: Place, target: Place, line: SourceLine | None) -> None:
+        """Copy an array of the type of ``value`` from one place to another."""
+        lowered = lower_group(copying_body(value), "loops", self.target)
+        for kernel in lowered.kernels:
+            bound = {"p0": source, "out0": target}
+            self._add_kernel(kernel, bound, () if line is None else (line,), work_of(kernel, copying_body(value)))
 
     def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...], work: Work) -> None:
         """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
@@ -345,6 +355,8 @@ class _Planner:
             return False
         if any((number, i) in self.places for i in range(len(node.types))):
             return False  # the caller's results are written by every call
+        if node.params["anchor"] in UPDATES:
+            return False  # a result is prepared by one launch
         return _total_bytes(node.types) <= KEPT_GROWTH * _total_bytes([a.type for a in args])
 
     def _new_prepared(self) -> Place:
@@ -380,12 +392,16 @@ class _Planner:
             self.shared.free.append(slot)
 
     def _release(self, number: int) -> None:
-        """Return the slots whose last reader was this node, and those of results that nobody reads."""
-        roots = {(r.node, r.output) for r in (_root(self.graph, a) for a in self.graph.args(number))}
+        """Return the slots whose last reader was this node, and those of results that nobody reads.
+
+        What was made ahead of a loop stays: every step reads it.
+        """
+        roots = {(r.node, r.output) for r in (root_of(self.graph, a) for a in self.graph.args(number))}
         own = {(number, i) for i in range(len(self.graph.node(number).types))}
-        for key in sorted((roots | own) - self.bound):
-            if key in self.places and self.last_use.get(key, key[0]) == number:
-                self.give_back(self.places[key])
+        for key in sorted((roots | own) - self.bound - self.passed_on):
+            place = self.places.get(key)
+            if place is not None and self.last_use.get(key, key[0]) == number and place.name not in (self.still or ()):
+                self.give_back(place)
 
 
 def _is_static(kernel: Kernel) -> bool:

@@ -7,15 +7,16 @@ its own steps and sizes as texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from zenith.backends.kernel import Kernel
 from zenith.backends.work import NO_WORK, Work
-from zenith.errors import SourceLine
+from zenith.errors import SourceLine, ZenithError
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Node
+from zenith.ir.lowering import HostCall
 from zenith.ir.types import ArrayType, DType
 
 FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
@@ -59,14 +60,33 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call back into Python with arrays at places."""
+    """Call back into Python with arrays at places, the last ``results`` of which it fills."""
 
     node: Node
     places: tuple[Place, ...]
     types: tuple[ArrayType, ...]
+    results: int
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes of all arrays, one after the other."""
+        return tuple(str(size) for type in self.types for size in type.shape)
+
+    def __call__(self, arrays: Sequence[Any]) -> None:
+        """Call the function; its errors come with the user's line, and the user's own as they are."""
+        lowering, token = self.node.primitive.lowering, [None] if self.node.primitive.effect else []
+        assert isinstance(lowering, HostCall)
+        first = len(arrays) - self.results
+        given = [array.copy() for array in arrays[:first]]  # the function may keep what it gets
+        try:
+            lowering.function([*token, *given], [*token, *arrays[first:]], self.node.params)
+        except ZenithError as error:
+            raise error.at(self.node.line) from None
 
     def __str__(self) -> str:
-        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
+        function = self.node.params.get("function")
+        name = self.node.primitive.name if function is None else function.label
+        return f"call {name}({', '.join(map(str, self.places))})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.ir.dims import Dim, dim, minimum, product, prove_at_least
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Elements, Fold, Scalar, Scatter, Tile
+from zenith.ir.lowering import Elements, Fold, Overwrite, Scalar, Scatter, Tile
 from zenith.ir.types import ArrayType
 
 
@@ -39,8 +39,15 @@ def work_of(kernel: Kernel, body: Graph) -> Work:
     operations = operations_of(body, numbers) if kernel.operations is None else kernel.operations
     inputs = {str(body.node(v.node).params["name"]): v for v in body.inputs}
     read = (_elements_read(body, inputs.get(b.name), b) * b.dtype.itemsize for b in kernel.buffers if b.role == "in")
-    written = (b.size * b.dtype.itemsize for b in kernel.buffers if b.role != "in")
+    written = (_elements_written(body, kernel, b) * b.dtype.itemsize for b in kernel.buffers if b.role != "in")
     return Work(operations, sum(read, dim(0)), sum(written, dim(0)))
+
+
+def _elements_written(body: Graph, kernel: Kernel, buffer: Buffer) -> Dim:
+    """How many elements of a buffer are written: all, unless the kernel changes some of a copy that another makes."""
+    result = body.outputs[0].node
+    changes = isinstance(body.node(result).primitive.lowering, (Overwrite, Scatter)) and kernel.operations is None
+    return minimum(buffer.size, _size(body.args(result)[1])) if changes else buffer.size
 
 
 def operations_of(body: Graph, numbers: Iterable[int]) -> Dim:
@@ -87,5 +94,7 @@ def _elements_taken(body: Graph, user: int, argument: int, size: Dim) -> Dim | N
     if not isinstance(node.primitive.lowering, Elements) or not isinstance(node.types[0], ArrayType):
         return None
     result = product(node.types[0].shape)
-    chosen_by_values = argument == 0 and len(body.args(user)) > 1 and node.primitive.name in ("take", "gather")
+    chosen_by_values = (
+        argument == 0 and len(body.args(user)) > 1 and node.primitive.name in ("take", "gather", "dynamic_slice")
+    )
     return result if chosen_by_values or prove_at_least(size, result) else None

@@ -6,7 +6,9 @@
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed places.
+* :class:`Overwrite`: a part of a copy is written over, at a computed place.
 * :class:`HostCall`: a call back into Python between kernels.
+* :class:`NativeCall`: a call of native code from outside, as if it were a kernel.
 * :class:`Composite`: a few other primitives, written out before fusion.
 * :class:`Region`: closed subgraphs: a fused group, loops, branches.
 * :class:`Data`: the value is in the program already (inputs, constants and weights).
@@ -46,7 +48,8 @@ class Elements:
     ``index`` is one size expression (:class:`~zenith.ir.dims.Dim`) an axis and ``read[i](*index)`` reads argument i.
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
     ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
-    row-major position, as which loops may be joined) and ``k.checked(value, size)`` (a value as an index, in bounds).
+    row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
+    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
     """
@@ -87,10 +90,29 @@ class Scatter:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCall:
-    """``function(arrays, params)`` is called in Python between kernels."""
+class Overwrite:
+    """Writes the second argument over a part of a copy of the first.
 
-    function: Callable[..., Any]
+    ``place(k, index, read, types, params)`` is the index where the result has the element of the second argument at
+    ``index``, for all of them another one; ``k`` and ``read`` as for :class:`Elements`.
+    """
+
+    place: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
+
+    A token is None, among values and results.
+    """
+
+    function: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """The function ``params["function"]`` is called at its address, once for each of the mapped examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +138,6 @@ class Data:
     """The value stands in the program: an input, a literal, a constant or a weight."""
 
 
-Lowering = Scalar | Elements | Fold | View | Tile | Scatter | HostCall | Composite | Region | Data
+Lowering = (
+    Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | NativeCall | Composite | Region | Data
+)

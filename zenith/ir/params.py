@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zenith.errors import ParseError
 from zenith.ir import dims as dims_
+from zenith.ir import external
 from zenith.ir.dims import Dim, DimLike
-from zenith.ir.types import BY_NAME, DType
+from zenith.ir.types import BY_NAME, ArrayType, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,28 @@ def _keep(value: Any, function: Callable[[Dim], Any]) -> Any:
     return value
 
 
+def parse_type(node: ast.expr) -> ArrayType:
+    """The array type that a text such as ``f32[n, 3]`` means; ParseError when it means none."""
+    match node:
+        case ast.Name(id=name) if name in BY_NAME:
+            return ArrayType(BY_NAME[name], ())
+        case ast.Subscript(value=ast.Name(id=name), slice=index) if name in BY_NAME:
+            sizes = index.elts if isinstance(index, ast.Tuple) else [index]
+            try:
+                return ArrayType(BY_NAME[name], [dims_.parse(s) for s in sizes])
+            except ValueError as error:
+                raise ParseError(f"not a type: {ast.unparse(node)}: {error}") from error
+    raise ParseError(f"not a type: {ast.unparse(node)}")
+
+
+def _parse_external(node: ast.expr) -> Any:
+    return external.known(ast.literal_eval(node))
+
+
+def _map_types(types: Any, function: Callable[[Dim], Any]) -> Any:
+    return tuple(t.with_shape([function(size) for size in t.shape]) for t in types)
+
+
 KINDS: dict[str, Kind] = {
     "sizes": Kind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(f(d) for d in v)),
     "size": Kind(str, dims_.parse, lambda v, f: f(v)),
@@ -66,6 +90,8 @@ KINDS: dict[str, Kind] = {
     "bool": Kind(str, ast.literal_eval, _keep),
     "text": Kind(repr, ast.literal_eval, _keep),
     "dtype": Kind(str, _parse_dtype, _keep),
+    "types": Kind(_tuple_text, lambda n: _parse_tuple(n, parse_type), _map_types),
+    "external": Kind(str, _parse_external, _keep),
     "graph": Kind(lambda g: g.name, ast.unparse, _keep),
     "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _keep),
 }

@@ -19,7 +19,7 @@ from zenith.ir import dims as dims_
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Guard, Node, Value
 from zenith.ir.primitive import get
-from zenith.ir.types import BY_NAME, TOKEN, ArrayType, Type
+from zenith.ir.types import TOKEN, Type
 
 Found = TypeVar("Found")
 _RELATIONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
@@ -207,15 +207,4 @@ def _parse_call(
 
 
 def _parse_type(node: ast.expr) -> Type:
-    match node:
-        case ast.Name(id="token"):
-            return TOKEN
-        case ast.Name(id=name) if name in BY_NAME:
-            return ArrayType(BY_NAME[name], ())
-        case ast.Subscript(value=ast.Name(id=name), slice=index) if name in BY_NAME:
-            sizes = index.elts if isinstance(index, ast.Tuple) else [index]
-            try:
-                return ArrayType(BY_NAME[name], [dims_.parse(s) for s in sizes])
-            except ValueError as error:
-                raise ParseError(f"not a type: {ast.unparse(node)}: {error}") from error
-    raise ParseError(f"not a type: {ast.unparse(node)}")
+    return TOKEN if isinstance(node, ast.Name) and node.id == "token" else params_.parse_type(node)

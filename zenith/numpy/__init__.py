@@ -12,6 +12,7 @@ array([1, 0])
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
 from zenith.numpy.attention import *
 from zenith.numpy.creation import *
+from zenith.numpy.dynamic import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
 from zenith.numpy.indexing import *

@@ -1,11 +1,14 @@
 """Optimisers: pairs of functions ``(init, update)`` over trees of parameters, after optax's style.
 
+A training step donates parameters and state: the new ones are written into the memory of the old ones, which must not
+be used any more.
+
 >>> import numpy as np, zenith
 >>> from zenith import optim
 >>> optimizer = optim.adam(0.1)
 >>> params = {"w": np.ones(3, np.float32)}
 >>> state = optimizer.init(params)
->>> @zenith.jit
+>>> @zenith.jit(donate_argnums=(0, 1))
 ... def step(params, state, x):
 ...     gradient = zenith.grad(lambda p: np.sum((p["w"] * x) ** 2))(params)
 ...     updates, state = optimizer.update(gradient, state, params)

@@ -17,7 +17,7 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Data, Elements, HostCall, Region
+from zenith.ir.lowering import Data, Elements, HostCall, NativeCall, Region
 from zenith.ir.types import ArrayType, Type
 from zenith.passes.ranges import decided
 from zenith.passes.rewrite import Rewriter, rebuild
@@ -66,7 +66,7 @@ def _evaluate(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Valu
 def _known_values(b: Rewriter, node: Node, args: tuple[Value, ...]) -> list[Any] | None:
     """The arguments as arrays when all are known and folding is worth it."""
     kind = node.primitive.lowering
-    if node.primitive.effect or isinstance(kind, Data | Region | HostCall):
+    if node.primitive.effect or isinstance(kind, Data | Region | HostCall | NativeCall):
         return None
     if not args:
         return [] if node.primitive.name == "size" else None

@@ -50,15 +50,23 @@ class _Emitter:
         for unit, deps in self.g.deps.items():
             for d in deps:
                 readers[d].append(unit)
-        ready = [(self.g.first[u], u) for u, count in waiting.items() if not count]
+        ready = [(*self._turn(u), u) for u, count in waiting.items() if not count]
         heapq.heapify(ready)
         while ready:
-            _, unit = heapq.heappop(ready)
+            *_, unit = heapq.heappop(ready)
             yield unit
             for reader in readers[unit]:
                 waiting[reader] -= 1
                 if not waiting[reader]:
-                    heapq.heappush(ready, (self.g.first[reader], reader))
+                    heapq.heappush(ready, (*self._turn(reader), reader))
+
+    def _turn(self, unit: int) -> tuple[bool, int]:
+        """Program order; but what changes an array that others read waits for them, to change it in its place."""
+        group = self.g.groups.get(unit)
+        if group is None or group.kind not in ("update", "scatter"):
+            return False, self.g.first[unit]
+        array = self.g.args[max(group.members)][0]
+        return bool(self.g.users[array.node] - {*group.members}), self.g.first[unit]
 
     def _needed_outside(self) -> set[tuple[int, int]]:
         needed = {(v.node, v.output) for v in self.source.outputs}

@@ -8,6 +8,7 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``attention``: attention, whose mask is read through index maps;
 * ``scatter``: a scatter with the index maps in front of it;
+* ``update``: a part of an array written over, with the elementwise operations that compute it;
 * ``sort``: the order of each row's elements, which are read through index maps.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
@@ -24,7 +25,19 @@ from dataclasses import dataclass, field
 
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Data, Elements, Fold, HostCall, Region, Scalar, Scatter, Tile, View
+from zenith.ir.lowering import (
+    Data,
+    Elements,
+    Fold,
+    HostCall,
+    NativeCall,
+    Overwrite,
+    Region,
+    Scalar,
+    Scatter,
+    Tile,
+    View,
+)
 from zenith.ir.primitive import get
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
@@ -100,7 +113,7 @@ class Grouping:
     def _needed_whole(self, number: int, node: Node) -> set[int]:
         """The arguments that must stand in memory: all of what no kernel computes, those a tile cannot stride over."""
         operands = {a.node for a in self.args[number]}
-        if isinstance(node.primitive.lowering, (View, HostCall, Region)):
+        if isinstance(node.primitive.lowering, (View, HostCall, NativeCall, Region)):
             return operands
         if isinstance(node.primitive.lowering, Tile):
             return {a.node for a in self.args[number][:MATRICES] if not self._is_strided(a.node)}
@@ -131,7 +144,7 @@ class Grouping:
 
     def _place(self, number: int) -> None:
         lowering = self.graph.node(number).primitive.lowering
-        if isinstance(lowering, (View, HostCall, Region, Data)) and not self._is_map(number):
+        if isinstance(lowering, (View, HostCall, NativeCall, Region, Data)) and not self._is_map(number):
             self._new_unit(number, None)
         elif isinstance(lowering, Fold):
             self._place_fold(number)
@@ -139,6 +152,8 @@ class Grouping:
             self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
         elif isinstance(lowering, Scatter):
             self._new_unit(number, Group("scatter", self._shape(number), 0))
+        elif isinstance(lowering, Overwrite):
+            self._place_update(number)
         elif self._is_turned_result(number):
             self.turned.add(number)
             self._add(number, self.unit[self.args[number][0].node])
@@ -297,13 +312,31 @@ class Grouping:
 
     def _place_columns(self, number: int, operand: Value) -> None:
         """A reduction of other axes takes over the group in front of it when nobody else needs its values."""
+        unit = self._taken_over(number, operand)
+        if unit is None:
+            self._new_unit(number, Group("columns", operand.shape, 0))
+        else:
+            self.groups[unit].kind = "columns"
+            self._add(number, unit)
+
+    def _place_update(self, number: int) -> None:
+        """What writes a part takes over the group that computes it, unless that reads the array: it may change."""
+        array, part, *_ = self.args[number]
+        unit, arrays = self._taken_over(number, part), {r.value.node for r in self._leaves(array, "same")}
+        own = set() if unit is None else {*self.groups[unit].members}
+        read = own | {r.value.node for member in own for r in self.reads(member)}
+        if unit is None or arrays & read or self.reaches(self._others(self.reads(number), unit), unit):
+            self._new_unit(number, Group("update", self._shape(number), 0))
+        else:
+            self.groups[unit].kind, self.groups[unit].space = "update", self._shape(number)
+            self._add(number, unit)
+
+    def _taken_over(self, number: int, operand: Value) -> int | None:
+        """The elementwise group that computes an operand for this node alone."""
         unit = self.unit.get(operand.node)
         group = self.groups.get(unit) if unit is not None else None
-        if unit is not None and group is not None and group.kind == "loops" and operand.shape == group.space:
-            others = {u for m in group.members for u in self.users[m]} - set(group.members) - {number}
-            returned = {v.node for v in self.graph.outputs} & set(group.members)
-            if not others and not returned:
-                group.kind = "columns"
-                self._add(number, unit)
-                return
-        self._new_unit(number, Group("columns", operand.shape, 0))
+        if unit is None or group is None or group.kind != "loops" or operand.shape != group.space:
+            return None
+        others = {u for m in group.members for u in self.users[m]} - set(group.members) - {number}
+        returned = {v.node for v in self.graph.outputs} & set(group.members)
+        return None if others or returned else unit

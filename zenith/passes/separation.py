@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Elements, Fold, HostCall, Region, Scatter, Tile, View
+from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Overwrite, Region, Scatter, Tile, View
 from zenith.passes.fuse import fuse
 from zenith.passes.grouping import MAX_MEMBERS, Group, Grouping, Read
 from zenith.passes.pipeline import PIPELINE, run
@@ -28,8 +28,10 @@ AFTER_ROWS = "a reduction of leading axes walks along other rows than the kernel
 WHOLE = {
     View: "another shape of the same memory needs the value in memory",
     HostCall: "Python is called with the value in memory",
+    NativeCall: "native code is called with the value in memory",
     Tile: "a tile kernel reads its operands from memory, many times",
     Scatter: "a scatter reads its operands from memory, in order",
+    Overwrite: "a part is written over in memory",
     Region: "a loop or branch runs kernels of its own, which read the value from memory",
     Elements: "it only moves elements, which is a kernel of its own where its result must stand in memory",
 }

@@ -15,11 +15,19 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType
 from zenith.trace.nested import NestedRecorder, record_function
-from zenith.trace.recorder import current_recorder
+from zenith.trace.recorder import Recorder, current_recorder
 
 
 class BodyRecorder(NestedRecorder):
-    """The trace of a body."""
+    """The trace of a body; ``runs_alone`` says that it is that of a loop or branch, which runs without Python."""
+
+    def __init__(self, name: str, parent: Recorder | None, runs_alone: bool) -> None:
+        super().__init__(name, parent)
+        self.runs_alone = runs_alone
+
+    def may_call_python(self) -> bool:
+        """Whether neither this body nor one around it runs alone."""
+        return not self.runs_alone and super().may_call_python()
 
     def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
         """Append a node; UnsupportedError for an effect, whose order only a whole program knows."""
@@ -51,10 +59,14 @@ class Body:
 
 
 def trace_body(
-    name: str, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool]
+    name: str,
+    function: Callable[..., Sequence[Any]],
+    types: Sequence[ArrayType],
+    weak: Sequence[bool],
+    runs_alone: bool = True,
 ) -> Body:
     """The body that ``function`` is; see :func:`~zenith.trace.nested.record_function`."""
-    recorder = BodyRecorder(name, current_recorder())
+    recorder = BodyRecorder(name, current_recorder(), runs_alone)
     arguments, outputs = record_function(recorder, function, types, weak)
     return Body(recorder, tuple(arguments), tuple(outputs))
 

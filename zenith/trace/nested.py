@@ -7,16 +7,18 @@ in each other and in ``jit`` to any depth, and what a function takes from the tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from zenith.errors import UnsupportedError, user_line
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
 from zenith.ir.interpret import interpret
-from zenith.ir.primitive import get
+from zenith.ir.lowering import HostCall
+from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import Recorder, current_recorder, recording
@@ -38,6 +40,20 @@ class NestedRecorder(Recorder):
         self.captured: dict[Value, Value] = {}
         if parent is not None:
             self.share_sizes(parent)
+
+    def may_call_python(self) -> bool:
+        """Whether the trace around this one may."""
+        return self.parent is None or self.parent.may_call_python()
+
+    def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
+        """Append a node; UnsupportedError where it would call Python and cannot."""
+        if isinstance(primitive.lowering, HostCall) and not primitive.effect and not self.may_call_python():
+            label = params["function"].label if "function" in params else primitive.name
+            raise UnsupportedError(
+                f"{label} calls Python inside the body of a loop or branch, which runs without Python",
+                where=user_line(), fix="call it ahead of the loop or behind it: a scan collects values of all steps",
+            )  # fmt: skip
+        return super().add(primitive, args, params)
 
     def encloses(self, other: Recorder) -> bool:
         """Whether values of the trace ``other`` can be used in this one."""

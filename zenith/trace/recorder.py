@@ -103,6 +103,10 @@ class Recorder:
     def _store(self, array: np.ndarray[Any, Any]) -> Value:
         return self.graph.add_constant(array, user_line())
 
+    def may_call_python(self) -> bool:
+        """Whether what is recorded here will run where Python can be called: not in the body of a loop or branch."""
+        return True
+
     def encloses(self, other: Recorder) -> bool:
         """Whether values of the trace ``other`` can be used in this one."""
         return other is self

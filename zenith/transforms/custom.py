@@ -78,7 +78,7 @@ class custom_jvp:
             primals, given = leaves[: len(moving)], iter(leaves[len(moving) :])
             tangents = [next(given) if m else znp.zeros_like(p) for m, p in zip(moving, primals, strict=True)]
             found = rule(arguments.rebuild(primals)[0], arguments.rebuild(tangents)[0])
-            return _pair(found, name_of(self))
+            return result_and_tangents(found, name_of(self))
 
         own = FlatResults(self._function)
         body = _traced(
@@ -141,13 +141,13 @@ class custom_vjp:
             found = backward(
                 tree.unflatten(ahead.aux_treedef, leaves[: len(residuals)]), tree.unflatten(own.treedef, cotangents)
             )
-            return _gradients(found, args, arguments, name)
+            return gradients_of(found, args, arguments.types, name)
 
         types = [v.type for v in (*residuals, *moving) if isinstance(v.type, ArrayType)]
         with _rules_of(self):
             back = _traced(flat_backward, types, [False] * len(types), f"{name}_backward")
         wanted = [t for t in arguments.types if has_derivative(t)]
-        _require_types(back.outputs, wanted, f"the cotangents of {name}'s backward rule")
+        require_types(back.outputs, wanted, f"the cotangents of {name}'s backward rule")
         return _bound("custom_vjp", arguments, own, {"body": body, "forward": kept, "backward": back})
 
 
@@ -175,7 +175,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
         recorder = current_recorder()
         assert recorder is not None
-        body = trace_body(name_of(function), flat, arguments.types, arguments.weak)
+        body = trace_body(name_of(function), flat, arguments.types, arguments.weak, runs_alone=False)
         captured = [Tracer(recorder, value) for value in body.captured]
         found = bind(get("checkpoint"), *captured, *arguments.arrays, body=close(body, body.captured))
         return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
@@ -195,7 +195,7 @@ def _rules_of(function: Any) -> Iterator[None]:
 
 def _traced(function: Callable[..., Any], types: Sequence[ArrayType], weak: Sequence[bool], name: str) -> Body:
     """The body of a function with rules; TraceError when it takes more than constants from the trace around it."""
-    body = trace_body(name, function, types, weak)
+    body = trace_body(name, function, types, weak, runs_alone=False)
     recorder = current_recorder()
     assert recorder is not None
     for value in body.captured:
@@ -231,7 +231,7 @@ def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[
     return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
 
 
-def _pair(found: Any, name: str) -> list[Any]:
+def result_and_tangents(found: Any, name: str) -> list[Any]:
     """Result and tangent as flat arrays; tangents of what cannot move are left out."""
     if not (isinstance(found, tuple) and len(found) == 2):
         raise TraceError(f"the rule of {name} returns a pair: the result and its tangent", where=user_line(),
@@ -241,8 +241,8 @@ def _pair(found: Any, name: str) -> list[Any]:
     return [*results.arrays, *moved]
 
 
-def _gradients(found: Any, args: tuple[Any, ...], arguments: Arguments, name: str) -> list[Any]:
-    """Cotangents of the leaves that can move, zeros for None."""
+def gradients_of(found: Any, args: tuple[Any, ...], types: Sequence[ArrayType], name: str) -> list[Any]:
+    """Cotangents of those leaves of ``args`` that can move, zeros for None."""
     if not isinstance(found, tuple) or len(found) != len(args):
         raise TraceError(f"the backward rule of {name} returns a tuple with a cotangent for each argument",
                          where=user_line(), fix="return (g,) for one argument, None for zero")  # fmt: skip
@@ -250,12 +250,12 @@ def _gradients(found: Any, args: tuple[Any, ...], arguments: Arguments, name: st
     for cotangent, arg in zip(found, args, strict=True):
         leaves = tree.flatten(arg)[0]
         flat += [None] * len(leaves) if cotangent is None else tree.flatten(cotangent)[0]
-    if len(flat) != len(arguments.leaves):
+    if len(flat) != len(types):
         raise TraceError(f"a cotangent of {name}'s backward rule has another structure than its argument",
                          where=user_line(), fix="give arrays in its structure, or None for all of it")  # fmt: skip
     return [
         b.full(0, t.dtype, t.shape) if c is None else znp.asarray(c)
-        for c, t in zip(flat, arguments.types, strict=True) if has_derivative(t)
+        for c, t in zip(flat, types, strict=True) if has_derivative(t)
     ]  # fmt: skip
 
 
@@ -264,10 +264,10 @@ def _and_tangents(outputs: Sequence[Value]) -> list[Value]:
 
 
 def _require_like(given: Sequence[Value], wanted: Sequence[Value], what: str) -> None:
-    _require_types(given, [v.type for v in wanted], what)
+    require_types(given, [v.type for v in wanted], what)
 
 
-def _require_types(given: Sequence[Value], wanted: Sequence[Any], what: str) -> None:
+def require_types(given: Sequence[Value], wanted: Sequence[Any], what: str) -> None:
     """An error unless values have these element types and ranks."""
     kinds = [(t.type.dtype, t.type.rank) for t in given if isinstance(t.type, ArrayType)]
     if kinds != [(t.dtype, t.rank) for t in wanted]:

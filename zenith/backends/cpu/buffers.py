@@ -68,6 +68,11 @@ def _element(builder: Any, buffer: Any, kind: Buffer, index: Any) -> tuple[Any, 
     return builder.gep(buffer, [index], inbounds=True, source_etype=element), element
 
 
+def element_address(builder: Any, buffer: Any, kind: Buffer, index: Any) -> Any:
+    """The pointer to an element."""
+    return _element(builder, buffer, kind, index)[0]
+
+
 def _value_type(kind: Buffer) -> Any:
     """An element in memory: a bool is a byte."""
     special = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.boolean: ir.IntType(8)}

@@ -59,9 +59,9 @@ from zenith.backends.cpu.block import (
     STRIDE,
     WHOLE,
 )
-from zenith.backends.cpu.program import Call, Launch, Program, Step
+from zenith.backends.cpu.program import Launch, Program, Step
 from zenith.backends.cpu.rows import Control, first_rows, rows_of
-from zenith.backends.steps import FIXED, Branch, Carry, Loop, Place, Slice
+from zenith.backends.steps import FIXED, Branch, Call, Carry, Loop, Place, Slice
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from zenith.backends.emit import Printer
-from zenith.backends.kernel import Apply, Expr, Kernel, Let, Load, Name, Statement, Store
+from zenith.backends.kernel import Apply, Expr, Kernel, Let, Load, Name, Position, Statement, Store
 from zenith.backends.scalars import ELEMENTARY
 
 STRIP = 512  # elements of a stage: what it hands on, some arrays of 2 KB, stays in the first-level cache
@@ -83,14 +83,18 @@ def _is_heavy(expr: Expr) -> bool:
 def _carried(parts: list[list[Let | Store]]) -> list[Let]:
     """What a later stage uses of an earlier one, but for elements of arrays that nobody writes: they are read again."""
     written = {s.buffer for part in parts for s in part if isinstance(s, Store)}
+    bound = {s.name for part in parts for s in part if isinstance(s, Let)}
     found = []
     for position, part in enumerate(parts):
         later = {name for p in parts[position + 1 :] for name in _used(p)}
         for s in part:
-            read_again = isinstance(s, Let) and isinstance(s.value, Load) and s.value.buffer not in written
-            if isinstance(s, Let) and s.name in later and not read_again:
+            if isinstance(s, Let) and s.name in later and not _can_be_read_again(s.value, written, bound):
                 found.append(s)
     return found
+
+
+def _can_be_read_again(expr: Expr, written: set[str], bound: set[str]) -> bool:
+    return isinstance(expr, Load) and expr.buffer not in written and not (expr.at.symbols() & bound)
 
 
 def _used(part: Sequence[Let | Store]) -> set[str]:
@@ -103,6 +107,8 @@ def _used(part: Sequence[Let | Store]) -> set[str]:
 def _names(expr: Expr) -> Iterator[str]:
     if isinstance(expr, Name):
         yield expr.name
+    elif isinstance(expr, (Load, Position)):
+        yield from expr.at.symbols()  # a place that the program computed
     elif isinstance(expr, Apply):
         for argument in expr.args:
             yield from _names(argument)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +23,12 @@ from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, TABL
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
 from zenith.backends.cpu.native import native
-from zenith.backends.cpu.program import Call, Launch, Program
+from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
+from zenith.backends.donation import Donation, Pairs
 from zenith.backends.fixed import FixedMemory
-from zenith.backends.steps import ALIGN
+from zenith.backends.steps import ALIGN, Call
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
@@ -43,6 +45,8 @@ class Adapter(Protocol):
     def dense_address(self, array: Any) -> int | None: ...
 
     def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]: ...
+
+    def is_sole_owner(self, array: Any) -> bool: ...
 
     def numpy(self, array: Any) -> Any: ...
 
@@ -82,6 +86,7 @@ class _Lease:
         self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
         self.results: Adapter | None = None
         self.makers: list[Callable[[], Any]] = []  # one for each result
+        self.donations: Pairs = ()  # results, and the arguments whose memory they take
 
     def _fill_table(self, executable: Executable) -> None:
         """Kernels, and what no call changes: addresses inside the frame, counts."""
@@ -98,9 +103,9 @@ class _Lease:
         self.words[fixed.at] = fixed.addresses
         self.fixed = fixed.number
 
-    def resize(self, sizes: Mapping[str, int], results: Adapter, program: Program) -> None:
+    def resize(self, sizes: Mapping[str, int], results: Adapter, executable: Executable) -> None:
         """Write everything that follows from a call's sizes, and make the arena large enough."""
-        self.sizes = None
+        self.sizes, program = None, executable.program
         values = self.frame.sizes(*[sizes[s] for s in program.symbols])
         if values[0] > self.capacity:
             self.arena, self.arena_address = _aligned(values[0])
@@ -113,7 +118,20 @@ class _Lease:
         shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
         types = [type for _, type in program.outputs]
         self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
+        self.donations = executable.donation.pairs(sizes) if executable.donation else ()
         self.sizes, self.results = sizes, results
+
+    def in_donated(
+        self, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None]
+    ) -> list[Any]:
+        """Memory for results, of donated arguments where these share theirs with nothing else in the call."""
+        times, given = Counter(addresses), {}
+        for result, argument in self.donations:
+            array, adapter = arrays[argument], adapters[argument]
+            alone = times[addresses[argument]] == 1
+            if adapter is self.results and alone and adapter.is_sole_owner(array):
+                given[result] = array
+        return [given[i] if i in given else make() for i, make in enumerate(self.makers)]
 
 
 class Executable:
@@ -123,6 +141,7 @@ class Executable:
         self.program = program
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.donation: Donation | None = None
         self.frame = Frame(program)
         self.kernels = _link({launch.kernel.name: launch.kernel.text for launch in program.launches})
         self._once = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
@@ -199,12 +218,12 @@ class Executable:
         if lease.fixed != fixed.number:
             lease.take(fixed)
         if lease.sizes != sizes or lease.results is not results:
-            lease.resize(sizes, results, self.program)
-        out = [make() for make in lease.makers]
+            lease.resize(sizes, results, self)
         keep: list[Any] = []
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         if not all(addresses):
             addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
+        out = [m() for m in lease.makers] if not lease.donations else lease.in_donated(arrays, adapters, addresses)
         addresses += map(results.address, out)
         self._pack(lease.buffer, 8 * FIRST, *addresses)
         for run in self.segments if watch is None else watch(self.single_steps()):
@@ -250,14 +269,14 @@ class _HostCall:
     def __call__(self, frame_address: int) -> None:
         words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * self.block))
         addresses, sizes = words[: len(self.step.places)], iter(words[len(self.step.places) :])
-        arrays = [
-            _array_at(address, type, tuple(itertools.islice(sizes, type.rank)))
-            for address, type in zip(addresses, self.step.types, strict=True)
-        ]
-        lowering: Any = self.step.node.primitive.lowering
-        lowering.function([None, *arrays], self.step.node.params)
+        shapes = [tuple(itertools.islice(sizes, type.rank)) for type in self.step.types]
+        self.step([_memory_at(*item) for item in zip(addresses, self.step.types, shapes, strict=True)])
 
 
-def _array_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
+def _memory_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
+    """The array that stands at an address."""
     length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
-    return np.frombuffer(bytearray(ctypes.string_at(address, length)), type.dtype.numpy).reshape(shape)
+    if not length:
+        return np.empty(shape, type.dtype.numpy)
+    memory: Any = (ctypes.c_char * length).from_address(address)
+    return np.frombuffer(memory, type.dtype.numpy).reshape(shape)

@@ -23,6 +23,7 @@ from typing import Any
 from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.emit import CpuPrinter
+from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import pack_panel, product_tile
 from zenith.backends.cpu.vectors import select
@@ -30,7 +31,9 @@ from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
 from zenith.errors import CompileError
 
-TILE_FUNCTIONS = {"product_tile": product_tile, "pack_panel": pack_panel, "softmax_tile": softmax_tile}
+TILE_FUNCTIONS = {
+    "product_tile": product_tile, "pack_panel": pack_panel, "softmax_tile": softmax_tile, "call_native": call_native,
+}  # fmt: skip
 _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
 _RUNTIME = "runtime"

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
-from zenith.backends.plan import Plan
-from zenith.backends.steps import FIXED, Branch, Loop, Place, Weight, walk
+from zenith.backends.steps import FIXED, Branch, Call, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
-from zenith.ir.graph import Node
 from zenith.ir.types import ArrayType, DType
+
+if TYPE_CHECKING:
+    from zenith.backends.plan import Plan  # whose import is of no use to a program that was compiled before
 
 CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
 CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
@@ -52,23 +53,6 @@ class Launch:
         return f"{self.kernel.name}({', '.join(words)}) in chunks of {self.grain}"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Call back into Python with arrays at places."""
-
-    node: Node
-    places: tuple[Place, ...]
-    types: tuple[ArrayType, ...]
-
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """The sizes of all arrays, one after the other."""
-        return tuple(str(size) for type in self.types for size in type.shape)
-
-    def __str__(self) -> str:
-        return f"call {self.node.primitive.name}({', '.join(map(str, self.places))})"
-
-
 Step = Launch | Call | Loop["Step", str] | Branch["Step"]
 
 
@@ -99,11 +83,6 @@ class Program:
     def launches(self) -> list[Launch]:
         """The launches in the order of the driver's table, those of loops and branches among them."""
         return [s for s in walk(self.steps) if isinstance(s, Launch)]
-
-    @property
-    def calls_python(self) -> bool:
-        """Whether a step calls back into Python."""
-        return any(isinstance(s, Call) for s in self.steps)
 
     def __str__(self) -> str:
         lines = [f"table of {self.name}:"]
@@ -168,8 +147,8 @@ def _step(step: planned.Step, codes: _Codes) -> Step:
     match step:
         case planned.Launch():
             return _launch(step, codes)
-        case planned.Call():
-            return Call(step.node, step.places, step.types)
+        case Call():
+            return step
         case Loop():
             return step.mapped(lambda inner: _step(inner, codes), str)
         case Branch():

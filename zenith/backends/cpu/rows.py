@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zenith.backends.cpu.block import BEGIN, END, EXIT, JUMP, SELECT, TEST
-from zenith.backends.cpu.program import Call, Launch, Program, Step
-from zenith.backends.steps import Branch, Loop
+from zenith.backends.cpu.program import Launch, Program, Step
+from zenith.backends.steps import Branch, Call, Loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ own (:mod:`link`), which other programs share.
 
 A program's arrays are no part of its JSON, which only names them. Constants of the traced graph are named by their
 contents and stay in it; those that folding made are stored behind the JSON, unless they are large: then the program is
-not stored. Nor is one that calls back into Python.
+not stored. Nor is one that holds functions of this process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
     folder = store()
     made = {name: a for name, a in stored.program.constants.items() if name not in graph.constants}
     size = sum(array.nbytes for array in made.values())
-    if folder is None or size > MAX_CONSTANTS or stored.program.calls_python:
+    if folder is None or size > MAX_CONSTANTS:
         return
     constants = [[name, str(array.dtype), array.shape] for name, array in made.items()]
     about = {"name": graph.name, "source": str(graph)}

@@ -22,6 +22,7 @@ from zenith.backends.emit import Printer
 from zenith.backends.kernel import (
     Bind,
     Branch,
+    CallNative,
     Check,
     Expr,
     Fold,
@@ -118,6 +119,9 @@ class CudaPrinter(Printer):
                 f"{type(statement).__name__} has no CUDA form: matrix products and attention run on the CPU only",
                 fix="compile this function for the cpu backend",
             )
+        if isinstance(statement, CallNative):
+            raise UnsupportedError("a native function from outside runs on the CPU only",
+                                   fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
 
     def line(self, statement: Simple) -> str:

@@ -215,6 +215,14 @@ class IndexBuilder:
         self.elements.uses.append(at)
         return self.elements.let(Apply("x", (Position(at),), dtype))
 
+    def between(self, value: Expr, last: Dim) -> Dim:
+        """An integer element as an index, moved into ``[0, last]``."""
+        if last == 0:
+            return dim(0)
+        place, high = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(last)))
+        inside = Apply("maximum(minimum(x, y), z)", (place, high, Number(0, int64)), int64)
+        return symbol(self.elements.let(inside, self.line, "first").name)
+
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.
 

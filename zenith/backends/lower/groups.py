@@ -16,6 +16,7 @@ from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.overwrite import lower_overwrite
 from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
@@ -49,6 +50,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_columns(body)),
     Engine("scatter", ("scatter",), "a scatter, in index order by one thread", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
+    Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
+           _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
     Engine("product", ("product",), "matrix products in register tiles, with the elementwise operations behind", 0,
@@ -86,12 +89,13 @@ class Lowered:
     choice: Choice
 
 
-def lower_group(body: Graph, kind: str, target: Target, fixed: Collection[str] = ()) -> Lowered:
+def lower_group(body: Graph, kind: str, target: Target, fixed: Collection[str] = (), in_place: bool = False) -> Lowered:
     """The kernels of a fused body; their buffers are the body's inputs by name, ``out0`` ... and temporaries.
 
-    ``fixed`` names the inputs that are the same in every call.
+    ``fixed`` names the inputs that are the same in every call. ``in_place`` says that the result stands where the first
+    operand does: then the kernel that would copy it, which only Zenith's own engines keep apart, is left out.
     """
-    engine, choice = choose(engines(), body, kind, target)
-    kernels = tuple(map(named, engine.lower(body, target, fixed)))
+    engine, choice = choose(OWN if in_place else engines(), body, kind, target)
+    kernels = tuple(map(named, engine.lower(body, target, fixed)))[int(in_place) :]
     written = {b.name: b for kernel in kernels for b in kernel.buffers if b.role == "temporary"}
     return Lowered(kernels, tuple(written.values()), choice)

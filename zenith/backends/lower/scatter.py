@@ -5,20 +5,17 @@ from __future__ import annotations
 from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store
 from zenith.backends.lower.elements import IndexBuilder, decode
 from zenith.backends.lower.nest import Interface, scalar_cost
+from zenith.backends.lower.overwrite import copy_kernel, with_used_buffers
 from zenith.ir.dims import dim, product, row_major, symbol
 from zenith.ir.graph import Graph
 
 
 def lower_scatter(body: Graph) -> list[Kernel]:
-    """One kernel with one task."""
+    """The copy, and one task that adds."""
     face = Interface.of(body)
     ((out,), (result,)) = face.outputs, body.outputs
     x, updates, *indices = body.args(result.node)
     e = face.builder()
-    i = e.fresh("i")
-    e.open(i)
-    e.append(Store(out, symbol(i), e.element(x, decode(symbol(i), x.shape))))
-    e.append(Loop(i, dim(0), product(x.shape), True, e.close()))
     u = e.fresh("u")
     e.open(u)
     index = decode(symbol(u), updates.shape)
@@ -29,5 +26,5 @@ def lower_scatter(body: Graph) -> list[Kernel]:
     value = e.element(updates, index)
     e.append(Store(out, at, Apply("x + y", (Load(out, at, result.dtype), value), result.dtype)))
     e.append(Loop(u, dim(0), product(updates.shape), False, e.close()))
-    work = (product(x.shape) + product(updates.shape)) * scalar_cost(body)
-    return [face.kernel(dim(1), work, e)]
+    adding = face.kernel(dim(1), product(updates.shape) * scalar_cost(body), e)
+    return [copy_kernel(face, x), with_used_buffers(adding)]

@@ -34,9 +34,13 @@ def print_line(values: Sequence[Any], params: Params) -> tuple[None]:
     return (None,)
 
 
+def _print(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    print_line(values, params)
+
+
 register(Primitive(
     name="debug_print", doc="Prints arrays when the program runs, in program order.", params={"format": "text"},
-    typing=_print_type, evaluate=print_line, lowering=HostCall(print_line),
+    typing=_print_type, evaluate=print_line, lowering=HostCall(_print),
     jvp=not_differentiable("printing has no derivative"), vjp=not_differentiable("printing has no derivative"),
     batch=not_batchable("the text of a batched print is not defined"), ulp=0, effect=True, samples=lambda dtype: [],
 ))  # fmt: skip

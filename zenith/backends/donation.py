@@ -1,0 +1,51 @@
+"""Donated arguments: arrays that the caller gives away, in whose memory results may stand.
+
+A result takes the memory of an argument of its size if every step that touches the argument comes before the first one
+that touches the result. No kernel then reads and writes the same memory, and of a program nothing changes but an
+address. In a training step the update of one weight is written where that of an earlier one was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from zenith.backends.steps import walk
+from zenith.ir.types import ArrayType
+
+Named = Sequence[tuple[str, ArrayType]]
+Pairs = tuple[tuple[int, int], ...]
+
+
+class Donation:
+    """Which inputs of a program are donated, and when its steps touch inputs and results."""
+
+    def __init__(self, steps: Iterable[Any], inputs: Named, outputs: Named, donated: Sequence[bool]) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.given = [i for i, flag in enumerate(donated) if flag]
+        self._first: dict[str, int] = {}
+        self._last: dict[str, int] = {}
+        for number, step in enumerate(steps):
+            for name in {place.name for inner in walk([step]) for place in inner.places}:
+                self._first.setdefault(name, number)
+                self._last[name] = number
+
+    def pairs(self, sizes: Mapping[str, int]) -> Pairs:
+        """Pairs of a result and the donated input, by number, whose memory it takes; each at most once."""
+        free = {i: _kind(self.inputs[i][1], sizes) for i in self.given}
+        found = []
+        for result in sorted(range(len(self.outputs)), key=self._begin):
+            kind, begin = _kind(self.outputs[result][1], sizes), self._begin(result)
+            fitting = (i for i, own in free.items() if own == kind and self._last.get(self.inputs[i][0], -1) < begin)
+            argument = next(fitting, None)
+            if argument is not None:
+                del free[argument]
+                found.append((result, argument))
+        return tuple(found)
+
+    def _begin(self, result: int) -> int:
+        return self._first.get(self.outputs[result][0], -1)
+
+
+def _kind(type: ArrayType, sizes: Mapping[str, int]) -> tuple[Any, ...]:
+    return type.dtype, tuple(size.evaluate(sizes) for size in type.shape)

@@ -1,0 +1,79 @@
+"""In place: results that may stand in the memory of an operand, since nobody reads that any more.
+
+A group that writes over a part of an array, or adds to places of it, has a kernel that copies the array and one that
+writes. Where the planner gives array and result one place, the copy is left out: so a loop that fills a buffer, such as
+a cache of keys, moves in each step what is new, however large the buffer is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zenith.backends.outputs import own_outputs, root_of
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import View
+
+UPDATES = ("update", "scatter")  # kinds whose first kernel copies the first operand
+
+
+def overwritten(graph: Graph, value: Value) -> Value | None:
+    """The operand of a group or loop in whose memory ``value`` can be made; None where there is none."""
+    node, args = graph.node(value.node), graph.args(value.node)
+    if node.primitive.name == "fused":
+        place = _changed_input(node) if node.params["anchor"] in UPDATES else None
+        return None if place is None else args[place]
+    if node.primitive.name not in ("scan", "while_loop"):
+        return None
+    start = node.params["captured" if node.primitive.name == "scan" else "body_captured"]
+    body = own_outputs(node.params["body"])
+    ahead = node.params.get("condition_captured", 0)
+    if ahead + start + value.output >= len(args) or value.output >= node.params.get("carried", len(node.types)):
+        return None
+    if updates(body, body.outputs[value.output], body.inputs[start + value.output]) is None:
+        return None
+    return args[ahead + start + value.output]
+
+
+def _changed_input(node: Node) -> int | None:
+    """The input of a group's body that is its result but for some elements; None when the group reads it besides."""
+    body: Graph = node.params["body"]
+    (result,) = body.outputs
+    array = body.args(result.node)[0]
+    alone = len(body.users(array.node)) == 1
+    return next((i for i, v in enumerate(body.inputs) if v == array and alone), None)
+
+
+def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
+    """The values, one made of the other in place, that lead from an input of a loop's body to an output.
+
+    None where there is no such way, or where somebody reads one of them after it has been written over.
+    """
+    found: list[Value] = []
+    value = root_of(body, result)
+    returned = {root_of(body, v) for v in body.outputs if v != result}
+    while value != start:
+        operand = overwritten(body, value)
+        if operand is None or value in returned:
+            return None
+        found.append(value)
+        operand = root_of(body, operand)
+        if not is_last_reader(body, operand, value.node):
+            return None
+        value = operand
+    return found
+
+
+def is_last_reader(graph: Graph, value: Value, number: int) -> bool:
+    """Whether a node reads a value once, and all others that read it have run before."""
+    readers = list(_readers(graph, value))
+    return readers.count(number) == 1 and all(reader <= number for reader in readers)
+
+
+def _readers(graph: Graph, value: Value) -> Iterator[int]:
+    """The nodes that read a value's memory, each as often as it does."""
+    for output, user, _ in graph.users(value.node):
+        if output == value.output:
+            if isinstance(graph.node(user).primitive.lowering, View):
+                yield from _readers(graph, Value(user, 0, graph.node(user).types[0]))
+            else:
+                yield user

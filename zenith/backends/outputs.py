@@ -1,0 +1,55 @@
+"""The outputs of a graph that is planned: each the own result of a step, so that it is written where it is returned."""
+
+from __future__ import annotations
+
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import HostCall, NativeCall, Region, View
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType
+
+
+def own_outputs(graph: Graph) -> Graph:
+    """The graph with a copy in front of every output that is not the own result of a kernel, loop, branch or call.
+
+    Inputs, constants, views of them and values returned twice are copied, so that no result shares memory with an
+    argument, the program or another result.
+    """
+    taken: set[tuple[int, int]] = set()
+    outputs: list[Value] = []
+    result = copy_graph(graph)
+    for value in graph.outputs:
+        root = root_of(graph, value)
+        made = isinstance(graph.node(root.node).primitive.lowering, (Region, HostCall, NativeCall))
+        owned = made and (root.node, root.output) not in taken
+        taken.add((root.node, root.output))
+        outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))
+    result.set_outputs(outputs)
+    return result
+
+
+def copy_graph(graph: Graph) -> Graph:
+    """A graph with the same nodes under the same numbers, to which nodes can be added."""
+    result = Graph(graph.name)
+    result.networkx = graph.networkx.copy()
+    result.inputs, result.outputs = list(graph.inputs), graph.outputs
+    result.constants, result.weights, result.guards = dict(graph.constants), graph.weights, graph.guards
+    return result
+
+
+def _copied(graph: Graph, value: Value) -> Value:
+    params = {"body": copying_body(value), "anchor": "loops"}
+    return graph.add(get("fused"), (value,), params, graph.node(value.node).line)[0]
+
+
+def copying_body(value: Value) -> Graph:
+    """The body of a group that copies a value of this type."""
+    body = Graph("body")
+    body.set_outputs([body.add_input(value.type, "p0")])
+    return body
+
+
+def root_of(graph: Graph, value: Value) -> Value:
+    """The value whose memory a view shows."""
+    while isinstance(graph.node(value.node).primitive.lowering, View):
+        (value,) = graph.args(value.node)
+    return value

@@ -1,0 +1,187 @@
+"""Parts at places that are known when the program runs: dynamic_slice, dynamic_update_slice.
+
+A part has the sizes that its parameters say and begins at one integer an axis, moved so that the part lies inside. The
+first ``batch`` axes of all operands count examples, each of which has its own start on every other axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import dim, prove_at_least, prove_equal
+from zenith.ir.lowering import Elements, Overwrite
+from zenith.ir.ops.common import (
+    all_batched,
+    arrays,
+    index_dtype,
+    kind_of,
+    random_array,
+    require_same_dtype,
+    rng,
+    sample,
+    with_batch_axis,
+)
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type, int64
+
+
+def _check_part(name: str, x: ArrayType, sizes: Sequence[Any], starts: Sequence[ArrayType], batch: int) -> None:
+    """An error unless a part of ``sizes`` lies in an example of ``x``, with a start for each of its axes."""
+    if not 0 <= batch <= x.rank or len(sizes) != x.rank - batch or len(starts) != len(sizes):
+        raise ShapeError(f"{name} needs a size and a start for each axis of {x}", types=(x, *starts))
+    index_dtype(starts, name)
+    for start in starts:
+        if start.rank != batch or any(prove_equal(m, n) is False for m, n in zip(start.shape, x.shape, strict=False)):
+            raise ShapeError(f"{name} needs starts without axes", types=(x, *starts))
+    for size, n in zip(sizes, x.shape[batch:], strict=True):
+        if False in (prove_at_least(size, 0), prove_at_least(n, size)):
+            raise ShapeError(f"{name}: a part of size {size} does not fit into an axis of size {n}", types=(x,))
+
+
+def _parts(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any], batch: int) -> Iterator[tuple[Any, ...]]:
+    """The index of each example's part."""
+    for example in np.ndindex(*shape[:batch]):
+        found = zip(starts, sizes, shape[batch:], strict=True)
+        first = [(min(max(int(start[example]), 0), n - size), size) for start, size, n in found]
+        yield (*example, *(slice(at, at + size) for at, size in first))
+
+
+def _place(k: Any, index: Any, starts: Any, types: Sequence[ArrayType], sizes: Sequence[Any], batch: int) -> list[Any]:
+    """Where the array has the element of a part."""
+    bounds = zip(starts, index[batch:], types[0].shape[batch:], sizes, strict=True)
+    return [*index[:batch], *(i + k.between(start(*index[:batch]), n - size) for start, i, n, size in bounds)]
+
+
+# --- dynamic_slice -------------------------------------------------------------------------------------------------
+
+
+def _slice_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, *starts = arrays("dynamic_slice", types)
+    sizes, batch = params["sizes"], params["batch"]
+    _check_part("dynamic_slice", x, sizes, starts, batch)
+    return (x.with_shape((*x.shape[:batch], *sizes)),)
+
+
+def _slice(values: Sequence[Any], params: Params) -> tuple[Any]:
+    x, *starts = map(np.asarray, values)
+    sizes, batch = params["sizes"], params["batch"]
+    out = np.empty((*x.shape[:batch], *sizes), x.dtype)
+    for part in _parts(x.shape, sizes, starts, batch):
+        out[part[:batch]] = x[part]
+    return (out,)
+
+
+def _slice_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+    return read[0](*_place(k, index, read[1:], types, params["sizes"], params["batch"]))
+
+
+def _slice_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    return [None if tangents[0] is None else b.dynamic_slice(tangents[0], *primals[1:], **params)]
+
+
+def _slice_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    x, *starts = primals
+    found = b.dynamic_update_slice(b.zeros_like(x), cotangents[0], *starts, batch=params["batch"])
+    return [found, *([None] * len(starts))]
+
+
+def _slice_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    sizes, batch = params["sizes"], params["batch"]
+    if any(batched[1:]) or batch:
+        return [b.dynamic_slice(*all_batched(b, args, batched, size), sizes=sizes, batch=batch + 1)]
+    return [b.dynamic_slice(args[0], _first(b, args[1:]), *args[1:], sizes=(dim(size), *sizes), batch=0)]
+
+
+def _first(b: Any, starts: Sequence[Any]) -> Any:
+    """The start of a whole axis."""
+    return b.literal(value=0, dtype=starts[0].dtype if starts else int64)
+
+
+def _slice_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype):
+        x = random_array(rng("dynamic_slice"), dtype, (4, 5))
+        yield sample(x, np.asarray(1), np.asarray(-1, np.int32), sizes=(2, 3), batch=0)
+        yield sample(x, np.asarray(9), np.asarray(2), sizes=(1, 5), batch=0)
+        yield sample(x, np.asarray([0, 7, 2, -3]), sizes=(3,), batch=1)
+        yield sample(x, np.asarray(2), np.asarray(1), sizes=(0, 2), batch=0)
+
+
+register(Primitive(
+    name="dynamic_slice", doc="A part of the first operand that begins where the others say, moved to lie inside.",
+    params={"sizes": "sizes", "batch": "int"}, typing=_slice_type, evaluate=_slice,
+    lowering=Elements(_slice_element, cheap=True), jvp=_slice_jvp, vjp=_slice_vjp, batch=_slice_batch, ulp=0,
+    effect=False, samples=_slice_samples,
+))  # fmt: skip
+
+
+# --- dynamic_update_slice ------------------------------------------------------------------------------------------
+
+
+def _update_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    found = arrays("dynamic_update_slice", types)
+    if len(found) < 2:
+        raise ShapeError("dynamic_update_slice needs an array and what it gets", types=tuple(types))
+    (x, update, *starts), batch = found, params["batch"]
+    require_same_dtype("dynamic_update_slice", (x, update))
+    leading = zip(x.shape[:batch], update.shape[:batch], strict=False)
+    if x.rank != update.rank or any(prove_equal(m, n) is False for m, n in leading):
+        raise ShapeError("dynamic_update_slice needs a part with the array's axes", types=(x, update))
+    _check_part("dynamic_update_slice", x, update.shape[batch:], starts, batch)
+    return (x,)
+
+
+def _update(values: Sequence[Any], params: Params) -> tuple[Any]:
+    x, update, *starts = map(np.asarray, values)
+    batch, out = params["batch"], x.copy()
+    for part in _parts(x.shape, update.shape[batch:], starts, batch):
+        out[part] = update[part[:batch]]
+    return (out,)
+
+
+def _update_place(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+    batch = params["batch"]
+    return _place(k, index, read[2:], types, types[1].shape[batch:], batch)
+
+
+def _update_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    if tangents[0] is None and tangents[1] is None:
+        return [None]
+    x, update = (b.zeros_like(p) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True))
+    return [b.dynamic_update_slice(x, update, *primals[2:], **params)]
+
+
+def _update_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    (_, update, *starts), batch = primals, params["batch"]
+    inside = b.dynamic_slice(cotangents[0], *starts, sizes=update.shape[batch:], batch=batch)
+    outside = b.dynamic_update_slice(cotangents[0], b.zeros_like(update), *starts, batch=batch)
+    return [outside, inside, *([None] * len(starts))]
+
+
+def _update_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    batch, starts = params["batch"], args[2:]
+    if any(batched[2:]) or batch:
+        return [b.dynamic_update_slice(*all_batched(b, args, batched, size), batch=batch + 1)]
+    x, update = (with_batch_axis(b, a, flag, size) for a, flag in zip(args[:2], batched[:2], strict=True))
+    return [b.dynamic_update_slice(x, update, _first(b, starts), *starts, batch=0)]
+
+
+def _update_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype):
+        generator = rng("dynamic_update_slice")
+        x, update = (random_array(generator, dtype, shape) for shape in ((4, 5), (2, 3)))
+        yield sample(x, update, np.asarray(1), np.asarray(-1, np.int32), batch=0)
+        yield sample(x, update, np.asarray(9), np.asarray(1), batch=0)
+        yield sample(x, random_array(generator, dtype, (4, 3)), np.asarray([0, 7, 2, -3]), batch=1)
+        yield sample(x, update[:0], np.asarray(2), np.asarray(1), batch=0)
+
+
+register(Primitive(
+    name="dynamic_update_slice", doc="The first operand with the second over the part of it that begins where the "
+    "others say, moved to lie inside.", params={"batch": "int"}, typing=_update_type, evaluate=_update,
+    lowering=Overwrite(_update_place), jvp=_update_jvp, vjp=_update_vjp, batch=_update_batch, ulp=0, effect=False,
+    samples=_update_samples,
+))  # fmt: skip

@@ -1,0 +1,110 @@
+"""Calls of functions from outside: Python's, between the program's kernels, and native ones, like kernels.
+
+The function and the types of its results are parameters. The first ``mapped`` axes of all operands and results count
+examples: the function is called for each, unless one call may serve them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError, ZenithError
+from zenith.ir.external import External, Rules
+from zenith.ir.lowering import HostCall, NativeCall
+from zenith.ir.ops.common import all_batched, arrays, floats, results_of
+from zenith.ir.primitive import Params, Primitive, WithResiduals, register
+from zenith.ir.types import ArrayType, Type
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    label, results = params["function"].label, params["results"]
+    if not results:
+        raise ShapeError(f"{label} has no result, so that nothing would follow from calling it")
+    for type in (*arrays(label, types), *results):
+        if type.rank < params["mapped"]:
+            raise ShapeError(f"{label} is called for examples on {params['mapped']} leading axes", types=(type,))
+    return tuple(results)
+
+
+def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    """Call the function on arrays and write what it returns into ``results``."""
+    function: External = params["function"]
+    mapped = 0 if function.vectorized else params["mapped"]
+    for example in np.ndindex(*results[0].shape[:mapped]):
+        found = function.call([value[example] for value in values], [result[example] for result in results])
+        if len(found) != len(results):
+            raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
+                             fix="return what was declared")  # fmt: skip
+        for value, result in zip(found, results, strict=True):
+            result[example] = _checked(function.label, value, result[example])
+
+
+def _checked(label: str, value: Any, declared: Any) -> Any:
+    """A result as an array of the declared type; a Python number takes its element type."""
+    number = isinstance(value, (bool, int, float))
+    array = np.asarray(value, declared.dtype if number else None)
+    found, wanted = array.dtype, declared.dtype
+    if found != wanted:
+        fix = f"convert what it returns, .astype(numpy.{wanted}), or declare {found}"
+        raise DTypeError(f"{label} returned {found}, and was to return {wanted}", fix=fix)
+    if array.shape != declared.shape:
+        fix = "return the declared shape, or declare the one that is returned"
+        raise ShapeError(
+            f"{label} returned an array of shape {array.shape}, and was to return {declared.shape}", fix=fix
+        )
+    return array
+
+
+def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+    results = tuple(np.empty([n.static for n in t.shape], t.dtype.numpy) for t in params["results"])
+    fill([np.asarray(v) for v in values], results, params)
+    return results
+
+
+def _rules(params: Params) -> Rules:
+    function: External = params["function"]
+    if function.rules is None:
+        raise ZenithError(f"{function.label} has no derivative: Zenith does not see into it", fix=function.advice)
+    return function.rules
+
+
+def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    moved = iter(_rules(params).jvp(b, primals, tangents, outputs, params))
+    return [next(moved) if moves else None for moves in floats(outputs)]
+
+
+def _backward(b: Any, primals: Any, outputs: Any, cotangents: Any, kept: Any, params: Params) -> Sequence[Any]:
+    given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
+    found = iter(_rules(params).backward(b, primals, given, kept, params))
+    return [next(found) if moves else None for moves in floats(primals)]
+
+
+def _register(name: str, doc: str, lowering: HostCall | NativeCall) -> None:
+    def call(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+        return results_of(getattr(b, name)(*args, **params))
+
+    def forward(b: Any, primals: Any, params: Params) -> tuple[Sequence[Any], Any]:
+        return _rules(params).forward(b, primals, params) or (call(b, primals, params), None)
+
+    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+        rules: Rules | None = params["function"].rules
+        own = None if rules is None else rules.batch(b, args, batched, size, params)
+        if own is not None:
+            return own
+        types = tuple(ArrayType(t.dtype, (size, *t.shape)) for t in params["results"])
+        return call(
+            b, all_batched(b, args, batched, size), {**params, "results": types, "mapped": params["mapped"] + 1}
+        )
+
+    register(Primitive(
+        name=name, doc=doc, params={"function": "external", "results": "types", "mapped": "int"}, typing=_type,
+        evaluate=_evaluate, lowering=lowering, jvp=_jvp, vjp=WithResiduals(forward, _backward), batch=batch, ulp=0,
+        effect=False, samples=lambda dtype: [],
+    ))  # fmt: skip
+
+
+_register("call_python", "What a Python function returns for its operands.", HostCall(fill))
+_register("call_native", "What a native function computes of its operands, without Python.", NativeCall())

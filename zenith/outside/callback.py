@@ -1,0 +1,112 @@
+"""``pure_callback``: a Python function on NumPy arrays, called while the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from zenith import tree
+from zenith.control.trees import flatten, record
+from zenith.errors import DTypeError, ShapeError, TraceError, user_line
+from zenith.ir.external import External
+from zenith.ir.primitive import get
+from zenith.ir.types import COMPUTE_DTYPES, ArrayType, dtype_of
+from zenith.numpy.operands import sizes_of
+
+ADVICE = "wrap the function that calls it in zenith.custom_jvp or zenith.custom_vjp, and give that its rule"
+
+
+def pure_callback(function: Callable[..., Any], result_shape_dtypes: Any, *args: Any, vectorized: bool = False) -> Any:
+    """What a Python function returns for NumPy arrays, called each time the program runs.
+
+    The program stops for the call, and what the function does is unknown to Zenith: it must be pure, since it may be
+    called more often than it is written, or not at all when nobody needs its result. Inside the body of a loop or
+    branch, which runs without Python, it is refused.
+
+    Parameters
+    ----------
+    function: takes NumPy arrays in the structure of ``args``, which it may keep, returns arrays. What it raises comes
+        out of the call of the program as it is.
+    result_shape_dtypes: what it returns, as a tree of :class:`ShapeDtypeStruct`, or of arrays like the results. Sizes
+        may be those of traced arrays (``x.shape[0]``).
+    args: arrays and numbers, in any structure.
+    vectorized: what ``vmap`` does: False calls the function for each example, True once with the examples on a new
+        leading axis of all arguments and results.
+
+    Returns
+    -------
+    Arrays in the structure of ``result_shape_dtypes``. They have no derivative of their own: give one with
+    :class:`custom_jvp` or :class:`custom_vjp` around the call.
+
+    Raises
+    ------
+    ShapeError, DTypeError, TraceError: in the call, when the function returned other arrays than were declared; they
+        name the line of the callback in the program. UnsupportedError: the call is in a loop or branch.
+
+    >>> import numpy as np, zenith
+    >>> def zeta(x):
+    ...     return np.vectorize(lambda s: sum(n**-s for n in range(1, 1000)), otypes=[float])(x)
+    >>> @zenith.jit
+    ... def f(x):
+    ...     return 2 * zenith.pure_callback(zeta, zenith.ShapeDtypeStruct(x.shape, x.dtype), x)
+    >>> f(np.array([2.0, 4.0])).round(2)
+    array([3.29, 2.16])
+    """
+    given, (types, treedef) = flatten("args", args), declared(result_shape_dtypes, "result_shape_dtypes")
+    try:
+        external = _external(function, given.form.treedef, treedef, bool(vectorized))
+    except TypeError:  # a function without a hash is a new one each time
+        external = _external.__wrapped__(function, given.form.treedef, treedef, bool(vectorized))
+    results = record(get("call_python"), given.arrays, function=external, results=types, mapped=0)
+    return tree.unflatten(treedef, results)
+
+
+def declared(structs: Any, name: str) -> tuple[tuple[ArrayType, ...], tree.TreeDef]:
+    """The types that a tree of structs or arrays declares, and its structure."""
+    leaves, treedef = tree.flatten(structs)
+    if not leaves:
+        raise TraceError(f"{name} declares no array", where=user_line(), fix="give a zenith.ShapeDtypeStruct")
+    return tuple(_declared_type(leaf, name) for leaf in leaves), treedef
+
+
+def _declared_type(leaf: Any, name: str) -> ArrayType:
+    if isinstance(leaf, type) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        raise TraceError(f"{name} holds a {type(leaf).__name__}, which declares no array", where=user_line(),
+                         fix="give zenith.ShapeDtypeStruct(shape, dtype)")  # fmt: skip
+    if any(isinstance(size, str) for size in leaf.shape):
+        raise ShapeError(f"{name} has a name for a size, {leaf}", where=user_line(),
+                         fix="give the size of an array, x.shape[0]")  # fmt: skip
+    dtype = dtype_of(leaf.dtype)
+    if dtype not in COMPUTE_DTYPES:
+        raise DTypeError(f"{name}: programs have no arrays of {leaf.dtype}", where=user_line(),
+                         fix="declare bool, int32, int64, uint32, float32 or float64")  # fmt: skip
+    return ArrayType(dtype, sizes_of(tuple(leaf.shape)))
+
+
+@lru_cache(maxsize=256)
+def _external(function: Callable[..., Any], inputs: tree.TreeDef, outputs: tree.TreeDef, vectorized: bool) -> External:
+    """The function as nodes hold it: the same for the same function, so that equal calls are merged."""
+    label = label_of(function)
+    call = flat_call(function, inputs, outputs, label)
+    return External(label, call, vectorized, None, None, ADVICE)
+
+
+def flat_call(
+    function: Callable[..., Any], inputs: tree.TreeDef, outputs: tree.TreeDef, label: str
+) -> Callable[[list[Any], list[Any]], Sequence[Any]]:
+    """The function of flat arrays; TraceError when its result has another structure than was declared."""
+
+    def call(arrays: list[Any], results: list[Any]) -> Sequence[Any]:
+        found, treedef = tree.flatten(function(*tree.unflatten(inputs, arrays)))
+        if treedef != outputs:
+            raise TraceError(f"{label} returned another structure than was declared", types=(treedef, outputs),
+                             fix="return arrays in the declared structure")  # fmt: skip
+        return found
+
+    return call
+
+
+def label_of(function: Any) -> str:
+    """What messages call a function."""
+    return tree.identifier(getattr(function, "__name__", type(function).__name__))

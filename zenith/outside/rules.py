@@ -1,0 +1,168 @@
+"""The rules of an operation of the user's, traced when a transform asks for them, and written into its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import zenith.numpy as znp
+from zenith import tree
+from zenith.errors import ZenithError
+from zenith.ir.graph import Graph
+from zenith.ir.ops.common import floats
+from zenith.ir.primitive import Params
+from zenith.ir.types import ArrayType, has_derivative
+from zenith.trace.bodies import BodyRecorder
+from zenith.trace.nested import record_function
+from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import user_size
+from zenith.transforms.calls import FlatResults
+from zenith.transforms.custom import gradients_of, require_types, result_and_tangents
+
+Values = Sequence[Any]
+
+
+class WithRules(Protocol):
+    """What :class:`~zenith.outside.operation.CustomOp` is to its rules."""
+
+    __name__: str
+    jvp_rule: Callable[..., Any] | None
+    vjp_rules: tuple[Callable[..., Any], Callable[..., Any]] | None
+    vmap_rule: Callable[..., Any] | None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a forward rule left: its residuals, and their structure."""
+
+    residuals: list[Any]
+    treedef: tree.TreeDef
+
+
+@dataclass(frozen=True)
+class OperationRules:
+    """The rules of an operation for arguments and results of a structure, and keywords.
+
+    What is mapped over leading axes has rules for one example, which are batched.
+    """
+
+    operation: WithRules
+    inputs: tree.TreeDef
+    outputs: tree.TreeDef
+    static: dict[str, Any]
+
+    def jvp(self, b: Any, primals: Values, tangents: Values, outputs: Values, params: Params) -> Values:
+        """The tangents of the results that can move."""
+        if self.operation.jvp_rule is None:
+            self._refuse("forward mode", "@{0}.defjvp", self.operation.vjp_rules is not None)
+        given = [b.zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True) if floats([p])[0]]
+        found: Values = b.inline(self._tangents(b, primals, params), [*primals, *given])
+        return found
+
+    def forward(self, b: Any, primals: Values, params: Params) -> tuple[Values, Any] | None:
+        """The results with what the way back needs; None where it is the transpose of the way forward."""
+        if self.operation.vjp_rules is None:
+            if self.operation.jvp_rule is None:
+                self._refuse("reverse mode", "{0}.defvjp(forward, backward) or @{0}.defjvp", False)
+            return None
+        flat, rule = FlatResults(self.operation.vjp_rules[0], has_aux=True), self.operation
+        types = _examples(primals, params)
+        graph = _traced(
+            f"{rule.__name__}_forward", lambda *v: flat(*tree.unflatten(self.inputs, v), **self.static), types
+        )
+        count = len(params["results"])
+        require_types(graph.outputs[:count], _results(params), f"the result of {rule.__name__}'s forward rule")
+        found = b.inline(_mapped(b, graph, params), primals)
+        return found[:count], _Kept(list(found[count:]), flat.aux_treedef)
+
+    def backward(self, b: Any, primals: Values, cotangents: Values, kept: Any, params: Params) -> Values:
+        """The cotangents of the operands that can move."""
+        moving = [v for v in primals if floats([v])[0]]
+        if kept is None:
+            graph = self._tangents(b, primals, params)
+            wanted = [i >= len(primals) for i in range(len(graph.inputs))]
+            back = b.vjp_of(graph, wanted, [True] * len(graph.outputs))
+            found: Values = b.inline(back, [*primals, *map(b.zeros_like, moving), *cotangents])[len(graph.outputs) :]
+            return found
+        assert self.operation.vjp_rules is not None
+        rule, name = self.operation.vjp_rules[1], self.operation.__name__
+        types, results = _examples(primals, params), _results(params)
+
+        def flat(*leaves: Any) -> list[Any]:
+            given = iter(leaves[len(kept.residuals) :])
+            cotangents = [next(given) if has_derivative(t) else znp.zeros(t.shape) for t in results]
+            residuals = tree.unflatten(kept.treedef, leaves[: len(kept.residuals)])
+            found = rule(residuals, tree.unflatten(self.outputs, cotangents), **self.static)
+            return gradients_of(found, tree.unflatten(self.inputs, range(len(types))), types, name)
+
+        graph = _traced(f"{name}_backward", flat, _examples([*kept.residuals, *cotangents], params))
+        require_types(graph.outputs, _examples(moving, params), f"the cotangents of {name}'s backward rule")
+        found = b.inline(_mapped(b, graph, params), [*kept.residuals, *cotangents])
+        return found
+
+    def batch(self, b: Any, args: Values, batched: Sequence[bool], size: Any, params: Params) -> Values | None:
+        """All results with the examples on a new leading axis; None when there is no rule."""
+        rule, name = self.operation.vmap_rule, self.operation.__name__
+        if rule is None:
+            return None
+
+        def flat(*leaves: Any) -> list[Any]:
+            given, flags = (tree.unflatten(self.inputs, v) for v in (leaves, batched))
+            return results(user_size(size, current_recorder()), flags, *given, **self.static)
+
+        results = FlatResults(rule)
+        graph = _traced(f"{name}_vmap", flat, [v.type for v in args])
+        wanted = [t.with_shape((size, *t.shape)) for t in params["results"]]
+        require_types(graph.outputs, wanted, f"the result of {name}'s vmap rule")
+        found: Values = b.inline(graph, args)
+        return found
+
+    def _tangents(self, b: Any, primals: Values, params: Params) -> Graph:
+        """The graph of the results' tangents, of operands and of the tangents of those that can move."""
+        rule, name, types = self.operation.jvp_rule, self.operation.__name__, _examples(primals, params)
+        assert rule is not None
+        moving, count = [has_derivative(t) for t in types], len(params["results"])
+
+        def flat(*leaves: Any) -> list[Any]:
+            own, given = leaves[: len(types)], iter(leaves[len(types) :])
+            moved = [next(given) if m else znp.zeros_like(p) for m, p in zip(moving, own, strict=True)]
+            found = rule(tree.unflatten(self.inputs, own), tree.unflatten(self.inputs, moved), **self.static)
+            return result_and_tangents(found, name)[count:]
+
+        graph = _traced(f"{name}_jvp", flat, [*types, *(t for t, m in zip(types, moving, strict=True) if m)])
+        wanted = [t for t in _results(params) if has_derivative(t)]
+        require_types(graph.outputs, wanted, f"the tangents of {name}'s rule")
+        return _mapped(b, graph, params)
+
+    def _refuse(self, mode: str, rule: str, other: bool) -> None:
+        name = self.operation.__name__
+        why = f"a rule for reverse mode only, and this is {mode}" if other else "no derivative"
+        raise ZenithError(f"{name} has {why}", fix=f"give it a rule: {rule.format(name)}")
+
+
+def _examples(values: Values, params: Params) -> list[ArrayType]:
+    """The types of one example's values."""
+    return [v.type.with_shape(v.type.shape[params["mapped"] :]) for v in values]
+
+
+def _results(params: Params) -> list[ArrayType]:
+    return [t.with_shape(t.shape[params["mapped"] :]) for t in params["results"]]
+
+
+def _mapped(b: Any, graph: Graph, params: Params) -> Graph:
+    """A graph of one example, batched over the mapped axes."""
+    for size in reversed(params["results"][0].shape[: params["mapped"]]):
+        graph = b.batched_of(graph, size)
+    return graph
+
+
+def _traced(name: str, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> Graph:
+    """The graph of a rule, which takes nothing from a trace around it but what that knows of sizes."""
+    around = current_recorder()
+    recorder = BodyRecorder(name, None, runs_alone=False)
+    if around is not None:
+        recorder.share_sizes(around)
+    _, outputs = record_function(recorder, function, types, [False] * len(types))
+    recorder.graph.set_outputs(outputs)
+    return recorder.graph
