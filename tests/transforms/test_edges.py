@@ -120,6 +120,11 @@ def test_the_absolute_value_has_no_slope_at_0():
     assert grad(np.abs)(0.0) == jit(grad(np.abs))(np.float64(0)) == 0
 
 
+def test_what_jax_answers_otherwise():
+    assert grad(lambda y: np.power(-2.0, y))(2.0) == grad(lambda y: np.power(0.0, y))(2.0) == 0
+    assert grad(lambda x: np.hypot(x, 0.0))(0.0) == 0
+
+
 def branching(x, positive):
     return zenith.cond(positive, np.sqrt, lambda x: 0.0 * x, x)
 
