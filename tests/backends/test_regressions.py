@@ -41,6 +41,21 @@ def program(z: f64[m], y: f64[m]) -> (f64[2*((m - min(1, m) + 2)//3) + m]):
 """,
         [np.ones(1), np.zeros(1)],
     ),
+    "elements of nothing between padding": (
+        """
+def program(z: i64[n], w: f64[k]) -> (f64[n + 2], f64[n + 2]):
+    v1 = literal(value=5, dtype=i64)
+    v2 = broadcast(v1, shape=(n,), axes=())
+    v3 = add(z, v2)
+    v4 = gather(w, v3)
+    v5 = literal(value=0.5, dtype=f64)
+    v6 = pad(v4, v5, low=(1,), high=(1,), interior=(0,))
+    v7 = take(w, z, axis=0)
+    v8 = pad(v7, v5, low=(1,), high=(1,), interior=(0,))
+    return (v6, v8)
+""",
+        [np.zeros(0, np.int64), np.ones(0)],
+    ),
     "a row that is taken by another value in the phase that reads it": (
         """
 def program(x: f32[3, 8]) -> (f32[3, 8]):

@@ -109,6 +109,26 @@ def f(x: f32[n, m]) -> (f32[n, m]):
     assert groups(program) == [("loops", ["exp"]), ("columns", ["reduce_sum"]), ("loops", ["tanh", "mul"])]
 
 
+def test_a_group_that_grew_behind_its_reader_is_followed() -> None:
+    """``e`` cannot be computed with ``c``: it waits for ``b``, ``g`` and ``a``, whose group now reads ``c``, too."""
+    program = """
+def f(x: f32[n], y: f32[n]) -> (f32[n], f32[n]):
+    a = exp(x)
+    g1 = reverse(a, axes=(0,))
+    g = sin(g1)
+    b1 = reverse(g, axes=(0,))
+    b = tanh(b1)
+    c = exp(y)
+    c1 = reverse(c, axes=(0,))
+    d = add(a, c1)
+    e1 = reverse(b, axes=(0,))
+    e = sub(c, e1)
+    return (d, e)
+"""
+    kinds = [names for _, names in groups(program)]
+    assert kinds == [["exp"], ["exp", "reverse", "add"], ["reverse", "sin"], ["reverse", "tanh"], ["reverse", "sub"]]
+
+
 def test_an_element_at_another_place_is_read_from_memory() -> None:
     program = """
 def f(x: f32[n, n]) -> (f32[n, n]):

@@ -31,6 +31,13 @@ EDGES = {
     "sign": (lambda x, np: np.sign(x), 0.0, 0.0),
     "floor": (lambda x, np: np.floor(x), 1.0, 0.0),
     "saturated": (lambda x, np: np.tanh(x), 1e10, 0.0),
+    "logaddexp of equals": (lambda x, np: np.logaddexp(x, 0.0), 0.0, 0.5),
+    "logaddexp2 of equals": (lambda x, np: np.logaddexp2(1.0, x), 1.0, 0.5),
+    "arcsinh at 0": (lambda x, np: np.arcsinh(x), 0.0, 1.0),
+    "arcsinh far out": (lambda x, np: np.arcsinh(x), 1e200, 0.0),
+    "arctanh at 0": (lambda x, np: np.arctanh(x), 0.0, 1.0),
+    "cube root at 0": (lambda x, np: np.cbrt(x), 0.0, INF),
+    "fmod at 0": (lambda x, np: np.fmod(x, 2.0), 0.0, 1.0),
     "logaddexp far out": (lambda x, np: np.logaddexp(x, 0.0), 1000.0, 1.0),
 }
 
@@ -56,6 +63,56 @@ def test_edges_are_those_of_jax(name):
     with np.errstate(all="ignore"):
         _, forward = jvp(lambda x: function(x, np), (x,), (np.ones_like(x),))
     np.testing.assert_array_equal(forward, jax.jvp(lambda x: function(x, jnp), (x,), (np.ones_like(x),))[1])
+
+
+@pytest.mark.parametrize("x", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [2.0, 0.0, 0.0, 0.0], [0.5, 2.0, 3.0]])
+def test_products_with_zeros_have_all_their_derivatives(x):
+    jax, jnp = jax_and_numpy()
+    x = np.array(x)
+    third = lambda jacobian, grad, prod: jacobian(jacobian(grad(prod)))(x)  # noqa: E731
+    for ours, theirs in ((zenith.jacfwd, jax.jacfwd), (zenith.jacrev, jax.jacrev)):
+        np.testing.assert_allclose(ours(grad(np.prod))(x), theirs(jax.grad(jnp.prod))(x), atol=1e-12)
+        np.testing.assert_allclose(third(ours, grad, np.prod), third(theirs, jax.grad, jnp.prod), atol=1e-12)
+    pairs = np.stack([x, x + 1])
+    compiled = jit(vmap(zenith.hessian(np.prod)))(pairs)
+    np.testing.assert_allclose(compiled, jax.vmap(jax.hessian(jnp.prod))(pairs), atol=1e-12)
+
+
+SMOOTH = {
+    "logaddexp": lambda x, np: np.logaddexp(x[0], x[1]),
+    "logaddexp2": lambda x, np: np.logaddexp2(x[0], x[1]),
+    "hypot": lambda x, np: np.hypot(x[0], x[1] - 1.0),
+    "arcsinh": lambda x, np: np.arcsinh(x[0] - 1.0),
+    "arctanh": lambda x, np: np.arctanh(x[0] - 1.0) + np.sinc(x[1] - 1.0),
+    "powers": lambda x, np: (x[0] - 1.0) ** 2 * (x[1] - 1.0) ** 3 + (x[0] - 1.0) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_functions_have_second_derivatives_where_their_expressions_have_corners(name):
+    jax, jnp = jax_and_numpy()
+    x = np.array([1.0, 1.0])
+    expected = jax.hessian(lambda x: SMOOTH[name](x, jnp))(x)
+    for ours in (zenith.hessian(lambda x: SMOOTH[name](x, np)), jit(zenith.hessian(lambda x: SMOOTH[name](x, np)))):
+        np.testing.assert_allclose(ours(x), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "expected"),
+    [
+        (2.0, 0.0, [[0.0, 0.5], [0.5, np.log(2.0) ** 2]]),
+        (-2.0, 3.0, [[-12.0, 0.0], [0.0, 0.0]]),
+        (0.0, 2.0, [[2.0, 0.0], [0.0, 0.0]]),
+        (0.0, 0.0, [[0.0, 0.0], [0.0, 0.0]]),
+    ],
+)
+def test_powers_of_variable_exponents_have_symmetric_second_derivatives(base, exponent, expected):
+    """By the exponent the derivative is 0 where the base is not positive; so is that of the derivative by the base."""
+    at = np.array([base, exponent])
+    for jacobian in (zenith.jacfwd, zenith.jacrev):
+        with np.errstate(all="ignore"):
+            found = jacobian(grad(lambda p: p[0] ** p[1]))(at)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_the_absolute_value_has_no_slope_at_0():

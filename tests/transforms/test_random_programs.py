@@ -1,18 +1,18 @@
-"""Random programs under derivatives and batching: forward against reverse, examples together against each alone."""
+"""Random programs, and random nests of loops and branches, under derivatives and batching."""
 
 import os
 
 import numpy as np
 import pytest
 
+from tests.control.test_random import Maker
 from tests.programs import random_program
 from tests.rewrite import widen, widen_array
-from zenith import grad, jit, jvp, vjp, vmap
+from tests.transforms.checks import check_forward_against_reverse, check_gradients, check_second_derivatives
 from zenith.trace.nested import replay
 
 PROGRAMS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "40"))
 BLOCK = 5
-EXAMPLES = 3
 
 
 def problem(seed):
@@ -24,59 +24,54 @@ def problem(seed):
     def function(*floats):
         every = list(args)
         for i, value in zip(moving, floats, strict=True):
-            every[i] = value
+            every[i] = np.reshape(value, args[i].shape)  # sizes are numbers in this program, under jit too
         found = replay(graph, every)
         return [r for r in found if r.dtype.kind == "f"]
 
     return function, [args[i] for i in moving]
 
 
-def scale(*arrays):
-    """How large the terms of a sum are, in which infinities and nan leave nothing to compare."""
-    total = sum(float(np.abs(a).sum()) for a in arrays)
-    return total if np.isfinite(total) else None
+class Reversible(Maker):
+    """Nests without loops whose number of steps is unknown, which reverse mode refuses."""
+
+    def until(self, depth):
+        return self.counted(depth)
 
 
-def check_forward_against_reverse(function, args, rng):
-    directions = [rng.uniform(-1, 1, a.shape) for a in args]
-    values, moved = jvp(function, args, directions)
-    weights = [rng.uniform(-1, 1, v.shape) for v in values]
-    _, back = vjp(function, *args)
-    pulled = back(weights)
-    left = [w * m for w, m in zip(weights, moved, strict=True)]
-    right = [g * d for g, d in zip(pulled, directions, strict=True)]
-    size = scale(*left, *right)
-    if size is None:
-        return 0
-    difference = sum(float(a.sum()) for a in left) - sum(float(a.sum()) for a in right)
-    assert abs(difference) <= 1e-9 * max(size, 1.0)
-    return 1
+def nest(seed):
+    """A random nest of loops and branches as a function of its floating-point arguments."""
+    maker = Reversible(seed)
+    inner = maker.any(2)
+
+    def function(a, b, u, xs):
+        maker.u, maker.xs, maker.count = u, xs, 2
+        return list(inner((a, b, np.int64(2)))[:2])
+
+    rng = np.random.default_rng(seed)
+    return function, [rng.standard_normal(shape) for shape in ((1, 3), (1, 3), (3, 3), (2, 1, 3))]
 
 
-def check_gradients(function, args, rng):
-    """jit(grad), vmap(grad) and grad(vmap) against grad."""
+@pytest.mark.fuzz
+@pytest.mark.parametrize("first", range(0, max(PROGRAMS // 8, BLOCK), BLOCK))
+def test_transforms_of_random_nests_agree(first):
+    for seed in range(first, first + BLOCK):
+        function, args = nest(seed)
+        rng = np.random.default_rng(seed)
+        assert check_forward_against_reverse(function, args, rng)
+        assert check_gradients(function, args, backend="lanes")
+        assert check_second_derivatives(function, args, rng)
 
-    def number(*floats):
-        return sum(np.sum(np.tanh(r)) for r in function(*floats)) + 0.0
 
-    every = tuple(range(len(args)))
-    alone = grad(number, argnums=every)
-    plain, compiled = alone(*args), jit(alone)(*args)
-    if scale(*plain) is None:
-        return 0
-    for a, b in zip(plain, compiled, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9 * max(1.0, scale(*plain)))
-    stacked = [np.stack([a * (1 + 0.1 * i) for i in range(EXAMPLES)]) for a in args]
-    each = [alone(*(s[i] for s in stacked)) for i in range(EXAMPLES)]
-    together = vmap(alone)(*stacked)
-    total = grad(lambda *s: np.sum(vmap(number)(*s)), argnums=every)(*stacked)
-    for place in every:
-        expected = np.stack([e[place] for e in each])
-        if np.isfinite(expected).all():
-            bound = {"rtol": 1e-9, "atol": 1e-9 * max(1.0, float(np.abs(expected).max(initial=0)))}
-            np.testing.assert_allclose(together[place], expected, **bound)
-            np.testing.assert_allclose(total[place], expected, **bound)
-    return 1
+@pytest.mark.fuzz
+@pytest.mark.parametrize("first", range(0, max(PROGRAMS // 2, BLOCK), BLOCK))
+def test_second_derivatives_of_random_programs_agree(first):
+    compared = 0
+    with np.errstate(all="ignore"):
+        for seed in range(first, first + BLOCK):
+            function, args = problem(seed)
+            if args:
+                compared += check_second_derivatives(function, args, np.random.default_rng(seed))
+    assert compared, "there is something to compare"
 
 
 @pytest.mark.fuzz
@@ -89,5 +84,5 @@ def test_transforms_of_random_programs_agree(first):
             if args:
                 rng = np.random.default_rng(seed)
                 compared += check_forward_against_reverse(function, args, rng)
-                compared += check_gradients(function, args, rng)
+                compared += check_gradients(function, args)
     assert compared >= BLOCK, "most programs have something to compare"

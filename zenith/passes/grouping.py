@@ -84,6 +84,8 @@ class Grouping:
         self.units = 0
         self.unit: dict[int, int] = {}
         self.deps: dict[int, set[int]] = {}
+        self.readers: dict[int, set[int]] = {}
+        self.top: dict[int, int] = {}  # the last node of a unit and of all that it depends on
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.turned: set[int] = set()  # results that a group stores transposed: nothing in it reads them
@@ -174,8 +176,8 @@ class Grouping:
     def _new_unit(self, number: int, group: Group | None) -> None:
         unit = self.units
         self.units += 1
-        self.deps[unit] = set()
-        self.first[unit] = self.last[unit] = number
+        self.deps[unit], self.readers[unit] = set(), set()
+        self.first[unit] = self.last[unit] = self.top[unit] = number
         if group is not None:
             self.groups[unit] = group
         self._add(number, unit)
@@ -186,7 +188,19 @@ class Grouping:
         self.first[unit] = min(self.first[unit], number)
         if unit in self.groups:
             self.groups[unit].members.append(number)
-        self.deps[unit] |= {self.unit[r.value.node] for r in self.reads(number)} - {unit}
+        self._depend(unit, {self.unit[r.value.node] for r in self.reads(number)} - {unit})
+
+    def _depend(self, unit: int, others: set[int]) -> None:
+        """Note that a unit, which may have grown, reads others."""
+        self.deps[unit] |= others
+        for other in others:
+            self.readers[other].add(unit)
+        rising = [(unit, max([self.last[unit], *(self.top[other] for other in others)]))]
+        while rising:
+            current, top = rising.pop()
+            if top > self.top[current]:
+                self.top[current] = top
+                rising += [(reader, top) for reader in self.readers[current]]
 
     def _join_any(self, number: int) -> bool:
         """Join a group that computes an operand in place, and unite it with the others that do."""
@@ -224,13 +238,21 @@ class Grouping:
         group.members += guest.members
         self.first[unit] = min(self.first[unit], self.first[other])
         self.last[unit] = max(self.last[unit], self.last[other])
-        self.deps[unit] = (self.deps[unit] | self.deps.pop(other)) - {unit, other}
-        for deps in self.deps.values():
-            if other in deps:
-                deps.remove(other)
-                deps.add(unit)
+        self._inherit(unit, other)
         del self.groups[other]
         return unit
+
+    def _inherit(self, unit: int, other: int) -> None:
+        """Let a unit stand where ``other`` stood."""
+        for reader in self.readers.pop(other) - {unit}:
+            self.deps[reader] = (self.deps[reader] - {other}) | {unit}
+            self.readers[unit].add(reader)
+        self.deps[unit].discard(other)
+        self.readers[unit].discard(other)
+        others = self.deps.pop(other) - {unit}
+        for read in others:
+            self.readers[read].discard(other)
+        self._depend(unit, others)
 
     def _fits_united(self, units: set[int], group: Group, guest: Group) -> bool:
         """Whether everything that one of the groups reads from the other one is in a register then."""
@@ -265,7 +287,7 @@ class Grouping:
             current = stack.pop()
             if current == unit:
                 return True
-            fresh = {u for u in self.deps[current] if self.last[u] >= self.first[unit]} - seen
+            fresh = {u for u in self.deps[current] if self.top[u] >= self.first[unit]} - seen
             seen |= fresh
             stack.extend(fresh)
         return False

@@ -7,7 +7,7 @@ is not in it. Index maps are applied to the index; nothing is computed for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ class ElementBuilder:
         self.known: dict[tuple[int, int], Expr] = {}
         self.kept: dict[int, Kept] = {}
         self.uses: list[Dim] = []
-        self.doubtful: set[Dim] = set()  # clamped indices into arrays that may be empty: nothing is to be read there
+        self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: nothing is to be read there
         self.taken = set(taken)
         self.counter = 0
         self.args = {number: body.args(number) for number, _ in body.nodes()}
@@ -127,10 +127,15 @@ class ElementBuilder:
 
     def _inside(self, at: Dim, size: Dim) -> Dim:
         """An index, moved into an array where a place in an empty part of it may have led behind its end."""
-        atoms = {atom for place in self.doubtful for monomial, _ in place.terms for atom in monomial}
-        if at in self.doubtful or not at.atoms() & atoms:
+        if at in self.doubtful or not self.doubts([at]):
             return at
         return maximum(minimum(at, size - 1), 0)
+
+    def doubts(self, index: Iterable[Dim]) -> list[Dim]:
+        """The sizes that must not be 0 for anything to be at an index."""
+        atoms = {atom for at in index for atom in at.atoms()}
+        clamped = ((place, {a for monomial, _ in place.terms for a in monomial}) for place in self.doubtful)
+        return [self.doubtful[place] for place, own in clamped if own & atoms]
 
     def _compute(self, value: Value, node: Node, index: Index) -> Expr:
         args = self.args[value.node]
@@ -144,7 +149,7 @@ class ElementBuilder:
                 text = "divide_same(x, y)"
             return self.let(Apply(text, operands, value.dtype), node.line)
         if isinstance(lowering, Elements):
-            builder = IndexBuilder(self, node.line)
+            builder = IndexBuilder(self, node.line, index)
             read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
@@ -168,8 +173,8 @@ def decode(position: Dim, shape: Sequence[Dim]) -> Index:
 class IndexBuilder:
     """What the element rules of index maps write with (``k`` in :class:`zenith.ir.lowering.Elements`)."""
 
-    def __init__(self, elements: ElementBuilder, line: SourceLine | None) -> None:
-        self.elements, self.line = elements, line
+    def __init__(self, elements: ElementBuilder, line: SourceLine | None, index: Index) -> None:
+        self.elements, self.line, self.index = elements, line, index
 
     def _position(self, at: Dim | int) -> Position:
         self.elements.uses.append(_opaque(dim(at)))
@@ -198,7 +203,7 @@ class IndexBuilder:
         """The index moved into ``[0, size)``, to 0 for a size of 0."""
         clamped = maximum(minimum(dim(index), size - 1), 0)
         if not prove_at_least(size, 1):
-            self.elements.doubtful.add(clamped)
+            self.elements.doubtful[clamped] = size
         return clamped
 
     def cast(self, index: Dim | int, dtype: DType) -> Expr:
@@ -221,8 +226,12 @@ class IndexBuilder:
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.
 
-        No index is below 0: such a check stays in its loop, which turns only when somebody wants an element.
+        No index is below 0: such a check stays in its loop, which turns only when somebody wants an element. What is
+        read of nothing, to be discarded, is index 0 of one element.
         """
+        for doubt in self.elements.doubts(self.index):
+            value = self.where(self.at_least(doubt, 1), value, Number(0, value.dtype))
+            size = size + maximum(1 - doubt, 0)
         place = self.elements.let(Apply("x", (value,), int64))
         depth = self.elements._depth(place) if size != 0 else len(self.elements.levels) - 1
         level = self.elements.levels[depth]

@@ -44,7 +44,7 @@ def _writing(face: Interface, result: Value, part: Value) -> Kernel:
 
     def visit(e: ElementBuilder, index: Index) -> Dim:
         read = [lambda *i, a=a: e.element(a, tuple(map(dim, i))) for a in args]
-        found = place(IndexBuilder(e, node.line), index, read, [a.type for a in args], node.params)
+        found = place(IndexBuilder(e, node.line, index), index, read, [a.type for a in args], node.params)
         at = row_major(result.shape, tuple(map(dim, found)))
         e.append(Store(out, at, e.element(part, index)))
         return at

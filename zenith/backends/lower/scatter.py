@@ -19,7 +19,7 @@ def lower_scatter(body: Graph) -> list[Kernel]:
     u = e.fresh("u")
     e.open(u)
     index = decode(symbol(u), updates.shape)
-    builder = IndexBuilder(e, body.node(result.node).line)
+    builder = IndexBuilder(e, body.node(result.node).line, ())
     rank = len(indices[0].shape)
     places = [builder.checked(e.element(v, index[:rank]), n) for v, n in zip(indices, x.shape, strict=False)]
     at = row_major(x.shape, (*places, *index[rank:]))

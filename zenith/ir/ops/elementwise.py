@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.lowering import Scalar
+from zenith.ir.lowering import Composite, Scalar
 from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import (
     all_batched,
@@ -32,7 +32,7 @@ Partial = Callable[[Any, Sequence[Any], Any], Any] | int
 def elementwise(
     name: str,
     doc: str,
-    expression: str | dict[str, str],
+    expression: str | dict[str, str] | Callable[..., Any],
     function: Callable[..., Any],
     partials: Sequence[Partial | None] | NoRule,
     *,
@@ -43,7 +43,10 @@ def elementwise(
     domain: Sequence[tuple[float, float]] = (),
     arity: int = 2,
 ) -> Primitive:
-    """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments."""
+    """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments.
+
+    A function in place of an expression, of a builder and the operands, writes it with other primitives.
+    """
 
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         operands = arrays(name, types, arity)
@@ -65,9 +68,14 @@ def elementwise(
         for shape in ((), (5,), (3, 4), (0, 2)):
             yield Sample(tuple(random_array(generator, dtype, shape, lo, hi) for lo, hi in bounds), {})
 
+    def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
+        assert callable(expression)
+        return [expression(b, *args)]
+
     return register(
         Primitive(
-            name=name, doc=doc, params={}, typing=typing, evaluate=evaluate, lowering=Scalar(expression, cost),
+            name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
+            lowering=Composite(expand) if callable(expression) else Scalar(expression, cost),
             jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
             vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
             batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
@@ -111,7 +119,12 @@ def _times(b: Any, value: Any, partial: Partial, args: Sequence[Any], y: Any) ->
 
 
 def unary(
-    name: str, doc: str, expression: str | dict[str, str], function: Callable[..., Any], partial: Any, **options: Any
+    name: str,
+    doc: str,
+    expression: str | dict[str, str] | Callable[..., Any],
+    function: Callable[..., Any],
+    partial: Any,
+    **options: Any,
 ) -> Primitive:
     """Register an elementwise primitive of one operand."""
     partials = partial if isinstance(partial, NoRule) else (partial,)
@@ -143,8 +156,12 @@ def _power_by_exponent(b: Any, args: Sequence[Any], y: Any) -> Any:
 
 
 def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
+    """e x**(e - 1), and 0 at 0**0; like the value it does not change with e where x <= 0."""
     x, e = args
-    return b.where(b.eq(e, 0.0), b.zeros_like(x), b.mul(e, b.power(x, b.sub(e, 1.0))))
+    nowhere = b.bit_and(b.eq(x, 0.0), b.eq(e, 0.0))
+    e = b.where(b.gt(x, 0.0), e, b.stop_gradient(e))
+    safe = b.where(nowhere, b.full(1.0, x.dtype, x.shape), x)
+    return b.where(nowhere, b.zeros_like(x), b.mul(e, b.power(safe, b.sub(e, 1.0))))
 
 
 _STEPS = (None, None)  # constant between jumps: the derivative is zero, as JAX and PyTorch have it

@@ -116,25 +116,14 @@ def _extreme_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Pa
     return [b.mul(weights, spread(b, cotangents[0], primals[0], params["axes"]))]
 
 
-def _others(b: Any, x: Any, params: Params) -> Any:
-    """At each place the product of all other elements: exact with up to one zero, 0 with more."""
-    zero = b.eq(x, 0.0)
-    ones = b.full(1.0, x.dtype, x.shape)
-    filled = b.where(zero, ones, x)
-    zeros = spread(b, b.reduce_sum(b.where(zero, ones, b.zeros_like(x)), **params), x, params["axes"])
-    rest = b.div(spread(b, b.reduce_prod(filled, **params), x, params["axes"]), filled)
-    counted = b.sub(zeros, b.where(zero, ones, b.zeros_like(x)))
-    return b.where(b.eq(counted, 0.0), rest, b.zeros_like(x))
-
-
 def _prod_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     if tangents[0] is None:
         return [None]
-    return [b.reduce_sum(b.mul(_others(b, primals[0], params), tangents[0]), **params)]
+    return [b.reduce_sum(b.mul(b.prod_others(primals[0], **params), tangents[0]), **params)]
 
 
 def _prod_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    return [b.mul(_others(b, primals[0], params), spread(b, cotangents[0], primals[0], params["axes"]))]
+    return [b.mul(b.prod_others(primals[0], **params), spread(b, cotangents[0], primals[0], params["axes"]))]
 
 
 _LOGICAL: NoRule = not_differentiable("it is a logical operation")

@@ -1,0 +1,125 @@
+"""What holds between the transforms of any function of arrays in float64.
+
+Forward against reverse mode, examples together against each alone, and second derivatives in every order of the modes,
+with ``jit`` anywhere in between.
+
+Each check takes ``function`` of arrays, which returns a list of arrays, the arguments, and a generator of random
+numbers. It says how much it compared: infinities and nan leave nothing to compare.
+"""
+
+import numpy as np
+
+from zenith import grad, jit, jvp, vjp, vmap
+
+EXAMPLES = 3
+
+
+def scale(*arrays):
+    """How large the terms of a sum are, in which infinities and nan leave nothing to compare."""
+    total = sum(float(np.abs(a).sum()) for a in arrays)
+    return total if np.isfinite(total) else None
+
+
+def check_forward_against_reverse(function, args, rng):
+    directions = [rng.uniform(-1, 1, a.shape) for a in args]
+    values, moved = jvp(function, args, directions)
+    weights = [rng.uniform(-1, 1, v.shape) for v in values]
+    _, back = vjp(function, *args)
+    pulled = back(weights)
+    left = [w * m for w, m in zip(weights, moved, strict=True)]
+    right = [g * d for g, d in zip(pulled, directions, strict=True)]
+    size = scale(*left, *right)
+    if size is None:
+        return 0
+    difference = sum(float(a.sum()) for a in left) - sum(float(a.sum()) for a in right)
+    assert abs(difference) <= 1e-9 * max(size, 1.0)
+    return 1
+
+
+def check_gradients(function, args, backend="cpu"):
+    """jit(grad), vmap(grad) and grad(vmap) against grad."""
+
+    def number(*floats):
+        return sum(np.sum(np.tanh(r)) for r in function(*floats)) + 0.0
+
+    every = tuple(range(len(args)))
+    alone = grad(number, argnums=every)
+    plain, compiled = alone(*args), jit(alone, backend=backend)(*args)
+    if scale(*plain) is None:
+        return 0
+    for a, b in zip(plain, compiled, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9 * max(1.0, scale(*plain)))
+    stacked = [np.stack([a * (1 + 0.1 * i) for i in range(EXAMPLES)]) for a in args]
+    each = [alone(*(s[i] for s in stacked)) for i in range(EXAMPLES)]
+    together = vmap(alone)(*stacked)
+    total = grad(lambda *s: np.sum(vmap(number)(*s)), argnums=every)(*stacked)
+    for place in every:
+        expected = np.stack([e[place] for e in each])
+        if np.isfinite(expected).all():
+            bound = {"rtol": 1e-9, "atol": 1e-9 * max(1.0, float(np.abs(expected).max(initial=0)))}
+            np.testing.assert_allclose(together[place], expected, **bound)
+            np.testing.assert_allclose(total[place], expected, **bound)
+    return 1
+
+
+def compiled_or_not(rng):
+    """What puts ``jit`` around some functions and leaves others; most are compiled to NumPy, which takes no time."""
+
+    def wrap(function):
+        backend = rng.choice(["none", "lanes", "cpu"], p=[0.4, 0.5, 0.1])
+        return function if backend == "none" else jit(function, backend=str(backend))
+
+    return wrap
+
+
+def along(gradients, direction):
+    """The derivative along a direction."""
+    return sum(np.sum(g * d) for g, d in zip(gradients, direction, strict=True)) + 0.0
+
+
+def products_with_the_hessian(number, wrap):
+    """Functions of (a list of arrays, a direction), all of which compute the Hessian's product with the direction."""
+
+    def slope(floats, direction):
+        return jvp(wrap(number), (floats,), (direction,))[1]
+
+    def forward_of_reverse(floats, direction):
+        return jvp(wrap(grad(wrap(number))), (floats,), (direction,))[1]
+
+    def reverse_of_forward(floats, direction):
+        return grad(wrap(lambda f: slope(f, direction)))(floats)
+
+    def reverse_of_reverse(floats, direction):
+        return grad(lambda f: along(wrap(grad(wrap(number)))(f), direction))(floats)
+
+    def forward_of_forward(floats, direction):
+        """One component at a time would be the Hessian; all together, by reverse mode over the second direction."""
+        return grad(wrap(lambda d: jvp(wrap(lambda f: slope(f, direction)), (floats,), (d,))[1]))(direction)
+
+    return [wrap(f) for f in (forward_of_reverse, reverse_of_forward, reverse_of_reverse, forward_of_forward)]
+
+
+def check_second_derivatives(function, args, rng):
+    """The Hessian's products in all four ways, for one direction and for many; and that the Hessian is symmetric."""
+
+    def number(floats):
+        return sum(np.sum(np.tanh(r)) for r in function(*floats)) + 0.0
+
+    wrap = compiled_or_not(rng)
+    ways = products_with_the_hessian(number, wrap)
+    directions = [[rng.uniform(-1, 1, a.shape) for a in args] for _ in range(2)]
+    expected = [products_with_the_hessian(number, lambda f: f)[0](args, d) for d in directions]
+    size = scale(*expected[0], *expected[1])
+    if size is None:
+        return 0
+    bound = {"rtol": 1e-6, "atol": 1e-8 * max(size, 1.0)}
+    stacked = [np.stack(pair) for pair in zip(*directions, strict=True)]
+    for way in ways:
+        found = way(args, directions[0])
+        together = wrap(vmap(way, in_axes=(None, 0)))(args, stacked)
+        for i in range(len(args)):
+            np.testing.assert_allclose(found[i], expected[0][i], **bound)
+            np.testing.assert_allclose(together[i], np.stack([e[i] for e in expected]), **bound)
+    symmetric = along(expected[0], directions[1]) - along(expected[1], directions[0])
+    assert abs(symmetric) <= 1e-8 * max(size, 1.0)
+    return 1

@@ -1,0 +1,120 @@
+"""Smooth elementwise functions that are written with other primitives, and whose expressions have corners.
+
+The expressions are chosen for accuracy at the edges, no overflow where the result is finite: by magnitudes, the larger
+operand, and choices. To differentiate them would give wrong answers at zeros and ties, so derivatives are said apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.ops.elementwise import elementwise, unary
+
+_LN2 = math.log(2.0)
+_INF = float("inf")
+
+
+def _full(b: Any, value: float, x: Any) -> Any:
+    return b.full(value, x.dtype, x.shape)
+
+
+def _inverse(b: Any, x: Any) -> Any:
+    return b.div(_full(b, 1.0, x), x)
+
+
+def _arcsinh(b: Any, x: Any) -> Any:
+    """By log1p, by log where the square would overflow."""
+    a = b.abs(x)
+    square = b.mul(a, a)
+    small = b.log1p(b.add(a, b.div(square, b.add(b.sqrt(b.add(square, 1.0)), 1.0))))
+    return b.copysign(b.where(b.gt(a, 1e9), b.add(b.log(a), _LN2), small), x)
+
+
+def _arccosh(b: Any, x: Any) -> Any:
+    """By log1p, by log where the square would overflow."""
+    t = b.sub(x, 1.0)
+    small = b.log1p(b.add(t, b.mul(b.sqrt(t), b.sqrt(b.add(t, 2.0)))))
+    return b.where(b.gt(x, 1e9), b.add(b.log(x), _LN2), small)
+
+
+def _arctanh(b: Any, x: Any) -> Any:
+    """log1p(2 a / (1 - a)) / 2 with the sign of x."""
+    a = b.abs(x)
+    return b.copysign(b.mul(b.log1p(b.div(b.mul(a, 2.0), b.sub(_full(b, 1.0, a), a))), 0.5), x)
+
+
+def _cbrt(b: Any, x: Any) -> Any:
+    """A power, corrected by one step of Newton's method."""
+    size = b.abs(x)
+    root = b.power(size, 1.0 / 3.0)
+    plain = b.eq(b.mul(size, 0.0), 0.0)  # neither infinite nor nan
+    nonzero = b.bit_and(plain, b.gt(root, 0.0))
+    safe = b.where(nonzero, root, _full(b, 1.0, x))
+    step = b.div(b.sub(safe, b.div(b.div(size, safe), safe)), 3.0)
+    return b.copysign(b.where(nonzero, b.sub(safe, step), root), x)
+
+
+def _fmod(b: Any, x: Any, y: Any) -> Any:
+    return b.copysign(b.remainder(b.abs(x), b.abs(y)), x)
+
+
+def _hypot(b: Any, x: Any, y: Any) -> Any:
+    """The larger times sqrt(1 + ratio**2); infinite if either is."""
+    p, q = b.abs(x), b.abs(y)
+    large, small = b.maximum(p, q), b.minimum(p, q)
+    ratio = b.div(small, b.where(b.eq(large, 0.0), _full(b, 1.0, large), large))
+    length = b.mul(large, b.sqrt(b.add(b.mul(ratio, ratio), 1.0)))
+    infinite = b.bit_or(b.eq(p, _INF), b.eq(q, _INF))
+    return b.where(infinite, _full(b, _INF, x), length)
+
+
+def _logaddexp(b: Any, x: Any, y: Any) -> Any:
+    """Equal operands (infinite ones too) give x + log(2)."""
+    smooth = b.add(b.maximum(x, y), b.log1p(b.exp(b.neg(b.abs(b.sub(x, y))))))
+    return b.where(b.eq(x, y), b.add(x, _LN2), smooth)
+
+
+def _logaddexp2(b: Any, x: Any, y: Any) -> Any:
+    """Equal operands (infinite ones too) give x + 1."""
+    smooth = b.add(b.maximum(x, y), b.div(b.log1p(b.exp2(b.neg(b.abs(b.sub(x, y))))), _LN2))
+    return b.where(b.eq(x, y), b.add(x, 1.0), smooth)
+
+
+def _share(power: str, which: int) -> Any:
+    """Of log(exp(x) + exp(y)): the part that one operand has in the sum, all of it where the other has none."""
+
+    def partial(b: Any, args: Any, y: Any) -> Any:
+        part = getattr(b, power)(b.sub(args[which], y))
+        return b.where(b.eq(args[which], y), _full(b, 1.0, y), part)
+
+    return partial
+
+
+def _cosine(which: int) -> Any:
+    """Of a length: a coordinate over it."""
+    return lambda b, a, y: b.div(a[which], b.where(b.eq(y, 0.0), _full(b, 1.0, y), y))
+
+
+F: dict[str, Any] = {"kinds": "f"}
+unary("arcsinh", "Inverse hyperbolic sine.", _arcsinh, np.arcsinh,
+      lambda b, a, y: _inverse(b, b.sqrt(b.add(b.mul(a[0], a[0]), 1.0))), ulp=4, **F)  # fmt: skip
+unary("arccosh", "Inverse hyperbolic cosine.", _arccosh, np.arccosh,
+      lambda b, a, y: _inverse(b, b.mul(b.sqrt(b.sub(a[0], 1.0)), b.sqrt(b.add(a[0], 1.0)))),
+      ulp=8, domain=(1.5, 3.0), **F)  # fmt: skip
+unary("arctanh", "Inverse hyperbolic tangent.", _arctanh, np.arctanh,
+      lambda b, a, y: _inverse(b, b.mul(b.sub(_full(b, 1.0, y), a[0]), b.add(a[0], 1.0))),
+      ulp=4, domain=(-0.9, 0.9), **F)  # fmt: skip
+unary("cbrt", "Real cube root.", _cbrt, np.cbrt, lambda b, a, y: _inverse(b, b.mul(b.mul(y, y), 3.0)),
+      ulp=2, domain=(0.2, 3.0), **F)  # fmt: skip
+elementwise("fmod", "Remainder with the sign of the first operand.", _fmod, np.fmod,
+            (1, lambda b, a, y: b.neg(b.round(b.div(b.sub(a[0], y), a[1])))),
+            ulp=0.5, domain=((2.2, 2.8), (0.9, 1.0)), **F)  # fmt: skip
+elementwise("hypot", "sqrt(x*x + y*y); the derivative at 0 is 0.", _hypot, np.hypot, (_cosine(0), _cosine(1)),
+            ulp=4, domain=((0.2, 2.0), (-2.0, 2.0)), **F)  # fmt: skip
+elementwise("logaddexp", "log(exp(x) + exp(y)).", _logaddexp, np.logaddexp, (_share("exp", 0), _share("exp", 1)),
+            ulp=4, domain=((0.5, 2.0), (-2.0, 2.0)), **F)  # fmt: skip
+elementwise("logaddexp2", "log2(2**x + 2**y).", _logaddexp2, np.logaddexp2, (_share("exp2", 0), _share("exp2", 1)),
+            ulp=4, domain=((0.5, 2.0), (-2.0, 2.0)), **F)  # fmt: skip

@@ -1,0 +1,92 @@
+"""At each place the product of all other elements: the derivative of a product.
+
+A division finds it where nothing is zero. That quotient, and what is put in its place at zeros, is right as a value and
+wrong to differentiate. So it is a primitive, whose own derivative is made of the products of all elements but two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.dims import product
+from zenith.ir.lowering import Composite
+from zenith.ir.ops.common import arrays, kind_of, moved_axes, random_array, require_axis, require_kind, rng, sample
+from zenith.ir.ops.reduce import spread
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type, int32
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("prod_others", types, 1)
+    require_kind("prod_others", x, "f")
+    for axis in params["axes"]:
+        require_axis("prod_others", x, axis)
+    return (x,)
+
+
+def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    (x,), axes = values, tuple(params["axes"])
+    zero = x == 0
+    filled = np.where(zero, x.dtype.type(1), x)
+    with np.errstate(all="ignore"):
+        rest = np.prod(filled, axis=axes, keepdims=True) / filled
+    return (np.where(np.sum(zero, axis=axes, keepdims=True) - zero == 0, rest, x.dtype.type(0)),)
+
+
+def _expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
+    """The product divided by the element; of several zeros nothing is left, of one the product of the others."""
+    (x,) = args
+    ones, zeros = b.full(1.0, x.dtype, x.shape), b.zeros_like(x)
+    zero = b.eq(x, 0.0)
+    filled, counted = b.where(zero, ones, x), b.where(zero, ones, zeros)
+    rest = b.div(spread(b, b.reduce_prod(filled, **params), x, params["axes"]), filled)
+    others = b.sub(spread(b, b.reduce_sum(counted, **params), x, params["axes"]), counted)
+    return [b.where(b.eq(others, 0.0), rest, zeros)]
+
+
+def _times_pairs(b: Any, x: Any, change: Any, axes: Sequence[int]) -> Any:
+    """For each k the sum over l of ``change[l]`` times the product of all elements but k and l, which are different."""
+    order = (*(a for a in range(len(x.shape)) if a not in axes), *axes)
+    kept = len(order) - len(axes)
+    shape = tuple(x.shape[a] for a in order)
+    flat = (*shape[:kept], product(shape[kept:]))
+    x, change = (b.reshape(b.transpose(v, axes=order), shape=flat) for v in (x, change))
+    wide = (*flat, flat[-1])
+    row, column = (b.broadcast(b.iota(size=flat[-1], dtype=int32), shape=wide, axes=(kept + i,)) for i in range(2))
+    same, leading = b.eq(row, column), tuple(range(kept))
+    but_one = b.where(same, b.full(1.0, x.dtype, wide), b.broadcast(x, shape=wide, axes=(*leading, kept + 1)))
+    but_two = b.prod_others(but_one, axes=(kept + 1,))
+    pairs = b.where(same, b.full(0.0, x.dtype, wide), but_two)
+    terms = b.mul(pairs, b.broadcast(change, shape=wide, axes=(*leading, kept + 1)))
+    total = b.reshape(b.reduce_sum(terms, axes=(kept + 1,)), shape=shape)
+    return b.transpose(total, axes=tuple(order.index(a) for a in range(len(order))))
+
+
+def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    return [None if tangents[0] is None else _times_pairs(b, primals[0], tangents[0], params["axes"])]
+
+
+def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    """The matrix of products of all but two is symmetric."""
+    return [_times_pairs(b, primals[0], cotangents[0], params["axes"])]
+
+
+def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype) == "f":
+        generator = rng("prod_others")
+        for shape, axes in (((7,), (0,)), ((3, 5), (1,)), ((2, 3, 4), (0, 2)), ((2, 0), (1,)), ((3, 4), ())):
+            x = random_array(generator, dtype, shape)
+            yield sample(x, axes=axes)
+            if x.size:
+                yield sample(np.where(np.arange(x.size).reshape(shape) % 4 == 1, dtype.type(0), x), axes=axes)
+
+
+register(Primitive(
+    name="prod_others", doc="At each place the product of all other elements along axes.", params={"axes": "ints"},
+    typing=_type, evaluate=_evaluate, lowering=Composite(_expand), jvp=_jvp, vjp=_vjp,
+    batch=lambda b, args, batched, size, params: [b.prod_others(args[0], axes=moved_axes(params["axes"]))],
+    ulp=16, effect=False, samples=_samples,
+))  # fmt: skip
