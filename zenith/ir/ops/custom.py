@@ -141,7 +141,8 @@ def _checkpoint_batch(b: Any, args: Any, batched: Any, size: Any, params: Params
 register(Primitive(
     name="checkpoint", doc="A function whose inner values are computed again for its derivative, unless marked.",
     params={"body": "graph"}, typing=_body_type, evaluate=_run, lowering=Composite(_write_out), jvp=_checkpoint_jvp,
-    vjp=WithResiduals(_checkpoint_forward, _checkpoint_backward), batch=_checkpoint_batch, ulp=0, effect=False, samples=lambda dtype: [],
+    vjp=WithResiduals(_checkpoint_forward, _checkpoint_backward), batch=_checkpoint_batch, ulp=0, effect=False,
+    samples=lambda dtype: [],
 ))  # fmt: skip
 
 
