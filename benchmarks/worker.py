@@ -134,7 +134,7 @@ def load(contender: Contender) -> float:
     return time.perf_counter() - begin
 
 
-def first_call(contender: Contender, workload: Workload, saved: Path | None) -> tuple[Running, float]:
+def first_call(contender: Contender, workload: Workload, saved: Path | None = None) -> tuple[Running, float]:
     """Compile, or load what was ``saved``, and call once; the seconds that took.
 
     Inputs, weights and the user's program are ready before.

@@ -64,6 +64,18 @@ def register_relu(**options):
 
 
 @pytest.mark.usefixtures("clean")
+def test_a_saved_function_needs_no_registry(tmp_path):
+    register_relu()
+    function, x = zenith.jit(lambda x: np.maximum(x, 0)), np.linspace(-1, 1, 9, dtype=np.float32)
+    wanted = function(x)
+    function.save(tmp_path / "relu.zenith")
+    kernels.unregister("my_relu")
+    loaded = zenith.load(tmp_path / "relu.zenith")
+    np.testing.assert_array_equal(loaded(x), wanted)
+    assert "my_relu" in loaded.show("plan")
+
+
+@pytest.mark.usefixtures("clean")
 def test_a_kernel_of_ones_own_is_checked_used_and_forgotten():
     mine = register_relu()
     mine.check()

@@ -127,12 +127,13 @@ def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
 
 
 def _is_cacheable(graph: Graph) -> bool:
-    """Whether a program follows from its graph's text and Zenith's sources alone.
+    """Whether a program follows from its graph's text and Zenith's sources alone: not with engines of the user's."""
+    return config.cache and not config.debug and not registered() and not calls_outside(graph)
 
-    It does not with engines that the user added, nor with functions of this process.
-    """
-    inside = not any(isinstance(node.primitive.lowering, HostCall | NativeCall) for node in graph.walk())
-    return config.cache and not config.debug and not registered() and inside
+
+def calls_outside(graph: Graph) -> bool:
+    """Whether a program calls functions of this process, Python or native ones."""
+    return any(isinstance(node.primitive.lowering, HostCall | NativeCall) for node in graph.walk())
 
 
 def link_graph(lowered: LoweredGraph) -> Any:

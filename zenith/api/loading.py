@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +57,7 @@ class Given:
     describe: Callable[[], tuple[str, ...]]
 
 
-class Loaded(Inspectable):
+class Loaded(Inspectable, ABC):
     """What :func:`zenith.load` returns; safe to use from several threads."""
 
     def __init__(self, archive: Archive) -> None:
@@ -129,8 +129,10 @@ class Loaded(Inspectable):
         form = form_of(key)
         if form is None:
             return key
+        if form in self._forms:
+            return self._forms[form], key[1]
         try:
-            text = self._forms.get(form) or _text(form.spelled())
+            text = _text(form.spelled())
         except UnsupportedError:
             return key  # no file holds such a form
         if (text, key[1]) in dict(self._specializer.entries()):

@@ -15,6 +15,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Shelf, write
 from zenith.backends.cpu.closed import made_for, take_out, take_out_runtime
+from zenith.compile import calls_outside
 from zenith.errors import UnsupportedError, ZenithError
 
 
@@ -38,7 +39,7 @@ def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
         raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
     if backend != "cpu":
         raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
-    if any(s.executable.program.calls_outside for s in programs):
+    if any(calls_outside(s.origin.graph) for s in programs):
         raise UnsupportedError(f"{name} calls back into Python or native code of yours, which a file does not hold",
                                fix="remove zenith.debug.print, callbacks and operations of your own")  # fmt: skip
 

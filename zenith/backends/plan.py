@@ -266,8 +266,6 @@ class _Planner:
             if (number, i) not in self.places:
                 self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
-            if home is not self:
-                self.bound.add((number, i))  # the loop that it runs ahead of gives it back
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         self.shared.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
         for kernel in lowered.kernels:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
-from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Branch, Call, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
 from zenith.ir.types import ArrayType, DType
+
+if TYPE_CHECKING:
+    from zenith.backends.plan import Plan  # whose import is of no use to a program that was compiled before
 
 CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
 CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
@@ -81,14 +83,6 @@ class Program:
     def launches(self) -> list[Launch]:
         """The launches in the order of the driver's table, those of loops and branches among them."""
         return [s for s in walk(self.steps) if isinstance(s, Launch)]
-
-    @property
-    def calls_outside(self) -> bool:
-        """Whether a step calls a function of this process: Python, or native code at an address."""
-        native = any(
-            "call_native(" in step.kernel.text for step in (*self.launches, *(p.launch for p in self.prepared))
-        )
-        return native or any(isinstance(s, Call) for s in self.steps)
 
     def __str__(self) -> str:
         lines = [f"table of {self.name}:"]
