@@ -54,12 +54,12 @@ def dots_with_no_batch_dims_saveable(name: str, types: Sequence[Type], params: M
 
 def save_only_these_names(*names: str) -> Policy:
     """Keep the values that :func:`checkpoint_name` gave one of these names."""
-    return lambda name, types, params: name == "checkpoint_name" and params["name"] in names
+    return lambda name, types, params: name == "checkpoint_name" and params["label"] in names
 
 
 def save_any_names_but_these(*names: str) -> Policy:
     """Keep the values that :func:`checkpoint_name` gave another name."""
-    return lambda name, types, params: name == "checkpoint_name" and params["name"] not in names
+    return lambda name, types, params: name == "checkpoint_name" and params["label"] not in names
 
 
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:
@@ -81,7 +81,9 @@ def checkpoint_name(x: Any, name: str) -> Any:
         raise TraceError(f"checkpoint_name needs a text, not a {type(name).__name__}", where=user_line(),
                          fix='write checkpoint_name(x, "hidden")')  # fmt: skip
     leaves, treedef = tree.flatten(x)
-    return tree.unflatten(treedef, [bind(get("checkpoint_name"), leaf, name=name) for leaf in map(znp.asarray, leaves)])
+    return tree.unflatten(
+        treedef, [bind(get("checkpoint_name"), leaf, label=name) for leaf in map(znp.asarray, leaves)]
+    )
 
 
 def marked(graph: Graph, policy: Policy) -> Graph:

@@ -183,12 +183,12 @@ register(Primitive(
 ))  # fmt: skip
 register(Primitive(
     name="checkpoint_name", doc="Its argument, with a name by which policies of checkpoint know it.",
-    params={"name": "text"}, typing=_same_type("checkpoint_name"), evaluate=lambda values, params: (values[0],),
+    params={"label": "text"}, typing=_same_type("checkpoint_name"), evaluate=lambda values, params: (values[0],),
     lowering=Composite(lambda b, args, params: [args[0]]),
     jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
     vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0]],
     batch=lambda b, args, batched, size, params: [b.checkpoint_name(args[0], **params)], ulp=0, effect=False,
-    samples=lambda dtype: [Sample(s.values, {"name": "hidden"}) for s in _samples("checkpoint_name")(dtype)],
+    samples=lambda dtype: [Sample(s.values, {"label": "hidden"}) for s in _samples("checkpoint_name")(dtype)],
 ))  # fmt: skip
 register(Primitive(
     name="again", doc="Its argument, as a value of its own: what follows from it is not merged with what was before.",
