@@ -108,11 +108,18 @@ def thrifty(graph: Graph, primals: int) -> Graph:
     b = Builder(new)
 
     def second(place: Place) -> Value:
-        if place[0] not in again and place not in twice:
-            twice[place] = b.again(moved[place])
-        elif place not in twice:
-            node, args = graph.node(place[0]), graph.args(place[0])
-            (twice[place],) = b.transplant(graph, node, [second((a.node, a.output)) for a in args])
+        pending, needed = [place], set[Place]()
+        while pending:
+            at = pending.pop()
+            if at not in twice and at not in needed:
+                needed.add(at)
+                pending += [(a.node, a.output) for a in graph.args(at[0])] if at[0] in again else []
+        for at in sorted(needed):  # in program order
+            if at[0] in again:
+                args = [twice[a.node, a.output] for a in graph.args(at[0])]
+                (twice[at],) = b.transplant(graph, graph.node(at[0]), args)
+            else:
+                twice[at] = b.again(moved[at])
         return twice[place]
 
     for number, node in graph.nodes():
