@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from zenith.torch import from_torch
     from zenith.transforms import (
         checkpoint,
+        checkpoint_name,
+        checkpoint_policies,
         custom_jvp,
         custom_vjp,
         grad,
@@ -73,6 +75,8 @@ __all__ = [
     "ZenithError",
     "associative_scan",
     "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
     "cond",
     "config",
     "custom_jvp",

@@ -58,6 +58,20 @@ def test_it_is_called_when_the_program_runs_and_only_if_somebody_needs_it():
     assert calls[0].tolist() == [1, 2]  # what it kept is its own
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_it_is_given_arrays_whatever_their_rank(backend):
+    def ranked(x, y):
+        assert isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
+        return np.float64(10 * x.ndim + y.ndim)
+
+    def fn(x, y):
+        return zenith.pure_callback(ranked, Struct((), np.float64), x, y)
+
+    x = np.ones((2, 3))
+    assert zenith.jit(fn, backend=backend)(x, 1.0) == 20
+    assert zenith.jit(zenith.vmap(fn), backend=backend)(x, x[:, 0]).tolist() == [10, 10]
+
+
 def test_results_of_every_type_and_several_calls():
     def pair(x):
         return x > 0, x.astype(np.int32), x.astype(np.float32), 3

@@ -102,3 +102,17 @@ def test_sums_over_steps_behind_the_loop_are_those_of_the_unrolled_loop(use):
         zenith.grad(lambda w, f=f: np.sum(zenith.grad(f)(w, b) ** 2))(w) for f in (looped, unrolled)
     )
     np.testing.assert_allclose(second, unrolled_second, rtol=1e-9, atol=1e-11)
+
+
+def test_long_chains_are_computed_again_without_recursion():
+    def chain(x):
+        for _ in range(1500):
+            x = x * x + 0.1
+        return np.sum(x)
+
+    with zenith.disable_jit():
+        wanted = zenith.grad(chain)(np.full(3, 0.2))
+    graph = zenith.jit(zenith.grad(chain)).lower(np.full(3, 0.2)).graph
+    found = zenith.jit(zenith.grad(chain), backend="reference")(np.full(3, 0.2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert sum(node.primitive.name == "again" for node in graph.walk()) <= 2

@@ -13,11 +13,14 @@ from zenith.api.tables import Shown, table
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.passes.separation import why_not_fused
+from zenith.passes.unrolled import unrolled
 from zenith.trace.recorder import Kept
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+SCAN = "zenith.scan or fori_loop; what differs by turn, such as weights, stacked along a first axis"
+MAP = "zenith.vmap or zenith.map over what differs by turn, stacked along a first axis"
 STAGES = ("graph", "optimized", "plan", "kernels")
 
 
@@ -126,6 +129,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     yield from _ways_back(origin.kept)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
+        yield from _unrolled_loops(origin.graph)
         yield from _engines(origin.plan)
         yield from _separations(origin.graph)
 
@@ -145,6 +149,16 @@ def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:
     if kept or again:
         rows = [(*words, n) for words, n in (*kept.items(), *again.items())]
         yield table("for the way back", ("function", "how", "what", "line", "times"), rows)
+
+
+def _unrolled_loops(graph: Graph) -> Iterable[RenderableType]:
+    """Bodies that Python loops wrote into the program many times, and what to write instead."""
+    rows = [
+        ("; ".join(map(_place, loop.lines)), loop.turns, loop.operations, SCAN if loop.carries else MAP)
+        for loop in unrolled(graph)
+    ]
+    if rows:
+        yield table("unrolled loops", ("lines", "turns", "operations a turn", "to compile them once"), rows)
 
 
 def _engines(plan: Any) -> Iterable[RenderableType]:

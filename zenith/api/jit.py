@@ -197,8 +197,8 @@ def jit(
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
-    otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Every size is a symbol: calls with
-    other sizes compile nothing unless the function branched on a size.
+    otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Every size is a
+    symbol: calls with other sizes compile nothing unless the function branched on a size.
 
     Raises
     ------

@@ -43,8 +43,8 @@ def custom_op(
     native: native code that computes it: an address, a ctypes function or a Numba ``cfunc``. Its C type is ``void``
         of a pointer for each array and each result, row-major and dense, then an ``int64_t`` for every size of every
         array and result, in order. It runs without Python and the GIL, in loops too, on any thread, and cannot fail.
-    vectorized: whether one call can compute many examples, on a further leading axis of all arrays and results;
-        otherwise ``vmap`` calls it for each example (unless :meth:`CustomOp.defvmap` says better).
+    vectorized: whether one call of ``function`` can compute many examples, on a further leading axis of all arrays and
+        results; otherwise, and for native code, ``vmap`` calls it for each, unless :meth:`CustomOp.defvmap` knows how.
     name: what messages call it, by default the function's name.
 
     Returns
@@ -137,7 +137,8 @@ class CustomOp:
             rules = OperationRules(self, inputs, outputs, static)
             advice = f"give it a rule: @{self.__name__}.defjvp, or {self.__name__}.defvjp(forward, backward)"
             call = self._flat(inputs, outputs, static)
-            known = External(self.__name__, call, self._vectorized, self._address, rules, advice)
+            vectorized = self._vectorized and self._address is None
+            known = External(self.__name__, call, vectorized, self._address, rules, advice)
             self._known[key] = known
         return known
 

@@ -5,14 +5,18 @@ records, and replays the result: at once on arrays, or inside the trace around i
 and with each other in any order.
 """
 
+from zenith.transforms import policies as checkpoint_policies
 from zenith.transforms.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from zenith.transforms.gradients import grad, value_and_grad
 from zenith.transforms.jacobians import hessian, jacfwd, jacrev
+from zenith.transforms.policies import checkpoint_name
 from zenith.transforms.products import jvp, linearize, vjp
 from zenith.transforms.vectorize import vmap
 
 __all__ = [
     "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
     "custom_jvp",
     "custom_vjp",
     "grad",

@@ -20,6 +20,7 @@ from zenith.trace.nested import NestedRecorder
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
 from zenith.transforms.calls import Arguments, FlatResults, name_of
+from zenith.transforms.policies import Policy, marked
 
 _tracing_rules: ContextVar[tuple[Any, ...]] = ContextVar("zenith_tracing_rules", default=())
 _MADE_OF_CONSTANTS = frozenset({"broadcast", "reshape", "cast", "transpose"})
@@ -151,17 +152,28 @@ class custom_vjp:
         return _bound("custom_vjp", arguments, own, {"body": body, "forward": kept, "backward": back})
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | None = None) -> Callable[..., Any]:
     """``function``, whose inner values are computed again for its derivative instead of being kept until then.
 
     It costs time and saves memory: a chain of checkpointed layers keeps what stands between them alone. After
     A. Griewank and A. Walther, Algorithm 799: revolve, 2000; T. Chen et al., Training deep nets with sublinear memory
     cost, 2016.
 
+    Parameters
+    ----------
+    policy: says which inner values are kept all the same: one of ``zenith.checkpoint_policies``, such as
+        ``dots_saveable`` (matrix products are kept, what is cheap is computed again), or a function of an operation
+        (:mod:`zenith.transforms.policies`). Without ``function``, ``checkpoint`` is a decorator.
+
     >>> import numpy as np, zenith
     >>> zenith.grad(checkpoint(lambda x: np.sin(np.sin(x))))(0.0)
     array(1.)
+    >>> @checkpoint(policy=zenith.checkpoint_policies.dots_saveable)
+    ... def layer(x, w):
+    ...     return np.tanh(x @ w)
     """
+    if function is None:
+        return functools.partial(checkpoint, policy=policy)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -177,7 +189,9 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         assert recorder is not None
         body = trace_body(name_of(function), flat, arguments.types, arguments.weak, runs_alone=False)
         captured = [Tracer(recorder, value) for value in body.captured]
-        found = bind(get("checkpoint"), *captured, *arguments.arrays, body=close(body, body.captured))
+        graph = close(body, body.captured)
+        graph = graph if policy is None else marked(graph, policy)
+        found = bind(get("checkpoint"), *captured, *arguments.arrays, body=graph)
         return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
 
     return wrapped

@@ -32,6 +32,12 @@ class RuleBuilder(Builder):
 
         return split_for_way_back(graph, late, there, same)
 
+    def split_at_marks(self, joint: Graph, primals: int, results: int) -> tuple[Graph, Graph]:
+        """See :func:`~zenith.transforms.marks.split_at_marks`."""
+        from zenith.transforms.marks import split_at_marks
+
+        return split_at_marks(joint, primals, results)
+
     def jvp_of(self, graph: Graph, active: Sequence[bool]) -> Graph:
         """See :func:`~zenith.transforms.forward.jvp_graph`."""
         from zenith.transforms.forward import jvp_graph

@@ -67,7 +67,7 @@ def split(
     for value, is_late in zip(graph.inputs, late, strict=True):
         if not is_late:
             moved[value.node, 0] = known.add_input(value.type, graph.node(value.node).params["name"])
-    _copy(graph, known, moved, {number for number, _ in graph.nodes()} - waiting)
+    copy_nodes(graph, known, moved, {number for number, _ in graph.nodes()} - waiting)
     now = [(v.node, v.output) for v in graph.outputs if v.node not in waiting]
     known.set_outputs(moved[place] for place in [*now, *handed])
     unknown, moved = Graph(graph.name), {}
@@ -80,9 +80,9 @@ def split(
     later = dict(moved)
     if same is None:
         later.update({place: Builder(unknown).again(moved[place]) for place in sorted(sources)})
-    _copy(graph, unknown, later, again)
+    copy_nodes(graph, unknown, later, again)
     moved.update({place: value for place, value in later.items() if place[0] in again})
-    _copy(graph, unknown, moved, waiting)
+    copy_nodes(graph, unknown, moved, waiting)
     unknown.set_outputs(moved[v.node, v.output] for v in graph.outputs if v.node in waiting)
     twice = tuple(graph.node(number) for number in sorted(again) if operations_again(graph.node(number)))
     return Split(known, unknown, len(handed), tuple(v.node in waiting for v in graph.outputs), twice)
@@ -108,11 +108,18 @@ def thrifty(graph: Graph, primals: int) -> Graph:
     b = Builder(new)
 
     def second(place: Place) -> Value:
-        if place[0] not in again and place not in twice:
-            twice[place] = b.again(moved[place])
-        elif place not in twice:
-            node, args = graph.node(place[0]), graph.args(place[0])
-            (twice[place],) = b.transplant(graph, node, [second((a.node, a.output)) for a in args])
+        pending, needed = [place], set[Place]()
+        while pending:
+            at = pending.pop()
+            if at not in twice and at not in needed:
+                needed.add(at)
+                pending += [(a.node, a.output) for a in graph.args(at[0])] if at[0] in again else []
+        for at in sorted(needed):  # in program order
+            if at[0] in again:
+                args = [twice[a.node, a.output] for a in graph.args(at[0])]
+                (twice[at],) = b.transplant(graph, graph.node(at[0]), args)
+            else:
+                twice[at] = b.again(moved[at])
         return twice[place]
 
     for number, node in graph.nodes():
@@ -136,8 +143,15 @@ def _tell(name: str, kept: Sequence[tuple[Type, Node]], again: Sequence[Node]) -
 
 
 def _waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
-    """The nodes that depend on a late input, these included."""
-    found = {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late}
+    """The nodes that depend on a late input, these included, and what is computed again for these alone."""
+    waiting = _after(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
+    second = _after(graph, {number for number, node in graph.nodes() if node.primitive.name == "again"})
+    return waiting | (second - graph.behind(v.node for v in graph.outputs if v.node not in waiting))
+
+
+def _after(graph: Graph, first: set[int]) -> set[int]:
+    """Nodes, and all that depend on them."""
+    found = set(first)
     for number, _ in graph.nodes():
         if any(a.node in found for a in graph.args(number)):
             found.add(number)
@@ -206,7 +220,8 @@ def elements(type: ArrayType) -> int:
     return max(1, total.evaluate(dict.fromkeys(total.symbols(), TYPICAL)))
 
 
-def _copy(graph: Graph, new: Graph, moved: dict[Place, Value], nodes: set[int]) -> None:
+def copy_nodes(graph: Graph, new: Graph, moved: dict[Place, Value], nodes: set[int]) -> None:
+    """Append some nodes to another graph; ``moved`` knows where the values are that they read, and what they give."""
     builder = Builder(new)
     for number, node in graph.nodes():
         if number in nodes and node.primitive.name != "input":

@@ -13,7 +13,7 @@ from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite, View
 from zenith.ir.ops.common import all_batched, arrays, floats, kind_of, random_array, results_of, rng, sample
 from zenith.ir.ops.region import interpreted
-from zenith.ir.primitive import Params, Primitive, WithResiduals, not_differentiable, register
+from zenith.ir.primitive import Params, Primitive, Sample, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type
 
 
@@ -106,7 +106,7 @@ register(Primitive(
 ))  # fmt: skip
 
 
-# --- checkpoint: what its derivative needs is computed again ---------------------------------------------------------
+# --- checkpoint: what its derivative needs and is not marked is computed again ---------------------------------------
 
 
 def _checkpoint_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
@@ -116,13 +116,21 @@ def _checkpoint_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: P
     return [next(found) if moves else None for moves in floats(outputs)]
 
 
-def _checkpoint_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    moving = floats(primals)
-    back = b.vjp_of(params["body"], moving, floats(outputs))
-    again = [b.again(p) for p in primals]
+def _checkpoint_forward(b: Any, primals: Any, params: Params) -> tuple[Sequence[Any], Any]:
+    body, count = params["body"], len(params["body"].outputs)
+    joint = b.vjp_of(body, floats(primals), floats(body.outputs))
+    forward, back = b.split_at_marks(joint, len(primals), count)
+    found = b.inline(forward, primals)
+    return found[:count], (found[count:], back)
+
+
+def _checkpoint_backward(
+    b: Any, primals: Any, outputs: Any, cotangents: Any, kept: Any, params: Params
+) -> Sequence[Any]:
+    saved, back = kept
     given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
-    found = iter(b.inline(back, [*again, *given])[len(outputs) :])
-    return [next(found) if moves else None for moves in moving]
+    found = iter(b.inline(back, [*map(b.again, (*primals, *saved)), *given]))
+    return [next(found) if moves else None for moves in floats(primals)]
 
 
 def _checkpoint_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
@@ -131,9 +139,10 @@ def _checkpoint_batch(b: Any, args: Any, batched: Any, size: Any, params: Params
 
 
 register(Primitive(
-    name="checkpoint", doc="A function whose inner values are computed again for its derivative, not kept.",
+    name="checkpoint", doc="A function whose inner values are computed again for its derivative, unless marked.",
     params={"body": "graph"}, typing=_body_type, evaluate=_run, lowering=Composite(_write_out), jvp=_checkpoint_jvp,
-    vjp=_checkpoint_vjp, batch=_checkpoint_batch, ulp=0, effect=False, samples=lambda dtype: [],
+    vjp=WithResiduals(_checkpoint_forward, _checkpoint_backward), batch=_checkpoint_batch, ulp=0, effect=False,
+    samples=lambda dtype: [],
 ))  # fmt: skip
 
 
@@ -163,6 +172,23 @@ register(Primitive(
     vjp=lambda b, primals, outputs, cotangents, params: [None],
     batch=lambda b, args, batched, size, params: [b.stop_gradient(args[0])], ulp=0, effect=False,
     samples=lambda dtype: [],  # its derivative is not that of what it computes, which the samples' tests expect
+))  # fmt: skip
+register(Primitive(
+    name="saved", doc="Its argument, marked to be kept for the derivative of the checkpointed function that it is in.",
+    params={}, typing=_same_type("saved"), evaluate=lambda values, params: (values[0],),
+    lowering=Composite(lambda b, args, params: [args[0]]),
+    jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
+    vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0]],
+    batch=lambda b, args, batched, size, params: [b.saved(args[0])], ulp=0, effect=False, samples=_samples("saved"),
+))  # fmt: skip
+register(Primitive(
+    name="checkpoint_name", doc="Its argument, with a name by which policies of checkpoint know it.",
+    params={"label": "text"}, typing=_same_type("checkpoint_name"), evaluate=lambda values, params: (values[0],),
+    lowering=Composite(lambda b, args, params: [args[0]]),
+    jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
+    vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0]],
+    batch=lambda b, args, batched, size, params: [b.checkpoint_name(args[0], **params)], ulp=0, effect=False,
+    samples=lambda dtype: [Sample(s.values, {"label": "hidden"}) for s in _samples("checkpoint_name")(dtype)],
 ))  # fmt: skip
 register(Primitive(
     name="again", doc="Its argument, as a value of its own: what follows from it is not merged with what was before.",

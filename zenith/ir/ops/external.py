@@ -34,12 +34,13 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     function: External = params["function"]
     mapped = 0 if function.vectorized else params["mapped"]
     for example in np.ndindex(*results[0].shape[:mapped]):
-        found = function.call([value[example] for value in values], [result[example] for result in results])
+        given, like = ([np.asarray(array[example]) for array in arrays] for arrays in (values, results))
+        found = function.call(given, like)
         if len(found) != len(results):
             raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
                              fix="return what was declared")  # fmt: skip
-        for value, result in zip(found, results, strict=True):
-            result[example] = _checked(function.label, value, result[example])
+        for value, result, declared in zip(found, results, like, strict=True):
+            result[example] = _checked(function.label, value, declared)
 
 
 def _checked(label: str, value: Any, declared: Any) -> Any:
