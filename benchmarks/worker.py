@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmarks import contenders
 from benchmarks.contenders.contender import Job, missing_library, outcome
+from benchmarks.contenders.steps import Step
 
 if TYPE_CHECKING:
     from benchmarks.contenders import Contender
@@ -98,8 +99,8 @@ class Running:
         return max(1, round(seconds / mean))
 
     def save(self, path: Path) -> bool:
-        """Keep the compiled program as a file, if the contender can."""
-        if self.contender.saving is None:
+        """Keep the compiled program as a file, if the contender can; a step of training is more than a program."""
+        if self.contender.saving is None or isinstance(self.call, Step):
             return False
         self.contender.saving.save(self.call, path)
         return True

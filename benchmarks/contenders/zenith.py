@@ -40,7 +40,7 @@ def _jit(job: Job) -> Program:
 
 
 class _Step(FunctionalStep):
-    """``zenith.jit`` of ``value_and_grad`` and an optimiser of ``zenith.optim``."""
+    """``zenith.jit`` of ``value_and_grad`` and an optimiser of ``zenith.optim``; weights and state are donated."""
 
     def __init__(self, workload: Workload) -> None:
         import zenith
@@ -57,7 +57,7 @@ class _Step(FunctionalStep):
             return optim.apply_updates(weights, updates), state
 
         gradient = zenith.value_and_grad(lambda weights, *batch: build(weights, zenith.numpy)(*batch))
-        step = zenith.jit(functional_step(gradient, advance if rule else None))
+        step = zenith.jit(functional_step(gradient, advance if rule else None), donate_argnums=(0, 1) if rule else ())
         super().__init__(step, weights, rule.init(weights) if rule else (), learns=rule is not None)
 
     def cache_info(self) -> Any:

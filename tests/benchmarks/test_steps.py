@@ -22,6 +22,7 @@ def test_two_steps_lead_where_float64_does(name, workload, tmp_path):
     (expected,) = workload.reference()
     with np.load(tmp_path / "results.npz") as kept:
         assert stats.relative_error(kept["arr_0"], expected) <= workload.bound
+    assert not running.save(tmp_path / "step"), "its weights are no part of a program"
 
 
 @pytest.mark.parametrize("descent", [Descent("sgd", rate=0.1, momentum=0.9), Descent("adamw", rate=0.1)])
