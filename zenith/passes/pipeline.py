@@ -28,6 +28,7 @@ from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.split_reductions import split_reductions
+from zenith.passes.turned_products import turned_products
 
 Pass = Callable[[Graph], Graph]
 
@@ -42,6 +43,7 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,
     prune,
     precompute,
+    turned_products,
     movement,
     dce,
     cse,
