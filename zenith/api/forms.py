@@ -17,7 +17,7 @@ import ast
 import collections
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,17 @@ class Form(ABC):
     @abstractmethod
     def spelled(self) -> Json:
         """The form as JSON's own types; UnsupportedError when a file cannot hold it."""
+
+
+def exactly(value: Any) -> Hashable:
+    """What is equal only for values that a program may take for each other, unlike 1, True and 1.0, or 0.0 and -0.0.
+
+    >>> exactly((1, 0.0)) == exactly((1.0, 0.0)), exactly(0.0) == exactly(-0.0)
+    (False, False)
+    """
+    if isinstance(value, tuple):
+        return type(value), *map(exactly, value)
+    return type(value), value.hex() if type(value) is float else value
 
 
 def form_of(key: Any) -> Form | None:
@@ -63,10 +74,10 @@ def _only(results: list[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CallForm(Form):
-    """A call's nested tuples, lists and dicts, and its static arguments: where, their type, their value."""
+    """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, their value."""
 
     treedef: tree.TreeDef
-    static: tuple[tuple[int | str, type, Any], ...]
+    static: tuple[tuple[int | str, Hashable, Any], ...]
 
     def spelled(self) -> Json:
         """The structure, and the static values as Python literals."""
