@@ -41,6 +41,22 @@ def test_outside_of_a_trace_it_is_called_at_once():
     assert found.tolist() == [1, 2] and isinstance(found, np.ndarray)
 
 
+@pytest.mark.parametrize("run", [lambda f: f, *(lambda f, b=b: zenith.jit(f, backend=b) for b in BACKENDS)])
+def test_the_function_may_keep_and_change_what_it_gets(run):
+    kept = []
+
+    def changed(x):
+        kept.append(x)
+        x *= 2
+        return x
+
+    x = np.array([1.0, 2.0, 3.0])
+    twice, y = run(lambda x: (zenith.pure_callback(changed, Struct(x.shape, x.dtype), x), x + 1))(x)
+    assert (x.tolist(), twice.tolist(), y.tolist()) == ([1, 2, 3], [2, 4, 6], [2, 3, 4])
+    number = run(lambda x: zenith.pure_callback(changed, Struct((), x.dtype), x[0]) + 1)(x)
+    assert number == 3 and type(kept[-1]) is np.ndarray and kept[0].tolist() == [2, 4, 6]
+
+
 def test_it_is_called_when_the_program_runs_and_only_if_somebody_needs_it():
     calls = []
 

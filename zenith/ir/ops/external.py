@@ -34,7 +34,8 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     function: External = params["function"]
     mapped = 0 if function.vectorized else params["mapped"]
     for example in np.ndindex(*results[0].shape[:mapped]):
-        found = function.call([value[example] for value in values], [result[example] for result in results])
+        part = (*example, ...)  # an array even where it has no axes
+        found = function.call([value[part] for value in values], [result[part] for result in results])
         if len(found) != len(results):
             raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
                              fix="return what was declared")  # fmt: skip
@@ -60,7 +61,7 @@ def _checked(label: str, value: Any, declared: Any) -> Any:
 
 def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
     results = tuple(np.empty([n.static for n in t.shape], t.dtype.numpy) for t in params["results"])
-    fill([np.asarray(v) for v in values], results, params)
+    fill([np.array(v) for v in values], results, params)  # copies: the function may keep them, or write to them
     return results
 
 
