@@ -189,6 +189,23 @@ def test_what_was_not_declared_is_an_error_at_the_line_of_the_call(returned, err
     assert caught.value.where.file == __file__ and "fix:" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("number", "declared", "said"),
+    [(2.7, np.int64, "float64, and was to return int64"), (2, bool, "int64"), (2**40, np.int32, "int64")],
+)
+def test_a_python_number_that_the_declared_type_cannot_hold_is_an_error(number, declared, said):
+    with pytest.raises(DTypeError, match=f"returned {said}"):
+        zenith.jit(lambda x: zenith.pure_callback(lambda x: number, Struct((), declared), x))(1.0)
+
+
+@pytest.mark.parametrize(
+    ("number", "declared"), [(3, np.uint32), (-3, np.float32), (True, np.int32), (0.5, np.float32)]
+)
+def test_a_python_number_takes_the_declared_type(number, declared):
+    found = zenith.jit(lambda x: zenith.pure_callback(lambda x: number, Struct((), declared), x))(1.0)
+    assert found == number and found.dtype == declared
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_it_raises_comes_out_with_its_own_traceback(backend):
     def fails(x):

@@ -7,6 +7,7 @@ examples: the function is called for each, unless one call may serve them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,12 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
 
 
 def _checked(label: str, value: Any, declared: Any) -> Any:
-    """A result as an array of the declared type; a Python number takes its element type."""
-    number = isinstance(value, (bool, int, float))
-    array = np.asarray(value, declared.dtype if number else None)
-    found, wanted = array.dtype, declared.dtype
+    """A result as an array of the declared type; a Python number takes its element type where that can hold it."""
+    array, wanted = np.asarray(value), declared.dtype
+    if isinstance(value, (bool, int, float)) and np.can_cast(np.min_scalar_type(value), wanted, "same_kind"):
+        with suppress(OverflowError):
+            array = np.asarray(value, wanted)
+    found = array.dtype
     if found != wanted:
         fix = f"convert what it returns, .astype(numpy.{wanted}), or declare {found}"
         raise DTypeError(f"{label} returned {found}, and was to return {wanted}", fix=fix)
