@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -80,8 +81,11 @@ class CallForm(Form):
     static: tuple[tuple[int | str, Hashable, Any], ...]
 
     def spelled(self) -> Json:
-        """The structure, and the static values as Python literals."""
-        return {"tree": spell(self.treedef), "static": [[where, _literal(value)] for where, _, value in self.static]}
+        """The structure, and the static values as Python literals; the same for equal forms."""
+        return {
+            "tree": _in_order(spell(self.treedef)),
+            "static": [[where, _literal(value)] for where, _, value in self.static],
+        }
 
 
 def _literal(value: Any) -> str:
@@ -116,6 +120,18 @@ def _spell(node: Any) -> Json:
         f"a file cannot hold a {kind.__name__}" + (" with such keys" if kind is dict else ""),
         fix="take and return arrays in tuples, lists, named tuples, and dicts whose keys are str or numbers",
     )
+
+
+def _in_order(spelled: Json) -> Json:
+    """A spelled structure with the entries of dicts sorted: calls give them in any order."""
+    match spelled:
+        case list():
+            return [_in_order(item) for item in spelled]
+        case {"dict": entries}:
+            return {"dict": sorted(([key, _in_order(value)] for key, value in entries), key=json.dumps)}
+        case dict():
+            return {name: _in_order(value) for name, value in spelled.items()}
+    return spelled
 
 
 def read(spelled: Json) -> tree.TreeDef:
