@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import zenith
+from zenith.ir.ops.step_sums import StepSums
 from zenith.ir.text import parse
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import split
@@ -102,3 +103,10 @@ def test_sums_over_steps_behind_the_loop_are_those_of_the_unrolled_loop(use):
         zenith.grad(lambda w, f=f: np.sum(zenith.grad(f)(w, b) ** 2))(w) for f in (looped, unrolled)
     )
     np.testing.assert_allclose(second, unrolled_second, rtol=1e-9, atol=1e-11)
+
+
+def test_a_sum_that_is_read_twice_is_one_addend():
+    doubled = [f"    v{i + 2} = add(v{i + 1}, v{i + 1})" for i in range(10)]
+    lines = ["def step(x: f64[3]) -> (f64[3]):", "    v1 = add(x, x)", *doubled, "    return (v11,)"]
+    sums = StepSums(parse("\n".join(lines)), 1, same=[], parts=[])
+    assert len(sums.carried[0]) == 2
