@@ -167,6 +167,13 @@ def test_static_values_of_different_types_are_different():
     assert f.cache_info().misses == 3
 
 
+@pytest.mark.parametrize(("one", "other"), [((1,), (1.0,)), ((True, (2,)), (True, (2.0,))), (0.0, -0.0)])
+def test_static_values_that_are_equal_but_not_the_same(one, other):
+    f = reference(lambda x, k: x + float(str(k) == str(one)), static_argnums=1)
+    assert [f(0.0, k) for k in (one, other, one)] == [1.0, 0.0, 1.0]
+    assert f.cache_info().misses == 2
+
+
 def test_static_arguments_must_be_hashable():
     with pytest.raises(TraceError, match="static argument axis of total is a list, which cannot be hashed"):
         reference(total, static_argnames="axis")(X, [0])

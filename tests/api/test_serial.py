@@ -100,6 +100,14 @@ def test_structures_keywords_static_arguments_and_result_types(path):
         loaded(*calls[0][0], scale=2, power=np.float64)
 
 
+def test_dicts_in_another_order_are_the_same_call(path):
+    function = zenith.jit(lambda p, k: p["x"] + p["more"]["b"] * k, static_argnames="k")
+    loaded = saved(function, path, (({"x": B, "more": {"b": B, "a": B[:2]}},), {"k": 2}))
+    same(loaded({"more": {"a": B[:2], "b": B}, "x": B}, k=2), 3 * B)
+    with pytest.raises(TraceError, match=r"x.\]\[0\]"):
+        loaded({"more": {"a": B[:2], "b": B}, "x": [B]}, k=2)
+
+
 @pytest.mark.parametrize("value", [2, 2.5, True, np.float32(3), np.int64(4)])
 def test_numbers_are_taken_as_they_were(path, value):
     function = zenith.jit(lambda x, k: (x * k, k))

@@ -41,6 +41,22 @@ def test_outside_of_a_trace_it_is_called_at_once():
     assert found.tolist() == [1, 2] and isinstance(found, np.ndarray)
 
 
+@pytest.mark.parametrize("run", [lambda f: f, *(lambda f, b=b: zenith.jit(f, backend=b) for b in BACKENDS)])
+def test_the_function_may_keep_and_change_what_it_gets(run):
+    kept = []
+
+    def changed(x):
+        kept.append(x)
+        x *= 2
+        return x
+
+    x = np.array([1.0, 2.0, 3.0])
+    twice, y = run(lambda x: (zenith.pure_callback(changed, Struct(x.shape, x.dtype), x), x + 1))(x)
+    assert (x.tolist(), twice.tolist(), y.tolist()) == ([1, 2, 3], [2, 4, 6], [2, 3, 4])
+    number = run(lambda x: zenith.pure_callback(changed, Struct((), x.dtype), x[0]) + 1)(x)
+    assert number == 3 and type(kept[-1]) is np.ndarray and kept[0].tolist() == [2, 4, 6]
+
+
 def test_it_is_called_when_the_program_runs_and_only_if_somebody_needs_it():
     calls = []
 
@@ -185,6 +201,23 @@ def test_what_was_not_declared_is_an_error_at_the_line_of_the_call(returned, err
     with pytest.raises(error, match=re.escape(said)) as caught:
         fn(np.ones(3))
     assert caught.value.where.file == __file__ and "fix:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "declared", "said"),
+    [(2.7, np.int64, "float64, and was to return int64"), (2, bool, "int64"), (2**40, np.int32, "int64")],
+)
+def test_a_python_number_that_the_declared_type_cannot_hold_is_an_error(number, declared, said):
+    with pytest.raises(DTypeError, match=f"returned {said}"):
+        zenith.jit(lambda x: zenith.pure_callback(lambda x: number, Struct((), declared), x))(1.0)
+
+
+@pytest.mark.parametrize(
+    ("number", "declared"), [(3, np.uint32), (-3, np.float32), (True, np.int32), (0.5, np.float32)]
+)
+def test_a_python_number_takes_the_declared_type(number, declared):
+    found = zenith.jit(lambda x: zenith.pure_callback(lambda x: number, Struct((), declared), x))(1.0)
+    assert found == number and found.dtype == declared
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

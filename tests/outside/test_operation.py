@@ -259,3 +259,26 @@ def test_a_native_function_has_no_cuda_form():
     assert len({b.name for b in kernel.buffers} | {*kernel.sizes}) == 5
     with pytest.raises(UnsupportedError, match="runs on the CPU only"):
         CudaPrinter().kernel(kernel)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), ((1,), (1.0,)), (0.0, -0.0)])
+def test_keywords_that_are_equal_but_not_the_same(one, other):
+    @zenith.custom_op(result=lambda x, *, k: Struct(x.shape, x.dtype))
+    def is_one(x, *, k):
+        return np.full_like(x, repr(k) == repr(one))
+
+    first, second = zenith.jit(lambda x: (is_one(x, k=one), is_one(x, k=other)))(X)
+    assert first.all() and not second.any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_native_code_gets_no_size_of_a_number(backend):
+    @cfunc("void(CPointer(double), CPointer(double), CPointer(double), int64, int64)")
+    def scaled(factor, x, out, size, results):
+        for i in range(min(size, results)):
+            out[i] = factor[0] * x[i]
+
+    operation = zenith.custom_op(result=lambda factor, x: Struct(x.shape, x.dtype), native=scaled, name="scaled")
+    assert np.array_equal(zenith.jit(operation, backend=backend)(np.float64(3), X[0]), 3 * X[0])
+    many = zenith.jit(zenith.vmap(operation), backend=backend)
+    assert np.array_equal(many(X[:, 0], X), X[:, :1] * X)

@@ -6,7 +6,7 @@ import pytest
 import zenith
 from tests.transforms.compare import agree, jax_and_numpy
 from zenith import checkpoint, custom_jvp, custom_vjp, grad, hessian, jit, jvp, stop_gradient, vmap
-from zenith.errors import TraceError, ZenithError
+from zenith.errors import ShapeError, TraceError, ZenithError
 
 X = np.random.default_rng(0).standard_normal(5)
 SCALE = np.arange(1.0, 6.0)
@@ -201,6 +201,23 @@ def captures():
 def test_refusals(call, text):
     with pytest.raises(TraceError, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "text"),
+    [
+        (lambda x: (x * 2, ()), lambda r, g: (g[:1],), r"backward rule must be f64\[x0\], not f64\[1\]"),
+        (lambda x: (x[:1] * 2, ()), lambda r, g: (g,), "result of lambda_'s forward rule must be"),
+    ],
+)
+def test_sizes_of_what_rules_return_are_checked_in_every_call(forward, backward, text):
+    f = custom_vjp(lambda x: x * 2)
+    f.defvjp(forward, backward)
+    gradient = jit(grad(lambda x: f(x).sum()))
+    for _ in range(2):
+        with pytest.raises(ShapeError, match=text):
+            gradient(np.ones(3))
+        assert gradient(np.ones(1)) in (1, 2)
 
 
 def test_forward_mode_of_custom_vjp_is_refused():

@@ -59,7 +59,8 @@ class Compilable(Inspectable):
         """Write all programs compiled so far to a file, which :func:`zenith.load` makes callable in another process.
 
         The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
-        programs read them; nothing of the function's source. It replaces a file at ``path``, at once or not at all.
+        programs read them; of the function's source, the lines that errors and listings quote. It replaces a file at
+        ``path``, at once or not at all.
 
         Raises ZenithError when nothing was compiled yet, UnsupportedError when programs call back into Python, are not
         compiled for the CPU, or take or return what a file cannot describe, OSError when it cannot be written.

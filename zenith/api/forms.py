@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import ast
 import collections
+import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,17 @@ class Form(ABC):
     @abstractmethod
     def spelled(self) -> Json:
         """The form as JSON's own types; UnsupportedError when a file cannot hold it."""
+
+
+def exactly(value: Any) -> Hashable:
+    """What is equal only for values that a program may take for each other, unlike 1, True and 1.0, or 0.0 and -0.0.
+
+    >>> exactly((1, 0.0)) == exactly((1.0, 0.0)), exactly(0.0) == exactly(-0.0)
+    (False, False)
+    """
+    if isinstance(value, tuple):
+        return type(value), *map(exactly, value)
+    return type(value), value.hex() if type(value) is float else value
 
 
 def form_of(key: Any) -> Form | None:
@@ -63,14 +75,17 @@ def _only(results: list[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CallForm(Form):
-    """A call's nested tuples, lists and dicts, and its static arguments: where, their type, their value."""
+    """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, their value."""
 
     treedef: tree.TreeDef
-    static: tuple[tuple[int | str, type, Any], ...]
+    static: tuple[tuple[int | str, Hashable, Any], ...]
 
     def spelled(self) -> Json:
-        """The structure, and the static values as Python literals."""
-        return {"tree": spell(self.treedef), "static": [[where, _literal(value)] for where, _, value in self.static]}
+        """The structure, and the static values as Python literals; the same for equal forms."""
+        return {
+            "tree": _in_order(spell(self.treedef)),
+            "static": [[where, _literal(value)] for where, _, value in self.static],
+        }
 
 
 def _literal(value: Any) -> str:
@@ -105,6 +120,18 @@ def _spell(node: Any) -> Json:
         f"a file cannot hold a {kind.__name__}" + (" with such keys" if kind is dict else ""),
         fix="take and return arrays in tuples, lists, named tuples, and dicts whose keys are str or numbers",
     )
+
+
+def _in_order(spelled: Json) -> Json:
+    """A spelled structure with the entries of dicts sorted: calls give them in any order."""
+    match spelled:
+        case list():
+            return [_in_order(item) for item in spelled]
+        case {"dict": entries}:
+            return {"dict": sorted(([key, _in_order(value)] for key, value in entries), key=json.dumps)}
+        case dict():
+            return {name: _in_order(value) for name, value in spelled.items()}
+    return spelled
 
 
 def read(spelled: Json) -> tree.TreeDef:

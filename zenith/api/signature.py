@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from zenith import tree
-from zenith.api.forms import CallForm, Json
+from zenith.api.forms import CallForm, Json, exactly
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
 from zenith.errors import TraceError
@@ -48,7 +48,7 @@ class Call:
         plain = not self.static and not self.kwargs and len(self.leaves) == len(self.args)
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
-        return CallForm(self.treedef, tuple((where, type(v), v) for where, v in self.static)), keys
+        return CallForm(self.treedef, tuple((where, exactly(v), v) for where, v in self.static)), keys
 
     def donated(self, numbers: Collection[int]) -> list[bool]:
         """Which leaves belong to positional arguments of these numbers."""

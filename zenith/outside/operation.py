@@ -10,6 +10,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.api import ShapeDtypeStruct
+from zenith.api.forms import exactly
 from zenith.backends.cpu.foreign import call_native
 from zenith.control.trees import flatten, record
 from zenith.errors import TraceError, user_line
@@ -127,7 +128,7 @@ class CustomOp:
 
     def _external(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Any]) -> External:
         """The operation as nodes hold it: one for each structure and each value of the keywords."""
-        key = (inputs, outputs, tuple(sorted(static.items())))
+        key = (inputs, outputs, tuple((name, exactly(static[name])) for name in sorted(static)))
         try:
             known = self._known.get(key)
         except TypeError:
@@ -149,7 +150,7 @@ class CustomOp:
             return flat_call(lambda *args: function(*args, **static), inputs, outputs, self.__name__)
 
         def call(arrays: list[Any], results: list[Any]) -> list[Any]:
-            made = [*map(np.ascontiguousarray, arrays), *(np.empty(r.shape, r.dtype) for r in results)]
+            made = [*(np.asarray(a, order="C") for a in arrays), *(np.empty(r.shape, r.dtype) for r in results)]
             assert native is not None and address is not None  # native is named here so that it stays alive
             pairs = [word for array in made for word in (array.reshape(-1), 0)]
             call_native(len(made), address, *pairs, *(n for array in made for n in array.shape))

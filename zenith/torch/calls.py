@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from zenith.api.forms import Form, Json, Result
+from zenith.api.forms import Form, Json, Result, exactly
 from zenith.api.leaves import dtype_text, input_names, symbolic_sizes
 from zenith.api.signature import Signature
 from zenith.arrays import torch_adapter
@@ -27,10 +27,10 @@ _VALUES = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True, slots=True)
 class ModuleForm(Form):
-    """How the tensors of a call are nested, and the values that are no tensors: path, type, value."""
+    """How the tensors of a call are nested, and the values that are no tensors: path, what equals it, value."""
 
     spec: pytree.TreeSpec
-    values: tuple[tuple[str, type, Any], ...]
+    values: tuple[tuple[str, Hashable, Any], ...]
 
     def spelled(self) -> Json:
         """Torch's own text of the structure, and the values."""
@@ -49,7 +49,7 @@ class ModuleCall:
         values = [(_path(signature, path), leaf) for path, leaf in leaves if not isinstance(leaf, torch.Tensor)]
         for path, value in values:
             _check_value(path, value)
-        self.form = ModuleForm(spec, tuple((path, type(value), value) for path, value in values))
+        self.form = ModuleForm(spec, tuple((path, exactly(value), value) for path, value in values))
 
     @cached_property
     def names(self) -> list[str]:

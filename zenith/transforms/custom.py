@@ -14,6 +14,7 @@ from zenith.errors import TraceError, user_line
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, has_derivative
+from zenith.numpy.operands import require
 from zenith.trace.bind import b, bind
 from zenith.trace.bodies import Body, close, trace_body
 from zenith.trace.nested import NestedRecorder
@@ -282,8 +283,11 @@ def _require_like(given: Sequence[Value], wanted: Sequence[Value], what: str) ->
 
 
 def require_types(given: Sequence[Value], wanted: Sequence[Any], what: str) -> None:
-    """An error unless values have these element types and ranks."""
-    kinds = [(t.type.dtype, t.type.rank) for t in given if isinstance(t.type, ArrayType)]
-    if kinds != [(t.dtype, t.rank) for t in wanted]:
-        raise TraceError(f"{what} must be {', '.join(map(str, wanted))}, not {', '.join(str(v.type) for v in given)}",
-                         where=user_line(), fix="return arrays of those types")  # fmt: skip
+    """An error unless values have these types, and in every call these sizes."""
+    types = [v.type for v in given if isinstance(v.type, ArrayType)]
+    wrong = f"{what} must be {', '.join(map(str, wanted))}, not {', '.join(map(str, types))}"
+    if [(t.dtype, t.rank) for t in types] != [(t.dtype, t.rank) for t in wanted]:
+        raise TraceError(wrong, where=user_line(), fix="return arrays of those types")
+    for found, declared in zip(types, wanted, strict=True):
+        for m, n in zip(found.shape, declared.shape, strict=True):
+            require(m, "==", n, wrong)

@@ -7,6 +7,7 @@ examples: the function is called for each, unless one call may serve them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     function: External = params["function"]
     mapped = 0 if function.vectorized else params["mapped"]
     for example in np.ndindex(*results[0].shape[:mapped]):
-        given, like = ([np.asarray(array[example]) for array in arrays] for arrays in (values, results))
-        found = function.call(given, like)
+        part = (*example, ...)  # an array even where it has no axes
+        found = function.call([value[part] for value in values], [result[part] for result in results])
         if len(found) != len(results):
             raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
                              fix="return what was declared")  # fmt: skip
@@ -44,10 +45,12 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
 
 
 def _checked(label: str, value: Any, declared: Any) -> Any:
-    """A result as an array of the declared type; a Python number takes its element type."""
-    number = isinstance(value, (bool, int, float))
-    array = np.asarray(value, declared.dtype if number else None)
-    found, wanted = array.dtype, declared.dtype
+    """A result as an array of the declared type; a Python number takes its element type where that can hold it."""
+    array, wanted = np.asarray(value), declared.dtype
+    if isinstance(value, (bool, int, float)) and np.can_cast(np.min_scalar_type(value), wanted, "same_kind"):
+        with suppress(OverflowError):
+            array = np.asarray(value, wanted)
+    found = array.dtype
     if found != wanted:
         fix = f"convert what it returns, .astype(numpy.{wanted}), or declare {found}"
         raise DTypeError(f"{label} returned {found}, and was to return {wanted}", fix=fix)
@@ -61,7 +64,7 @@ def _checked(label: str, value: Any, declared: Any) -> Any:
 
 def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
     results = tuple(np.empty([n.static for n in t.shape], t.dtype.numpy) for t in params["results"])
-    fill([np.asarray(v) for v in values], results, params)
+    fill([np.array(v) for v in values], results, params)  # copies: the function may keep them, or write to them
     return results
 
 

@@ -53,8 +53,9 @@ class StepSums:
         return [self._of_all(b, value, length, rows) for value in self._behind[index]]
 
     def _addends(self, value: Value) -> Iterator[Value]:
+        """What adds up to a value; a sum that is read twice is one addend, since sums of sums of it have no end."""
         node, args = self.step.node(value.node), self.step.args(value.node)
-        if node.primitive.name == "add":
+        if node.primitive.name == "add" and len(self.step.users(value.node)) <= 1:
             for arg in args:
                 yield from self._addends(arg)
         elif not self._is_zero(node, args):
