@@ -36,7 +36,8 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     mapped = 0 if function.vectorized else params["mapped"]
     for example in np.ndindex(*results[0].shape[:mapped]):
         part = (*example, ...)  # an array even where it has no axes
-        found = function.call([value[part] for value in values], [result[part] for result in results])
+        like = [result[part] for result in results]
+        found = function.call([value[part] for value in values], like)
         if len(found) != len(results):
             raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
                              fix="return what was declared")  # fmt: skip
