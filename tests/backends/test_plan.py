@@ -273,3 +273,11 @@ def f(table: f32[m], i: i64, x: f32, n: f32[k]) -> (f32):
     assert call(executable, graph, args) == [2]
     with pytest.raises(OutOfBoundsError):
         call(executable, graph, [*args[:3], np.zeros(1, np.float32)])
+
+
+def test_an_unrolled_loop_that_reads_values_twice_is_written_once() -> None:
+    """Each value of the chain is read twice: written out from the end, the last one would have 2**40 terms."""
+    chain = "\n".join(f"    v{i + 1} = mul(v{i}, v{i})" for i in range(1, 41))
+    graph = parse(f"def f(x: f64[n]) -> (f64[n]):\n    v1 = mul(x, x)\n{chain}\n    return (v41,)")
+    args = [np.array([1.0, -1.0, 0.5])]
+    check(call(compiled(graph, "cpu"), graph, args), graph, args)

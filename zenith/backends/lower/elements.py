@@ -30,11 +30,12 @@ class Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Level:
-    """An open loop: the names known inside it, its statements so far, and the elements bound in it."""
+    """An open loop: the names known inside it, its statements so far, and the expressions and elements bound in it."""
 
     names: set[str]
     statements: list[Statement] = field(default_factory=list)
     bound: dict[Any, Expr] = field(default_factory=dict)
+    computed: dict[tuple[int, Index], Expr] = field(default_factory=dict)
 
 
 class ElementBuilder:
@@ -123,7 +124,17 @@ class ElementBuilder:
             at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))
             self.uses.append(at)
             return self.let(Load(self.buffers[key], at, value.dtype))
-        return self._compute(value, self.body.node(value.node), index)
+        return self._computed(value, index)
+
+    def _computed(self, value: Value, index: Index) -> Expr:
+        """What a node computes, written once: the walk down from a value that is read twice would double each time."""
+        key = value.node, index
+        for level in self.levels:
+            if key in level.computed:
+                return level.computed[key]
+        result = self._compute(value, self.body.node(value.node), index)
+        self.levels[self._depth(result)].computed[key] = result
+        return result
 
     def _inside(self, at: Dim, size: Dim) -> Dim:
         """An index, moved into an array where a place in an empty part of it may have led behind its end."""
