@@ -15,8 +15,8 @@ from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
 from zenith.transforms.calls import Arguments, FlatResults, name_of, require_floats, trace_call
+from zenith.transforms.rematerialize import rematerialize
 from zenith.transforms.reverse import vjp_graph
-from zenith.transforms.split import thrifty
 
 Numbers = int | Sequence[int]
 
@@ -114,4 +114,4 @@ def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str) -
     joint = vjp_graph(graph, [*chosen, *captured], [i == 0 for i in range(len(graph.outputs))])
     if current_recorder() is None:
         return joint  # computed at once, where nothing is kept longer than needed
-    return thrifty(joint, len(graph.outputs))
+    return rematerialize(joint, len(graph.outputs))

@@ -5,7 +5,8 @@ the function are computed again there.
 from __future__ import annotations
 
 from zenith.ir.graph import Graph, Value
-from zenith.transforms.split import Place, copy_nodes
+from zenith.transforms.residuals import Place
+from zenith.transforms.split import copy_nodes
 
 _MARKS = ("saved", "checkpoint_name")  # they give their argument back
 
