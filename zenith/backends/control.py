@@ -11,25 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from zenith.backends.arena import Arena
 from zenith.backends.in_place import updates
 from zenith.backends.outputs import own_outputs
 from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Step
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.types import DType, bool_
+from zenith.ir.types import bool_
 
 
 class Planner(Protocol):
     """What plans the graph around a loop or branch."""
 
-    def allocate(self, size: Dim, dtype: DType) -> Place:
-        """Memory of the arena for an array."""
-        ...
-
-    def give_back(self, place: Place) -> None:
-        """Let others have memory of the arena."""
-        ...
+    arena: Arena
 
     def new_moving(self) -> Place:
         """A place that a loop moves."""
@@ -78,11 +73,11 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Seq
     condition, first = node.params["condition"], node.params["condition_captured"]
     body, last = own_outputs(node.params["body"]), first + node.params["body_captured"]
     carries, between = _carries(planner, node, body, body.inputs[last - first :], args[last:], results)
-    currents, flag = [c.current for c in carries], planner.allocate(dim(1), bool_)
+    currents, flag = [c.current for c in carries], planner.arena.allocate(dim(1), bool_)
     test = planner.body(condition, [*args[:first], *currents], [flag], args[:first], {})
     followings = [c.following for c in carries]
     steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last], between)
-    planner.give_back(flag)
+    planner.arena.give_back(flag)
     _drop(planner, carries)
     return Loop(None, False, carries, (), test, flag, steps, _lines(node))
 
@@ -116,7 +111,7 @@ def _carries(
         size, dtype, moving = _size(value), value.dtype, planner.new_moving()
         way = updates(body, after, value)
         if way is None:
-            following, other = planner.new_moving(), planner.allocate(size, dtype)
+            following, other = planner.new_moving(), planner.arena.allocate(size, dtype)
         else:
             if start != result:
                 planner.copy(value, start, result, node.line)
@@ -129,7 +124,7 @@ def _carries(
 def _drop(planner: Planner, carries: Sequence[Carry[Dim]]) -> None:
     for carry in carries:
         if carry.other != carry.result:
-            planner.give_back(carry.other)
+            planner.arena.give_back(carry.other)
     planner.end_loop()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from zenith.backends.arena import Arena
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice
 from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
@@ -23,7 +24,6 @@ from zenith.backends.lower.groups import lower_group
 from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
 from zenith.backends.steps import (
-    ALIGN,
     FIXED,
     Branch,
     Call,
@@ -38,7 +38,7 @@ from zenith.backends.steps import (
 )
 from zenith.backends.work import Work, work_of
 from zenith.errors import SourceLine, UnsupportedError
-from zenith.ir.dims import Dim, dim, prove_equal
+from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, NativeCall, View
 from zenith.ir.primitive import get
@@ -93,10 +93,6 @@ def plan(graph: Graph, target: Target) -> Plan:
     return _Planner(own_outputs(graph), target).plan()
 
 
-def _bytes(size: Dim, dtype: DType) -> Dim:
-    return (size * dtype.itemsize + (ALIGN - 1)) // ALIGN * ALIGN
-
-
 @dataclass(slots=True)
 class _Shared:
     """What the plans of a graph and of the bodies in it have in common."""
@@ -105,9 +101,7 @@ class _Shared:
     weights: dict[str, Weight] = field(default_factory=dict)
     prepared: list[Prepared] = field(default_factory=list)
     groups: list[PlannedGroup] = field(default_factory=list)
-    slots: list[Slot] = field(default_factory=list)
-    free: list[Slot] = field(default_factory=list)
-    top: Dim = field(default_factory=lambda: dim(0))
+    arena: Arena = field(default_factory=Arena)
     kept: int = 0
     moving: int = 0
 
@@ -122,6 +116,7 @@ class _Planner:
     def __init__(self, graph: Graph, target: Target, around: _Planner | None = None) -> None:
         self.graph, self.target, self.around = graph, target, around
         self.shared: _Shared = _Shared() if around is None else around.shared
+        self.arena = self.shared.arena
         self.still: set[str] | None = None
         self.kept: list[Place] = []  # what launches ahead of the loop in progress have made for it
         self.places: dict[tuple[int, int], Place] = {}
@@ -143,8 +138,8 @@ class _Planner:
         symbols = tuple(sorted({s for step in walk(steps) for s in _symbols(step)} | self._outer_symbols()))
         shared = self.shared
         return Plan(
-            self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(shared.slots),
-            shared.top, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
+            self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(self.arena.slots),
+            self.arena.top, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
         )  # fmt: skip
 
     def _all_steps(self) -> tuple[Step, ...]:
@@ -241,7 +236,7 @@ class _Planner:
         """Places for the arrays that a node gives, where they have none yet."""
         for i, type in enumerate(node.types):
             if isinstance(type, ArrayType) and (number, i) not in self.places:
-                self.places[number, i] = self.allocate(type.size, type.dtype)
+                self.places[number, i] = self.arena.allocate(type.size, type.dtype)
         return [self.places[number, i] for i, type in enumerate(node.types) if isinstance(type, ArrayType)]
 
     def _control(self, number: int, node: Node) -> None:
@@ -272,7 +267,7 @@ class _Planner:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
         for place in (bound[b.name] for b in lowered.temporaries):
             if self._home([place]) is self:
-                self.give_back(place)
+                self.arena.give_back(place)
 
     def _reuse(self, number: int, node: Node) -> None:
         """Let results stand in the memory of what they are made of, where nobody reads that any more."""
@@ -332,8 +327,8 @@ class _Planner:
     def _make(self, home: _Planner, size: Dim, dtype: DType) -> Place:
         """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""
         if home is self:
-            return self.allocate(size, dtype)
-        place = self._new_slot(_bytes(size, dtype))
+            return self.arena.allocate(size, dtype)
+        place = self.arena.extend(size, dtype)
         planner = self
         while planner is not home:
             assert planner.still is not None and planner.around is not None
@@ -345,7 +340,7 @@ class _Planner:
     def end_loop(self) -> None:
         """Let others have what was kept for the loop that has been planned."""
         for place in self.kept:
-            self.give_back(place)
+            self.arena.give_back(place)
         self.kept.clear()
 
     def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
@@ -368,29 +363,6 @@ class _Planner:
         self.shared.moving += 1
         return Place("moving", f"moving{self.shared.moving}")
 
-    def allocate(self, size: Dim, dtype: DType) -> Place:
-        """Memory of the arena for an array."""
-        length, shared = _bytes(size, dtype), self.shared
-        for slot in shared.free:
-            if prove_equal(slot.length, length):
-                shared.free.remove(slot)
-                return Place("slot", slot.name)
-        return self._new_slot(length)
-
-    def _new_slot(self, length: Dim) -> Place:
-        shared = self.shared
-        slot = Slot(f"t{len(shared.slots)}", shared.top, length)
-        shared.slots.append(slot)
-        shared.top = shared.top + length
-        return Place("slot", slot.name)
-
-    def give_back(self, place: Place) -> None:
-        """Let others have memory of the arena."""
-        if place.kind == "slot":
-            slot = next(s for s in self.shared.slots if s.name == place.name)
-            assert slot not in self.shared.free, f"{place} was given back before"
-            self.shared.free.append(slot)
-
     def _release(self, number: int) -> None:
         """Return the slots whose last reader was this node, and those of results that nobody reads.
 
@@ -401,7 +373,7 @@ class _Planner:
         for key in sorted((roots | own) - self.bound - self.passed_on):
             place = self.places.get(key)
             if place is not None and self.last_use.get(key, key[0]) == number and place.name not in (self.still or ()):
-                self.give_back(place)
+                self.arena.give_back(place)
 
 
 def _is_static(kernel: Kernel) -> bool:
