@@ -188,10 +188,12 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
         Console().print("The cache is turned off (ZENITH_CACHE=0).")
         return
     if clear:
-        Console().print(f"{folder.clear()} entries removed from {folder.folder}")
+        Console().print(f"{folder.clear()} entries removed from {folder.folder}", soft_wrap=True, markup=False)
         return
     entries = folder.entries()
-    table = Table(title=f"{folder.folder}: {len(entries)} entries", title_justify="left")
+    # A line of its own: a table's title is folded to the table's width, wherever the folder's name happens to end.
+    Console().print(f"{folder.folder}: {len(entries)} entries", soft_wrap=True, markup=False, highlight=False)
+    table = Table()
     for column in ("name", "kind", "last used", "bytes", "source"):
         table.add_column(column, overflow="fold")
     for entry in entries:
