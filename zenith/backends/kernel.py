@@ -27,6 +27,7 @@ trip count and the instruction set only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 
 from zenith.errors import SourceLine
@@ -332,7 +333,16 @@ class Kernel:
     @property
     def can_fail(self) -> bool:
         """Whether some index is checked."""
-        return any(_has_check(s) for s in self.body)
+        return any(isinstance(s, Check) for s in walk(self.body))
+
+    @property
+    def shared_bytes(self) -> int:
+        """The memory of a team: all scratch buffers, and what the largest of its shared products keeps at hand."""
+        scratch = [s for s in walk(self.body) if isinstance(s, Scratch)]
+        sizes = {b.name: b.dtype.itemsize for b in self.buffers} | {s.name: s.dtype.itemsize for s in scratch}
+        products = (s for s in walk(self.body) if isinstance(s, SharedProduct))
+        staged = max((p.staged * sizes[p.a.buffer] for p in products), default=0)
+        return staged + sum(s.length * s.dtype.itemsize for s in scratch)
 
 
 def inner(statement: Statement) -> tuple[Statement, ...]:
@@ -346,8 +356,11 @@ def inner(statement: Statement) -> tuple[Statement, ...]:
     return ()
 
 
-def _has_check(statement: Statement) -> bool:
-    return isinstance(statement, Check) or any(map(_has_check, inner(statement)))
+def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, with those inside of others."""
+    for statement in statements:
+        yield statement
+        yield from walk(inner(statement))
 
 
 def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
