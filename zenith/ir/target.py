@@ -42,8 +42,22 @@ class TileShape(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class GuardedTile:
+    """The cut of a product whose tiles are computed by teams of threads, which leave out what lies outside.
+
+    A task is one tile of at most ``rows`` x ``panel`` elements, which sums ``block`` terms at once; operands are read
+    where they lie. All memory that a team shares has ``shared`` bytes at most.
+    """
+
+    rows: int
+    panel: int
+    block: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known)."""
 
     name: str
-    product_tile: Callable[[DType, int | None], TileShape]
+    product_tile: Callable[[DType, int | None], TileShape | GuardedTile]

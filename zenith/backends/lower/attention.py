@@ -45,11 +45,10 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.nest import Interface, bind, decode_into, store_results
-from zenith.backends.lower.operand import access
+from zenith.backends.lower.operand import access, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
-from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Tile
-from zenith.ir.target import Target
+from zenith.ir.graph import Graph
+from zenith.ir.target import TileShape
 from zenith.ir.types import bool_
 
 KEYS = 64  # keys of a block: scores, queries and values of a head of 64 columns stay in the first-level cache
@@ -93,21 +92,19 @@ def _panels(columns: Dim, stride: Dim, lanes: int, most: int) -> Panels:
     return Panels(whole, vectors, rests, rest, (whole * vectors + rests * rest) * lanes)
 
 
-def lower_attention(body: Graph, target: Target) -> list[Kernel]:
+def lower_attention(body: Graph, tile: TileShape) -> list[Kernel]:
     """The one kernel."""
-    return [_Attention(body, target).lower()]
+    return [_Attention(body, tile).lower()]
 
 
 class _Attention:
-    def __init__(self, body: Graph, target: Target) -> None:
+    def __init__(self, body: Graph, tile: TileShape) -> None:
         self.body, self.face = body, Interface.of(body)
-        number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
-        self.result = Value(number, 0, body.node(number).types[0])
-        self.dtype, self.params = self.result.dtype, body.node(number).params
-        self.query, self.key, self.value, *self.mask = body.args(number)
+        self.result = tile_result(body)
+        self.dtype, self.params = self.result.dtype, body.node(self.result.node).params
+        self.query, self.key, self.value, *self.mask = body.args(self.result.node)
         self.batch, (self.s, self.d), self.t = self.query.shape[:-2], self.query.shape[-2:], self.key.shape[-2]
         self.columns = self.value.shape[-1]
-        tile = target.product_tile(self.dtype, None)
         self.rows, self.vectors, self.lanes, self.width = tile.rows, tile.vectors, tile.lanes, tile.panel
         self.e = self.face.builder()
         self.temporaries: list[Buffer] = []

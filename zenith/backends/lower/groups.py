@@ -16,15 +16,17 @@ from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.operand import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
 from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
-from zenith.errors import ZenithError
+from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
+from zenith.ir.target import GuardedTile, Target
 
 
 def _always(body: Graph, target: Target) -> float | Refusal:
@@ -37,6 +39,19 @@ def _many_rows(body: Graph, target: Target) -> float | Refusal:
 
 def _one_row(body: Graph, target: Target) -> float | Refusal:
     return 1.0 if reduces_all(body) else Refusal("there are many rows, which threads share whole")
+
+
+def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, result.shape[-1].static)
+    return lower_shared_product(body, tile) if isinstance(tile, GuardedTile) else lower_product(body, tile, fixed)
+
+
+def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    tile = target.product_tile(tile_result(body).dtype, None)
+    if isinstance(tile, GuardedTile):
+        raise UnsupportedError(f"attention has no kernel for {target.name} yet")
+    return lower_attention(body, tile)
 
 
 OWN: tuple[Engine, ...] = (
@@ -54,10 +69,10 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
-    Engine("product", ("product",), "matrix products in register tiles, with the elementwise operations behind", 0,
-           _always, lower_product),
+    Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
+           _always, _lower_product),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
-           _always, lambda body, target, fixed: lower_attention(body, target)),
+           _always, _lower_attention),
 )  # fmt: skip
 
 

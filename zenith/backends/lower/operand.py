@@ -1,4 +1,4 @@
-"""Operands of tile kernels: matrices at constant strides inside a buffer, found by following index maps back."""
+"""Tile kernels' results and operands: matrices at constant strides inside a buffer, found by following index maps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.nest import Interface
 from zenith.ir.dims import Dim, dim, row_major, symbol
-from zenith.ir.graph import Value
-from zenith.ir.lowering import Elements
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Elements, Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,12 @@ class Access:
     buffer: str
     at: Dim
     strides: tuple[Dim, Dim]
+
+
+def tile_result(body: Graph) -> Value:
+    """What the one tile kernel of a body computes."""
+    number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
+    return Value(number, 0, body.node(number).types[0])
 
 
 def access(face: Interface, value: Value, batch: Index) -> Access:
