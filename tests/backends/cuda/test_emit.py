@@ -21,6 +21,8 @@ from zenith.passes.pipeline import run
 
 GOLDEN = Path(__file__).with_name("kernels.txt")
 SIZES = {"n": 3, "m": 37, "k": 5}
+EVEN = {"n": 2, "m": 72, "k": 5}  # what the wide form needs of sizes
+WAYS = [(on_lanes, SIZES), (on_grid, SIZES), (on_two_warps, SIZES), (in_the_widest_form, EVEN)]
 
 
 def arguments(name):
@@ -67,7 +69,15 @@ def on_lanes(kernel, tasks, buffers, sizes):
 
 
 def on_grid(kernel, tasks, buffers, sizes):
-    return run_grid(CudaPrinter().kernel(kernel), kernel.name, tasks, buffers, sizes)
+    return run_grid(kernel, tasks, buffers, sizes)
+
+
+def on_two_warps(kernel, tasks, buffers, sizes):
+    return run_grid(kernel, tasks, buffers, sizes, team=64)
+
+
+def in_the_widest_form(kernel, tasks, buffers, sizes):
+    return run_grid(kernel, tasks, buffers, sizes, form=forms(kernel)[-1])
 
 
 @pytest.mark.parametrize("run_kernel", [on_lanes, on_grid])
