@@ -22,9 +22,10 @@ from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
-from zenith.errors import UnsupportedError, ZenithError
+from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target
 
@@ -48,9 +49,10 @@ def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[
 
 
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    tile = target.product_tile(tile_result(body).dtype, None)
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
-        raise UnsupportedError(f"attention has no kernel for {target.name} yet")
+        return lower_shared_attention(body, tile.narrowed(result.shape[-1].static))
     return lower_attention(body, tile)
 
 
