@@ -66,7 +66,11 @@ class GuardedTile:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target: its name, and the tile for products of an element type (and of so many columns, when known)."""
+    """A target: its name, and the tile for products of an element type (and of so many columns, when known).
+
+    ``threads`` is how many threads it wants at work, where those are thousands.
+    """
 
     name: str
     product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
+    threads: int | None = None

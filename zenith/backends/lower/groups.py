@@ -18,6 +18,7 @@ from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.operand import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
+from zenith.backends.lower.owned_scatter import lower_owned_scatter
 from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
@@ -40,6 +41,10 @@ def _many_rows(body: Graph, target: Target) -> float | Refusal:
 
 def _one_row(body: Graph, target: Target) -> float | Refusal:
     return 1.0 if reduces_all(body) else Refusal("there are many rows, which threads share whole")
+
+
+def _thousands(body: Graph, target: Target) -> float | Refusal:
+    return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
 
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
@@ -65,8 +70,10 @@ OWN: tuple[Engine, ...] = (
            _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body))),
     Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
            _always, lambda body, target, fixed: lower_columns(body)),
-    Engine("scatter", ("scatter",), "a scatter, in index order by one thread", 0,
+    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which adds them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
+    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
+           _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
