@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zenith.ir.types import DType
+
+NARROWEST = 16  # columns of a guarded tile: neighbouring threads should find neighbours
 
 
 class TileShape(Protocol):
@@ -54,10 +56,21 @@ class GuardedTile:
     block: int
     shared: int
 
+    def narrowed(self, columns: int | None) -> GuardedTile:
+        """The tile for so many columns, when they are known: half as wide, as long as they fit."""
+        panel = self.panel
+        while columns is not None and panel // 2 >= max(columns, NARROWEST):
+            panel //= 2
+        return replace(self, panel=panel)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target: its name, and the tile for products of an element type (and of so many columns, when known)."""
+    """A target: its name, and the tile for products of an element type (and of so many columns, when known).
+
+    ``threads`` is how many threads it wants at work, where those are thousands.
+    """
 
     name: str
     product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
+    threads: int | None = None

@@ -17,18 +17,16 @@ from zenith.ir.types import DType
 
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
-NARROWEST = 16  # columns
+THREADS = 1 << 16  # about a quarter of what a large GPU holds at a time
 BLOCK = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 
 def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     """The tile of products of ``dtype``; few columns, when they are known, make it narrower."""
-    rows = panel = BYTES // dtype.itemsize
-    while columns is not None and panel // 2 >= max(columns, NARROWEST):
-        panel //= 2
-    return GuardedTile(rows, panel, BLOCK, SHARED)
+    rows = BYTES // dtype.itemsize
+    return GuardedTile(rows, rows, BLOCK, SHARED).narrowed(columns)
 
 
 def cuda_target(arch: str = "sm_90a") -> Target:
     """GPUs of an architecture, ``sm_75`` for example."""
-    return Target(f"cuda-{arch}", choose)
+    return Target(f"cuda-{arch}", choose, THREADS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.ir.dims import Dim, maximum, minimum
+from zenith.ir.dims import Dim, DimLike, maximum, minimum
 from zenith.ir.target import TileShape
 
 
@@ -40,7 +40,7 @@ class Cut:
         return cls(panels, blocks, (min(heights), max(heights)), least)
 
 
-def quotient_up(a: Dim, b: int) -> Dim:
+def quotient_up(a: Dim, b: DimLike) -> Dim:
     """How many parts of at most ``b`` there are in ``a``."""
     return (a + (b - 1)) // b
 
