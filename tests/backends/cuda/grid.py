@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from zenith.backends.cuda.emit import CudaPrinter, parameters
-from zenith.backends.cuda.forms import BLOCK, Form, is_block, is_team
+from zenith.backends.cuda.forms import BLOCK, Form, fits, forms, is_block, is_team
+from zenith.backends.lanes import LanesExecutable
 from zenith.backends.scalars import NAMESPACE, checked
 from zenith.ir.types import DTYPES
 
@@ -35,6 +36,24 @@ def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
     return int(status[0])
 
 
+class GridExecutable(LanesExecutable):
+    """A plan whose kernels run on a grid of threads, in their widest form or the first, by teams of ``team``."""
+
+    def __init__(self, plan, weights, widest=False, team=WARP):
+        self.widest, self.team = widest, team
+        super().__init__(plan, {}, weights)
+
+    def _define(self, kernel, functions):
+        form, count = forms(kernel)[-1 if self.widest else 0], len(kernel.buffers)
+
+        def run(begin, tasks, block):
+            (status, *buffers), sizes = block[: count + 1], block[count + 1 :]
+            assert fits(kernel, form, dict(zip(kernel.sizes, sizes, strict=True)), [0] * count)
+            status[0] = run_grid(kernel, tasks, buffers, sizes, form, self.team)
+
+        self.sources[kernel.name], self._functions[kernel.name] = CudaPrinter(form).kernel(kernel), run
+
+
 class _Block:
     def __init__(self, number, threads):
         self.number, self.count = number, threads
@@ -44,13 +63,15 @@ class _Block:
 
     def run(self, source, name, args, failures):
         code = compile(source, f"<{name}>", "exec")
-        threads = [threading.Thread(target=self.thread, args=(code, name, i, args, failures)) for i in range(self.count)]
+        threads = [
+            threading.Thread(target=self.thread, args=(i, code, name, args, failures)) for i in range(self.count)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def thread(self, code, name, number, args, failures):
+    def thread(self, number, code, name, args, failures):
         try:
             scope = self.scope(number)
             exec(code, scope)

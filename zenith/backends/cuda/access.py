@@ -46,10 +46,11 @@ def _load(width: int) -> Any:
     from numba.cuda.extending import intrinsic
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place, alignment = _vector_at(builder, *args, width)
+        buffer, at = args
+        place, alignment = _vector_at(builder, buffer, at, width)
         vector = builder.load(place)
         vector.align = alignment
-        strip = _local(builder, args[0].type.pointee, width)
+        strip = _local(builder, buffer.type.pointee, width)
         for number in range(width):
             element = builder.extract_element(vector, cgutils.int32_t(number))
             builder.store(element, builder.gep(strip, [cgutils.int32_t(number)]))

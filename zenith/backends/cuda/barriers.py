@@ -10,9 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zenith.backends.kernel import Fold, Kernel, Let, Load, Scratch, SharedProduct, SoftmaxTile, Statement, Store
-from zenith.backends.kernel import Apply, Check, Expr
 from zenith.backends.cuda.forms import every
+from zenith.backends.kernel import (
+    Apply,
+    Check,
+    Expr,
+    Fold,
+    Kernel,
+    Let,
+    Load,
+    Scratch,
+    SharedProduct,
+    SoftmaxTile,
+    Statement,
+    Store,
+)
 
 
 @dataclass

@@ -82,7 +82,7 @@ def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[s
     depends = {"text": digest([form.index, source]), "arch": arch, **_environment()}
     found = None if folder is None else folder.read("cubin", depends)
     if found is not None:
-        length = int(found.about["ptx"])
+        length = int(found.header["ptx"])
         return (found.payload[:length].decode(), found.payload[length:]), True
     ptx = compile_ptx(kernel, form, arch)
     cubin = link(ptx, arch)
@@ -102,9 +102,9 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
 
     form = form or Form()
     source = CudaPrinter(form, with_lines=False).kernel(kernel)
-    function = define(source, kernel.name, namespace())
+    function, cc = define(source, kernel.name, namespace()), capability(arch)
     try:
-        text, _ = cuda.compile(function, signature(kernel, form.index), device=False, abi="numba", cc=capability(arch))
+        text, _ = cuda.compile(function, signature(kernel, form.index), device=False, abi="numba", cc=cc)
     except Exception as error:  # Numba's, NVVM's and NVRTC's errors have no common base
         raise CompileError(
             f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
@@ -146,8 +146,10 @@ def capability(arch: str) -> tuple[Any, ...]:
     """An architecture as Numba-CUDA has it: ``sm_90a`` is (9, 0, "a")."""
     match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
     if match is None or int(match[1]) < 7:
-        raise UnsupportedError(f"there is no architecture {arch!r} that Zenith compiles for",
-                               fix="write sm_ and a compute capability of at least 7.5: sm_75, sm_80, sm_90a")  # fmt: skip
+        raise UnsupportedError(
+            f"there is no architecture {arch!r} that Zenith compiles for",
+            fix="write sm_ and a compute capability of at least 7.5: sm_75, sm_80, sm_90a",
+        )
     major, minor, suffix = match.groups()
     return (int(major), int(minor), *([suffix] if suffix else []))
 

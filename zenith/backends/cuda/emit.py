@@ -93,8 +93,9 @@ class CudaPrinter(Printer):
         for s in every(kernel.body):
             if isinstance(s, Scratch):
                 lines.append(f"{s.name} = {_memory(s.dtype)}_shared({s.length})")
-        lines += dict.fromkeys(line for s in every(kernel.body) if isinstance(s, SharedProduct)
-                               for line in tiles.staging(s, self.buffers[s.target.buffer]))  # fmt: skip
+        products = [s for s in every(kernel.body) if isinstance(s, SharedProduct)]
+        if products:
+            lines += tiles.staging(products, self.buffers[products[0].target.buffer])
         if self.team == "team":
             folds = [a for s in every(kernel.body) if isinstance(s, Fold) for a in s.accumulators]
             lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(a.dtype for a in folds)]
@@ -147,7 +148,7 @@ class CudaPrinter(Printer):
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
             case Source(text) if _OF_INTERVALS.search(text):
-                raise UnsupportedError("a written kernel goes through an interval of tasks, which a GPU's thread has not",
+                raise UnsupportedError("a written kernel goes through an interval of tasks, which no GPU thread has",
                                        fix="compile this function for the cpu backend")  # fmt: skip
             case ProductTile() | PackPanel() | CallNative():
                 raise UnsupportedError(f"{type(statement).__name__} has no CUDA form: it was written for the CPU",
@@ -220,6 +221,7 @@ class CudaPrinter(Printer):
         body = self.block(loop.body)
         if not self.alone and self.barriers.pending:
             body += ["    " + line for line in self.barrier()]
+            self.barriers.passed()
         return self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
 
     def branch(self, branch: Branch) -> list[str]:
@@ -227,6 +229,7 @@ class CudaPrinter(Printer):
         lines = super().branch(branch)
         if not self.alone and self.barriers.pending:
             lines += self.barrier()
+            self.barriers.passed()
         return lines
 
     def spread(
@@ -276,18 +279,25 @@ class CudaPrinter(Printer):
         lines = [f"distance = {WARP // 2}", "while distance > 0:"]
         lines += ("    " + s for s in self._joins(accumulators, lambda a: f"shuffle({a.name}, distance)"))
         lines.append("    distance >>= 1")
-        inside: list[str] = []
-        for a in accumulators:
-            warps = f"{a.dtype}_warps"
-            inside += ["cuda.syncthreads()", f"{warps}[lane // {WARP}] = {_stored(a)}", "cuda.syncthreads()",
-                       f"{a.name} = {_loaded(a, f'{warps}[0]')}", "warp = 1", f"while warp < {self.team} // {WARP}:",
-                       *("    " + s for s in self._joins([a], lambda a, w=warps: _loaded(a, f"{w}[warp]"))),
-                       "    warp += 1"]  # fmt: skip
+        inside = [line for a in accumulators for line in self._join_warps(a)]
         return [*lines, f"if {self.team} > {WARP}:", *("    " + line for line in inside)]
+
+    def _join_warps(self, a: Accumulator) -> list[str]:
+        """Every thread joins the results of all warps, in order."""
+        warps = f"{a.dtype}_warps"
+        return [
+            "cuda.syncthreads()",
+            f"{warps}[lane // {WARP}] = {_stored(a)}",
+            "cuda.syncthreads()",
+            f"{a.name} = {_loaded(a, f'{warps}[0]')}",
+            "warp = 1",
+            f"while warp < {self.team} // {WARP}:",
+            *("    " + line for line in self._joins([a], lambda a: _loaded(a, f"{warps}[warp]"))),
+            "    warp += 1",
+        ]
 
     def barrier(self) -> list[str]:
         """All threads of the team have come here."""
-        self.barriers.passed()
         if self.team != "team":
             return ["cuda.syncthreads()"]
         return [f"if team > {WARP}:", "    cuda.syncthreads()", "else:", "    cuda.syncwarp()"]

@@ -243,5 +243,4 @@ def _multiples(at: Dim, variable: str, sizes: AbstractSet[str]) -> Iterator[Dim]
     for monomial, coefficient in at.terms:
         if monomial == (variable,):
             continue
-        factor = Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): coefficient})  # type: ignore[dict-item]
-        yield factor
+        yield Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): coefficient})

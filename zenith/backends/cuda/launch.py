@@ -46,8 +46,10 @@ def geometry(kernel: Kernel, form: Form, tasks: int, sizes: Mapping[str, int]) -
 def _team(iterations: int, tasks: int) -> int:
     """Threads for a task: a warp, and more while they have enough to do and there is room, or very much to do."""
     team = WARP
-    while team < LARGEST_TEAM and iterations >= 2 * team * SERIAL and (
-        tasks * team < RESIDENT or iterations >= 2 * team * SERIAL**2
+    while (
+        team < LARGEST_TEAM
+        and iterations >= 2 * team * SERIAL
+        and (tasks * team < RESIDENT or iterations >= 2 * team * SERIAL**2)
     ):
         team *= 2
     return team

@@ -8,7 +8,7 @@ scores a few neighbouring threads, which join their maxima and sums by shuffles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from zenith.backends.cuda.forms import BLOCK
 from zenith.backends.cuda.index import Indices
@@ -21,16 +21,17 @@ from zenith.ir.types import DType
 SIDE = 16  # a block of threads as a square
 
 
-def staging(tile: SharedProduct, dtype: DType) -> list[str]:
-    """Shared memory for the steps of products of this shape, once in a kernel."""
-    stages = (("a", tile.rows), ("b", tile.columns))
-    return [f"tile_{name} = {dtype}_shared({STEP * length})" for name, length in stages]
+def staging(products: Sequence[SharedProduct], dtype: DType) -> list[str]:
+    """Shared memory for a step of the largest of a kernel's products."""
+    lengths = {"a": max(p.rows for p in products), "b": max(p.columns for p in products)}
+    return [f"tile_{name} = {dtype}_shared({STEP * length})" for name, length in lengths.items()]
 
 
 def product(tile: SharedProduct, dtype: DType, indices: Indices) -> Iterator[str]:
     """The lines of a product tile."""
     u, rows, columns = indices.kind, -(-tile.rows // SIDE), -(-tile.columns // SIDE)
-    yield f"# {tile.target.buffer}[r, j] {'+' if tile.onto != 0 else ''}= sum of {tile.a.buffer}[r, k] * {tile.b.buffer}[k, j]"
+    sign = "+=" if tile.onto != 0 else "="
+    yield f"# {tile.target.buffer}[r, j] {sign} sum of {tile.a.buffer}[r, k] * {tile.b.buffer}[k, j]"
     yield f"tile_sums = {dtype}_local({rows * columns})"
     yield f"for tile_i in range({rows * columns}):"
     yield f"    tile_sums[tile_i] = {dtype}(0)"
@@ -47,7 +48,8 @@ def product(tile: SharedProduct, dtype: DType, indices: Indices) -> Iterator[str
         f"        for tile_j in range({columns}):",
         f"            tile_left = tile_a[{u}({u}(tile_k * {tile.rows} + tile_i) + tile_row)]",
         f"            tile_right = tile_b[{u}({u}(tile_k * {tile.columns} + tile_j) + tile_column)]",
-        f"            tile_sums[tile_i * {columns} + tile_j] = {dtype}(tile_sums[tile_i * {columns} + tile_j] + tile_left * tile_right)",
+        f"            tile_here = tile_i * {columns} + tile_j",
+        f"            tile_sums[tile_here] = {dtype}(tile_sums[tile_here] + tile_left * tile_right)",
         "cuda.syncthreads()",
         f"tile_first_term = {u}(tile_first_term + {STEP})",
     ):
@@ -69,12 +71,14 @@ def _stage(
     """
     u, (most, count) = indices.kind, extent
     along_terms = operand.strides[1] == 1 and operand.strides[0] != 1
-    line, term = ("tile_number // {0}", "tile_number % {0}") if along_terms else ("tile_number % {1}", "tile_number // {1}")
+    width = STEP if along_terms else most
+    step, rest = f"tile_number // {width}", f"tile_number % {width}"
+    line, term = (step, rest) if along_terms else (rest, step)
     at = operand.at + symbol("tile_line") * operand.strides[0] + symbol("tile_term") * operand.strides[1]
     yield f"tile_number = {u}(lane)"
     yield f"while tile_number < {STEP * most}:"
-    yield f"    tile_line = {u}({line.format(STEP, most)})"
-    yield f"    tile_place = {u}({term.format(STEP, most)})"
+    yield f"    tile_line = {u}({line})"
+    yield f"    tile_place = {u}({term})"
     yield f"    tile_term = {u}(tile_first_term + tile_place)"
     yield f"    tile_value = {dtype}(0)"
     yield f"    if tile_line < {indices.typed(count)} and tile_term < {indices.typed(terms)}:"
@@ -116,7 +120,9 @@ def softmax(tile: SoftmaxTile, scale: str, indices: Indices) -> Iterator[str]:
     yield f"tile_before = {top}[{place}]"
     yield "tile_largest = tile_before"
     yield from (*loop, f"    tile_largest = where({score} > tile_largest, {score}, tile_largest)", step)
-    yield from _join(together, "tile_largest = where(tile_other > tile_largest, tile_other, tile_largest)", "tile_largest")
+    yield from _join(
+        together, "tile_largest = where(tile_other > tile_largest, tile_other, tile_largest)", "tile_largest"
+    )
     yield f"tile_base = where(tile_largest == {least}, {dtype}(0), tile_largest)"
     yield f"tile_weights = {dtype}(0)"
     yield from loop
@@ -139,5 +145,3 @@ def _join(together: int, combine: str, name: str) -> Iterator[str]:
     yield f"    tile_other = shuffle({name}, distance)"
     yield f"    {combine}"
     yield "    distance >>= 1"
-
-
