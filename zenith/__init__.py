@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         dynamic_update_slice_in_dim,
     )
     from zenith.outside import custom_op, pure_callback
+    from zenith.ahead import aot
     from zenith.serial import load
     from zenith.torch import from_torch
     from zenith.transforms import (
@@ -73,6 +74,7 @@ __all__ = [
     "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
+    "aot",
     "associative_scan",
     "checkpoint",
     "checkpoint_name",
@@ -132,6 +134,7 @@ def __getattr__(name: str) -> Any:
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
         "outside": ("custom_op", "pure_callback"),
+        "ahead": ("aot",),
         "serial": ("load",),
         "torch": ("from_torch",),
     }

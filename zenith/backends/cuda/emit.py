@@ -96,9 +96,9 @@ class CudaPrinter(Printer):
         products = [s for s in every(kernel.body) if isinstance(s, SharedProduct)]
         if products:
             lines += tiles.staging(products, self.buffers[products[0].target.buffer])
-        if self.team == "team":
-            folds = [a for s in every(kernel.body) if isinstance(s, Fold) for a in s.accumulators]
-            lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(a.dtype for a in folds)]
+        if self.team:
+            joined = (a.dtype for s in every(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
+            lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
         return lines + self.my_tasks()
 
     def my_tasks(self) -> list[str]:

@@ -65,7 +65,7 @@ OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
            _always, lambda body, target, fixed: lower_loops(body)),
     Engine("rows", ("rows",), "reductions of trailing axes, with what is in front and behind: a row a task", 0,
-           _many_rows, lambda body, target, fixed: lower_rows(body)),
+           _many_rows, lambda body, target, fixed: lower_rows(body, target)),
     Engine("long_row", ("rows",), "reductions of all axes: parts of the one row a task, then their results", 0,
            _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body))),
     Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
