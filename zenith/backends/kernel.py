@@ -240,8 +240,8 @@ class SharedProduct:
 
     The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
     strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
-    unless ``onto`` is 0, the sums are added to what the target holds. The team may keep :attr:`staged` elements of the
-    operands where all its threads find them.
+    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
+    up to ``STAGED`` terms of the tile's rows and of its columns.
     """
 
     rows: int
@@ -253,11 +253,6 @@ class SharedProduct:
     b: Operand
     terms: Dim
     onto: Dim = field(default=dim(0))
-
-    @property
-    def staged(self) -> int:
-        """How many elements of both operands a team keeps at a time."""
-        return (self.rows + self.columns) * STAGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +332,13 @@ class Kernel:
 
     @property
     def shared_bytes(self) -> int:
-        """The memory of a team: all scratch buffers, and what the largest of its shared products keeps at hand."""
+        """The memory of a team: all scratch buffers, and the terms that its shared products have at hand."""
         scratch = [s for s in walk(self.body) if isinstance(s, Scratch)]
         sizes = {b.name: b.dtype.itemsize for b in self.buffers} | {s.name: s.dtype.itemsize for s in scratch}
-        products = (s for s in walk(self.body) if isinstance(s, SharedProduct))
-        staged = max((p.staged * sizes[p.a.buffer] for p in products), default=0)
-        return staged + sum(s.length * s.dtype.itemsize for s in scratch)
+        products = [s for s in walk(self.body) if isinstance(s, SharedProduct)]
+        staged = sum(max((getattr(p, axis) for p in products), default=0) for axis in ("rows", "columns")) * STAGED
+        widest = max((sizes[p.target.buffer] for p in products), default=0)
+        return staged * widest + sum(s.length * s.dtype.itemsize for s in scratch)
 
 
 def inner(statement: Statement) -> tuple[Statement, ...]:

@@ -174,7 +174,7 @@ class _Attention(AttentionTask):
 
     def _weigh(self, many: Dim) -> None:
         with self.loop("vector", 0, self.active) as vector:
-            self.softmax(self.scores, self.lanes, bind(self.e, "lane", vector * self.lanes), many)
+            self.softmax(self.scores, self.width, self.lanes, bind(self.e, "lane", vector * self.lanes), many)
 
     def _shrink_sums(self, row: Dim) -> None:
         """Earlier sums of a query become relative to its largest score."""

@@ -166,9 +166,9 @@ class AttentionTask(ABC):
             return self.apply("x + y", score, mask)
         return self.apply("where(x, y, z)", mask, score, self.number(-float("inf")))
 
-    def softmax(self, scores: Room, lanes: int, place: Dim, many: Dim) -> None:
-        """Scores become weights; running maximum and sum follow."""
-        operand = Operand(scores.buffer, scores.at + place, (dim(self.width), dim(1)))
+    def softmax(self, scores: Room, stride: int, lanes: int, place: Dim, many: Dim) -> None:
+        """Scores become weights, for the ``lanes`` queries from ``place`` on; running maximum and sum follow."""
+        operand = Operand(scores.buffer, scores.at + place, (dim(stride), dim(1)))
         state = (self.top.buffer, self.total.buffer, self.shrink.buffer)
         scale = self.number(float(self.params["scale"]) if self.late_scale else 1.0)
         self.e.append(SoftmaxTile(lanes, operand, many, scale, state, place))
