@@ -24,7 +24,7 @@ BLOCK = 512  # terms summed from zero before they join the total: it bounds the 
 def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     """The tile of products of ``dtype``; few columns, when they are known, make it narrower."""
     rows = BYTES // dtype.itemsize
-    return GuardedTile(rows, rows, BLOCK, SHARED).narrowed(columns)
+    return GuardedTile(rows, rows, BLOCK, SHARED).fitting(None, columns)
 
 
 def cuda_target(arch: str = "sm_90a") -> Target:
