@@ -48,13 +48,15 @@ class GuardedTile:
     """The cut of a product whose tiles are computed by teams of threads, which leave out what lies outside.
 
     A task is one tile of at most ``rows`` x ``panel`` elements, which sums ``block`` terms at once; operands are read
-    where they lie. All memory that a team shares has ``shared`` bytes at most.
+    where they lie. All memory that a team shares has ``shared`` bytes at most. There should be ``tasks`` of them at
+    least, or tiles' terms are cut.
     """
 
     rows: int
     panel: int
     block: int
     shared: int
+    tasks: int
 
     def fitting(self, rows: int | None, columns: int | None) -> GuardedTile:
         """The tile for so many rows and columns, where they are known: halved as long as they fit."""
