@@ -31,6 +31,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, random, torch
+    from zenith.ahead import aot
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.numpy import (
         dynamic_index_in_dim,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         dynamic_update_slice_in_dim,
     )
     from zenith.outside import custom_op, pure_callback
-    from zenith.ahead import aot
     from zenith.serial import load
     from zenith.torch import from_torch
     from zenith.transforms import (

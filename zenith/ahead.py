@@ -1,4 +1,4 @@
-"""Ahead of time: ``zenith.aot`` compiles a function's CUDA kernels for an architecture, on any machine, without a GPU."""
+"""Ahead of time: ``zenith.aot`` compiles a function's CUDA kernels for an architecture; no GPU is needed."""
 
 from __future__ import annotations
 

@@ -236,14 +236,21 @@ class Printer:
 
 
 class LanesPrinter(Printer):
-    """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay."""
+    """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
+
+    in_lanes = False
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         if not lanes:
             return super().iterate(index, start, stop, lanes, body)
-        return [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
+        self.in_lanes = True
+        lines = [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
+        self.in_lanes = False
+        return lines
 
     def fold(self, fold: Fold) -> list[str]:
+        if self.in_lanes:
+            return super().fold(fold)
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
         lines += [line for s in fold.body for line in self.statement(s)]
         for a in fold.accumulators:

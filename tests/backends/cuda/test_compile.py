@@ -102,7 +102,7 @@ def test_a_compiled_kernel_comes_from_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     (kernel,) = kernels("taken")
     first = compile_kernel(kernel, Form(), "sm_80")
-    monkeypatch.setattr("zenith.backends.cuda.compile._compiled", {})
+    monkeypatch.setattr("zenith.backends.cuda.compile._COMPILER.known", {})
     again = compile_kernel(kernel, Form(), "sm_80")
     assert (first.cached, again.cached) == (False, True)
     assert (again.ptx, again.cubin) == (first.ptx, first.cubin)

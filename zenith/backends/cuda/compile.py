@@ -31,8 +31,6 @@ PACKAGES = ("numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 _HERE = Path(__file__).parent
 _GENERATOR = (_HERE, _HERE.parent / "scalars.py", _HERE.parent / "vecmath", _HERE.parent / "cpu" / "scalars.py",
               _HERE.parent / "cpu" / "vector_math.py")  # fmt: skip
-_lock = threading.Lock()
-_compiled: dict[str, Code] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,29 @@ class Code:
     cubin: bytes
     milliseconds: float
     cached: bool
+
+
+class _Compiler:
+    """What this process has compiled, each once even when many threads ask for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: dict[str, Code] = {}
+
+    def get(self, kernel: Kernel, form: Form, arch: str) -> Code:
+        """A kernel's code, from here or as it is obtained."""
+        source = CudaPrinter(form, with_lines=False).kernel(kernel)
+        key = digest([arch, form.index, source])
+        with self.lock:
+            if key not in self.known:
+                started = time.perf_counter()
+                (ptx, cubin), cached = _obtain(kernel, form, source, arch)
+                milliseconds = (time.perf_counter() - started) * 1e3
+                self.known[key] = Code(kernel, form, arch, source, ptx, cubin, milliseconds, cached)
+            return self.known[key]
+
+
+_COMPILER = _Compiler()
 
 
 def available() -> bool:
@@ -64,15 +85,7 @@ def compile_kernel(kernel: Kernel, form: Form, arch: str) -> Code:
 
     Raises UnsupportedError when the compiler is not installed, and for kernels that have no CUDA form.
     """
-    source = CudaPrinter(form, with_lines=False).kernel(kernel)
-    key = digest([arch, form.index, source])
-    with _lock:
-        if key not in _compiled:
-            started = time.perf_counter()
-            (ptx, cubin), cached = _obtain(kernel, form, source, arch)
-            milliseconds = (time.perf_counter() - started) * 1e3
-            _compiled[key] = Code(kernel, form, arch, source, ptx, cubin, milliseconds, cached)
-        return _compiled[key]
+    return _COMPILER.get(kernel, form, arch)
 
 
 def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[str, bytes], bool]:

@@ -13,6 +13,7 @@ from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import lower_attention
+from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
@@ -73,6 +74,8 @@ OWN: tuple[Engine, ...] = (
            _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body))),
     Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
            _always, lambda body, target, fixed: lower_columns(body)),
+    Engine("column_parts", ("columns",), "the same in parts of columns, a part a task, and what joins them", 0,
+           _thousands, lambda body, target, fixed: lower_column_parts(body, target.threads or 1)),
     Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which adds them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
     Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
