@@ -19,7 +19,7 @@ from zenith.ir.interpret import interpret
 from zenith.ir.params import KINDS
 from zenith.ir.primitive import NoRule, Primitive, WithResiduals, all_primitives, get, register
 from zenith.ir.text import parse
-from zenith.ir.types import TOKEN, ArrayType, DType, float32, int64
+from zenith.ir.types import TOKEN, ArrayType, DType, float32, int64, kind_of
 from zenith.ir.verify import verify
 
 EVERY = [pytest.param(p, id=p.name) for p in all_primitives()]
@@ -107,7 +107,8 @@ def test_wrong_operands_are_an_error_of_zenith(primitive: Primitive, dtype: DTyp
                 apply(builder, primitive, args, sample.params)
 
 
-COMPOSITE = [(p, t) for p, t in SUPPORTED if isinstance(p.lowering, lowering.Composite)]
+# 16-bit floats are widened before anything is expanded.
+COMPOSITE = [(p, t) for p, t in SUPPORTED if isinstance(p.lowering, lowering.Composite) and not t.is_narrow]
 
 
 @pytest.mark.parametrize(("primitive", "dtype"), named(COMPOSITE))
@@ -118,7 +119,7 @@ def test_a_composite_expands_to_what_it_computes(primitive: Primitive, dtype: DT
         builder.graph.set_outputs(primitive.lowering.expand(builder, inputs, sample.params))
         expected = primitive.evaluate(arrays, sample.params)
         pairs = list(zip(interpret(verify(builder.graph), *arrays), expected, strict=True))
-        if primitive.ulp and all(np.asarray(e).dtype.kind == "f" for e in expected):
+        if primitive.ulp and all(kind_of(np.asarray(e).dtype) == "f" for e in expected):
             for found, right in pairs:  # both may be off
                 assert found.dtype == right.dtype
                 np.testing.assert_array_max_ulp(found, right, 2 * primitive.ulp)

@@ -45,7 +45,7 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.nest import Interface, bind, decode_into, store_results
-from zenith.backends.lower.operand import access
+from zenith.backends.lower.operand import Access, access
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Tile
@@ -126,6 +126,11 @@ class _Attention:
 
     def _load(self, room: Room, at: Dim) -> Name:
         return self._put(Load(room.buffer, room.at + at, self.dtype))
+
+    def _read(self, operand: Access, at: Dim) -> Name:
+        """An operand's element at a position of its buffer, which may hold 16-bit floats."""
+        element = self._put(Load(operand.buffer, at, operand.dtype))
+        return element if operand.dtype == self.dtype else self._apply("x", element)
 
     def _store(self, room: Room, at: Dim, value: Expr) -> None:
         self.e.append(Store(room.buffer, room.at + at, value))
@@ -356,8 +361,8 @@ class _Attention:
             d, total = e.fresh("d"), e.fresh("dot")
             e.open(d)
             pair = (
-                self._put(Load(self.q.buffer, query + symbol(d) * self.q.strides[1], self.dtype)),
-                self._put(Load(self.k.buffer, row + symbol(d) * self.k.strides[1], self.dtype)),
+                self._read(self.q, query + symbol(d) * self.q.strides[1]),
+                self._read(self.k, row + symbol(d) * self.k.strides[1]),
             )
             terms = Accumulator(total, self.dtype, 0.0, "x + y", self._apply("x * y", *pair))
             e.append(Fold(d, dim(0), self.d, e.close(), (terms,)))
