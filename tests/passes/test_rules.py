@@ -61,7 +61,8 @@ def choices(rule, dtype):
     """All bindings of number and parameter variables to try."""
     numbers = [1, 2, 4, 7] if not dtype.is_float else [1, 2, -4, 0.5, 0.1, 3, 2.0**-126, 2.0**127, -(2.0**-149)]
     found = sorted(names_in(rule.patterns[0]) & set("kmst"))
-    options = [DTYPES if n in "st" else [dtype.numpy.type(v) for v in numbers] for n in found]
+    with np.errstate(all="ignore"):
+        options = [DTYPES if n in "st" else [dtype.numpy.type(v) for v in numbers] for n in found]
     for values in itertools.product(*options):
         yield dict(zip(found, values, strict=True))
 

@@ -39,8 +39,11 @@ def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
 
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind, as ``numpy.isdtype``; bfloat16 is a real floating type like float16."""
-    found = np.dtype(dtype)
-    return np.isdtype(np.dtype(np.float16) if found == bfloat16 and kind != bfloat16 else found, kind)
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if not isinstance(kind, str):
+        return np.dtype(dtype) == np.dtype(kind)
+    return np.isdtype(np.dtype(np.float16) if np.dtype(dtype) == bfloat16 else np.dtype(dtype), kind)
 
 
 @implements(np.can_cast)

@@ -11,9 +11,8 @@ register.
 
 So each value is one number for all who look at it: ``y == np.max(y)`` is true somewhere, and a kernel that computes y
 again gets the same y. Which values are rounded follows from the program alone, never from how fusion cuts it into
-kernels, so fusion changes no bit. Rounding where kernels end, as compilers do that treat this as their own affair, has
-neither property; rounding behind every operation, as NumPy does, has both, costs a third of the time of an elementwise
-chain, and is less exact: there are never more roundings here than there.
+kernels. Rounding where kernels end, as compilers do that treat it as their own affair, has neither property. Rounding
+behind every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
 """
 
 from __future__ import annotations

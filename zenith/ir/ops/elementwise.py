@@ -24,7 +24,7 @@ from zenith.ir.ops.common import (
     wide,
 )
 from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, bool_, kind_of
+from zenith.ir.types import ArrayType, DType, Type, bool_, float32, kind_of
 
 Partial = Callable[[Any, Sequence[Any], Any], Any] | int
 
@@ -70,7 +70,10 @@ def elementwise(
 
     def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
         assert callable(expression)
-        return [expression(b, *args)]
+        if not args[0].dtype.is_narrow:
+            return [expression(b, *args)]
+        wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
+        return [b.cast(expression(b, *wider), dtype=result or args[0].dtype)]
 
     return register(
         Primitive(
