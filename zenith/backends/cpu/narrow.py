@@ -78,8 +78,8 @@ def _brain_bits(builder: Any, bits: Any) -> Any:
     high = builder.lshr(bits, _constant(bits, 16))
     odd = builder.and_(high, _constant(bits, 1))
     rounded = builder.lshr(builder.add(bits, builder.add(odd, _constant(bits, 0x7FFF))), _constant(bits, 16))
-    nan = builder.icmp_unsigned(">", builder.and_(bits, _constant(bits, _MAGNITUDE)), _constant(bits, _INFINITE))
-    return builder.select(nan, builder.or_(high, _constant(bits, _QUIET)), rounded)
+    x = builder.bitcast(bits, _like(bits, _FLOAT))
+    return builder.select(builder.fcmp_unordered("uno", x, x), builder.or_(high, _constant(bits, _QUIET)), rounded)
 
 
 def _half_bits(builder: Any, bits: Any) -> Any:

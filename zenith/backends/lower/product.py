@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from zenith.backends.kernel import (
+    Apply,
     Branch,
     Buffer,
     Kernel,
@@ -32,6 +33,7 @@ from zenith.backends.kernel import (
     ProductTile,
     Scratch,
     Statement,
+    Store,
     TaskLoop,
 )
 from zenith.backends.lower.cut import Cut
@@ -42,6 +44,7 @@ from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Tile
 from zenith.ir.target import Target
+from zenith.ir.types import DType
 
 STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel: fewer are not cheaper
 
@@ -125,7 +128,7 @@ class _Product:
     def _product(self) -> Kernel:
         """Task t computes one block of rows of one panel of columns; neighbours share the panel."""
         e = self.e = self._builder()
-        self.sums = self._scratch("sums", self.tile.row_block * self.tile.panel)
+        self.sums, self.wide = self._scratch("sums", self.tile.row_block * self.tile.panel), ""
         blocks = bind(e, "blocks", self.cut.blocks)
         t = e.fresh("t")
         e.open(t)
@@ -208,8 +211,7 @@ class _Product:
         self._tile(Operand(source.buffer, at, source.strides), start, terms, (dim(0), self.height), at)
 
     def _read_copy(self, source: Access, start: Dim, terms: Dim) -> None:
-        longest = self.tile.block if self.k.static is None else min(self.tile.block, self.k.static)
-        copy = self._scratch("copy", max(1, longest) * self.tile.panel)
+        copy = self._scratch("copy", self._longest() * self.tile.panel)
         self._copy(source, start, terms, copy, dim(0))
         self._tiles(Operand(copy, dim(0), (dim(self.tile.panel), dim(1))), start, terms)
 
@@ -250,11 +252,30 @@ class _Product:
         left = self._access(self.left, self.index)
         at = bind(self.e, "left_at", left.at + (self.top + row) * left.strides[0] + start * left.strides[1])
         a = Operand(left.buffer, at, left.strides)
+        a = a if left.dtype == self.result.dtype else self._widened(a, left.dtype, count, terms)
         width = dim(self.tile.panel)
         c = Operand(self.sums, bind(self.e, "sums_at", row * width), (width, dim(1)))
         shape = (self.tile.vectors, self.tile.lanes)
         tiles = [ProductTile(r, *shape, c, a, b, terms, ahead, start) for r in range(least, most + 1)]
         self.e.append(tiles[0] if len(tiles) == 1 else Branch(count, least, tuple((t,) for t in tiles)))
+
+    def _widened(self, a: Operand, dtype: DType, count: Dim, terms: Dim) -> Operand:
+        """A tile's rows of a left operand of 16-bit floats: every column of the tile would widen them again."""
+        e, longest = self.e, self._longest()
+        self.wide = self.wide or self._scratch("wide", self.tile.rows * longest)
+        r, k = e.fresh("r"), e.fresh("k")
+        e.open(r)
+        e.open(k)
+        element = e.let(Load(a.buffer, a.at + symbol(r) * a.strides[0] + symbol(k) * a.strides[1], dtype))
+        value = e.let(Apply("x", (element,), self.result.dtype))
+        e.append(Store(self.wide, symbol(r) * longest + symbol(k), value))
+        e.append(Loop(k, dim(0), terms, True, e.close()))
+        e.append(Loop(r, dim(0), count, False, e.close()))
+        return Operand(self.wide, dim(0), (dim(longest), dim(1)))
+
+    def _longest(self) -> int:
+        """The number of terms of a block at most."""
+        return max(1, self.tile.block if self.k.static is None else min(self.tile.block, self.k.static))
 
     # --- behind the product ---
 
