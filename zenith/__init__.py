@@ -31,6 +31,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, numpy, optim, random, torch
+    from zenith.ahead import aot
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.numpy import (
         dynamic_index_in_dim,
@@ -73,6 +74,7 @@ __all__ = [
     "Lowered",
     "ShapeDtypeStruct",
     "ZenithError",
+    "aot",
     "associative_scan",
     "checkpoint",
     "checkpoint_name",
@@ -132,6 +134,7 @@ def __getattr__(name: str) -> Any:
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
         "outside": ("custom_op", "pure_callback"),
+        "ahead": ("aot",),
         "serial": ("load",),
         "torch": ("from_torch",),
     }

@@ -12,6 +12,7 @@ from tests.ir.cases import same
 from zenith.arrays import NUMPY
 from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cuda.target import cuda_target
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
 from zenith.backends.lanes import LanesExecutable
@@ -23,6 +24,7 @@ from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.primitive import Primitive, Sample
+from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, dtype_of
 from zenith.passes.pipeline import run as run_passes
 
@@ -37,15 +39,20 @@ class ScalarExecutable(LanesExecutable):
             self.sources[kernel.name], self._functions[kernel.name] = source, scope[kernel.name]
 
 
-def plan_of(graph: Graph, isa: str | None = None) -> Plan:
-    """The plan of a graph after all passes."""
-    return plan(run_passes(graph)[0], cpu_target(isa))
+def plan_of(graph: Graph, target: Target | None = None) -> Plan:
+    """The plan of a graph after all passes, for this processor or another target."""
+    return plan(run_passes(graph)[0], target or cpu_target())
 
 
 def compiled(graph: Graph, backend: str) -> Any:
-    """The executable of a backend; ``scalar`` is the scalar printer's source as plain Python."""
+    """The executable of a backend.
+
+    ``scalar`` is the scalar printer's source as plain Python, ``cuda on lanes`` the kernels of a GPU's plan with NumPy.
+    """
     if backend == "scalar":
         return ScalarExecutable(plan_of(graph), TILE_FUNCTIONS, WeightTable.of(graph))
+    if backend == "cuda on lanes":
+        return LanesExecutable(plan_of(graph, cuda_target()), TILE_FUNCTIONS, WeightTable.of(graph))
     return compile_graph(graph, backend)
 
 

@@ -32,24 +32,26 @@ def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, 
             check(call(compiled(graph, backend), graph, args), graph, args)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes"])
 @pytest.mark.parametrize("primitive", OTHERS, ids=lambda p: p.name)
-def test_samples_on_the_cpu(primitive: Primitive) -> None:
+def test_samples_as_planned_for_each_target(primitive: Primitive, backend: str) -> None:
     """Sample k of all element types is one program, whose kernels other samples share: sizes are symbols."""
     samples = [list(primitive.samples(t.numpy)) for t in DTYPES]
     for k in range(max(map(len, samples))):
         graph, sizes, args = Graph("samples"), dict[int, str](), []
         for sample in (s[k] for s in samples if k < len(s)):
             args += add_sample(graph, primitive, sample, True, sizes)
-        check(call(compiled(graph, "cpu"), graph, args), graph, args)
+        check(call(compiled(graph, backend), graph, args), graph, args)
 
 
-def test_samples_of_static_sizes_on_the_cpu() -> None:
+@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes"])
+def test_samples_of_static_sizes(backend: str) -> None:
     """The fuzzer runs many static programs; here one has each primitive that is not elementwise."""
     graph, args = Graph("samples"), []
     for primitive in OTHERS:
         dtype = next(t for t in reversed(DTYPES) if list(primitive.samples(t.numpy)))
         args += add_sample(graph, primitive, list(primitive.samples(dtype.numpy))[-1], False, {})
-    check(call(compiled(graph, "cpu"), graph, args), graph, args)
+    check(call(compiled(graph, backend), graph, args), graph, args)
 
 
 # --- elementwise primitives: all of an element type are one program, on samples and edges ------------------------

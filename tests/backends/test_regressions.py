@@ -101,6 +101,16 @@ def program(x: f64[2, 2], y: f64[2, 2]) -> (f64[2], f64[2, 2], bool[2, 2]):
 """,
         [np.linspace(0.5, 1.5, 4).reshape(2, 2), np.linspace(1.5, 0.5, 4).reshape(2, 2)],
     ),
+    "a product's group that also stores the transpose of another operand": (
+        """
+def program(x: f64[n, n], y: f64[n, m], z: f64[m, n]) -> (f64[n, m], f64[n, m]):
+    v1 = transpose(z, axes=(1, 0))
+    v2 = matmul(x, y)
+    v3 = add(v2, v1)
+    return (v1, v3)
+""",
+        [np.linspace(-3, 3, n).reshape(shape) for n, shape in ((9, (3, 3)), (12, (3, 4)), (12, (4, 3)))],
+    ),
     "an operand of a product that is read again behind it": (
         """
 def program(x: f32[m, m]) -> (f32[m, m]):

@@ -36,6 +36,8 @@ EDGES = {
     "arcsinh at 0": (lambda x, np: np.arcsinh(x), 0.0, 1.0),
     "arcsinh far out": (lambda x, np: np.arcsinh(x), 1e200, 0.0),
     "arctanh at 0": (lambda x, np: np.arctanh(x), 0.0, 1.0),
+    "arcsin at 1": (lambda x, np: np.arcsin(x), 1.0, INF),
+    "arccos at -1": (lambda x, np: np.arccos(x), -1.0, -INF),
     "cube root at 0": (lambda x, np: np.cbrt(x), 0.0, INF),
     "fmod at 0": (lambda x, np: np.fmod(x, 2.0), 0.0, 1.0),
     "logaddexp far out": (lambda x, np: np.logaddexp(x, 0.0), 1000.0, 1.0),

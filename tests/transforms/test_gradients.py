@@ -6,7 +6,7 @@ import torch
 
 import zenith
 from tests.transforms.compare import agree, attention, jax_and_numpy, normalised, perceptron, picked, squared_error
-from zenith import grad, jit, value_and_grad
+from zenith import grad, jit, jvp, value_and_grad, vmap
 from zenith.errors import DTypeError, ShapeError, TraceError, ZenithError
 
 RNG = np.random.default_rng(0)
@@ -157,3 +157,17 @@ def test_a_perceptron_learns():
         losses.append(float(loss))
         params = [(w - 0.5 * gw, b - 0.5 * gb) for (w, b), (gw, gb) in zip(params, gradient, strict=True)]
     assert losses[-1] < losses[0] / 3 and step.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("backend", ["reference", "lanes", "cpu"])
+def test_an_axis_found_to_have_size_1_while_the_function_runs_is_stretched(backend):
+    def stretched(x):
+        one = np.reshape(x, (1,))
+        return np.sum(np.broadcast_to(one, (4,)) * np.arange(4.0)) + np.sum(one * np.arange(3.0))
+
+    x = np.array([0.3])
+    np.testing.assert_array_equal(jit(grad(stretched), backend=backend)(x), [9.0])
+    moved = jit(lambda x, d: jvp(stretched, (x,), (d,))[1], backend=backend)(x, np.array([2.0]))
+    np.testing.assert_allclose(moved, 18.0, rtol=1e-15)
+    each = jit(vmap(grad(stretched)), backend=backend)(np.ones((5, 1)))
+    np.testing.assert_array_equal(each, np.full((5, 1), 9.0))

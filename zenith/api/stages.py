@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from zenith.api.binding import broken
 from zenith.api.specialize import Lowering, Request, Specialization, Specializer
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
+from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
 from zenith.ir.types import ArrayType
 
@@ -108,6 +109,11 @@ class Lowered(_Stage):
         known = specializer.match(key, request.leaves)
         self._lowering = specializer.lower(request) if known is None else _lowering_of(known)
         self.sizes: dict[str, int] = self._lowering.binding.function(request.leaves) or {}
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as traced."""
+        return self._lowering.graph
 
     def as_text(self, stage: str = "graph") -> str:
         """The program as text: ``graph`` (as traced), ``optimized`` (after all passes) or ``plan``."""

@@ -35,6 +35,7 @@ from zenith.backends.kernel import (
     Position,
     ProductTile,
     Scratch,
+    SharedProduct,
     Simple,
     SoftmaxTile,
     Source,
@@ -132,14 +133,22 @@ class Printer:
                 return self._with_line(text, line)
             case Scratch(name, dtype, length):
                 return f"{name} = {dtype}_scratch({length})"
+            case _:
+                return self.call(statement)
+
+    def call(self, leaf: ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative) -> str:
+        """A leaf that is a call of a function."""
+        match leaf:
             case ProductTile():
-                return self.tile(statement)
+                return self.tile(leaf)
             case PackPanel():
-                return self.pack(statement)
+                return self.pack(leaf)
+            case SharedProduct():
+                return self.shared(leaf)
             case SoftmaxTile():
-                return self.softmax(statement)
+                return self.softmax(leaf)
             case CallNative():
-                return self.native(statement)
+                return self.native(leaf)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: of each row that the interval meets, the part inside it."""
@@ -191,6 +200,13 @@ class Printer:
         words += [p.source.buffer, *map(self.size, (p.source.at, *p.source.strides, p.terms, p.columns))]
         return f"pack_panel({', '.join(words)})"
 
+    def shared(self, p: SharedProduct) -> str:
+        """A call of the product by a team."""
+        words = [str(p.rows), str(p.columns), self.size(p.height), self.size(p.width)]
+        for operand in (p.target, p.a, p.b):
+            words += [operand.buffer, *map(self.size, (operand.at, *operand.strides))]
+        return f"shared_product({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
+
     def softmax(self, t: SoftmaxTile) -> str:
         """A call of the step of an online softmax."""
         words = [str(t.lanes), self.expression(t.scale), t.scores.buffer, self.size(t.scores.at)]
@@ -220,14 +236,21 @@ class Printer:
 
 
 class LanesPrinter(Printer):
-    """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay."""
+    """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
+
+    in_lanes = False
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         if not lanes:
             return super().iterate(index, start, stop, lanes, body)
-        return [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
+        self.in_lanes = True
+        lines = [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
+        self.in_lanes = False
+        return lines
 
     def fold(self, fold: Fold) -> list[str]:
+        if self.in_lanes:
+            return super().fold(fold)
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
         lines += [line for s in fold.body for line in self.statement(s)]
         for a in fold.accumulators:

@@ -19,6 +19,7 @@ trip count and the instruction set only.
 ``Scratch``               a small buffer of the task's own
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
+``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
 ``CallNative``            a call of native code from outside
 ========================  ==========================================================================
@@ -26,11 +27,14 @@ trip count and the instruction set only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import DType, int64
+
+STAGED = 16  # terms of a shared product that a team has at hand at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +235,27 @@ class PackPanel:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedProduct:
+    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
+
+    The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
+    strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
+    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
+    up to ``STAGED`` terms of the tile's rows and of its columns.
+    """
+
+    rows: int
+    columns: int
+    height: Dim
+    width: Dim
+    target: Operand
+    a: Operand
+    b: Operand
+    terms: Dim
+    onto: Dim = field(default=dim(0))
+
+
+@dataclass(frozen=True, slots=True)
 class SoftmaxTile:
     """One step of an online softmax for ``lanes`` columns of ``scores``, whose rows are ``keys``.
 
@@ -276,7 +301,7 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SoftmaxTile | CallNative
+Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
 Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
 
 
@@ -303,7 +328,17 @@ class Kernel:
     @property
     def can_fail(self) -> bool:
         """Whether some index is checked."""
-        return any(_has_check(s) for s in self.body)
+        return any(isinstance(s, Check) for s in walk(self.body))
+
+    @property
+    def shared_bytes(self) -> int:
+        """The memory of a team: all scratch buffers, and the terms that its shared products have at hand."""
+        scratch = [s for s in walk(self.body) if isinstance(s, Scratch)]
+        sizes = {b.name: b.dtype.itemsize for b in self.buffers} | {s.name: s.dtype.itemsize for s in scratch}
+        products = [s for s in walk(self.body) if isinstance(s, SharedProduct)]
+        staged = sum(max((getattr(p, axis) for p in products), default=0) for axis in ("rows", "columns")) * STAGED
+        widest = max((sizes[p.target.buffer] for p in products), default=0)
+        return staged * widest + sum(s.length * s.dtype.itemsize for s in scratch)
 
 
 def inner(statement: Statement) -> tuple[Statement, ...]:
@@ -317,8 +352,11 @@ def inner(statement: Statement) -> tuple[Statement, ...]:
     return ()
 
 
-def _has_check(statement: Statement) -> bool:
-    return isinstance(statement, Check) or any(map(_has_check, inner(statement)))
+def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, with those inside of others."""
+    for statement in statements:
+        yield statement
+        yield from walk(inner(statement))
 
 
 def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
@@ -335,7 +373,7 @@ def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
                 found |= {b for a in s.accumulators for b in _buffers_in(a.value)}
             case Source(_, buffers):
                 found |= {*buffers}
-            case ProductTile():
+            case ProductTile() | SharedProduct():
                 found |= {s.target.buffer, s.a.buffer, s.b.buffer}
             case PackPanel():
                 found |= {s.target, s.source.buffer}

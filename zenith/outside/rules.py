@@ -17,6 +17,7 @@ from zenith.trace.bodies import BodyRecorder
 from zenith.trace.nested import record_function
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import user_size
+from zenith.trace.tracing import recorded_graph
 from zenith.transforms.calls import FlatResults
 from zenith.transforms.custom import gradients_of, require_types, result_and_tangents
 
@@ -165,4 +166,4 @@ def _traced(name: str, function: Callable[..., Sequence[Any]], types: Sequence[A
         recorder.share_sizes(around)
     _, outputs = record_function(recorder, function, types, [False] * len(types))
     recorder.graph.set_outputs(outputs)
-    return recorder.graph
+    return recorded_graph(recorder)

@@ -23,7 +23,7 @@ from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import Recorder, current_recorder, recording
 from zenith.trace.tracer import Tracer
-from zenith.trace.tracing import call_user, output_value
+from zenith.trace.tracing import call_user, output_value, recorded_graph
 
 
 class NestedRecorder(Recorder):
@@ -117,7 +117,8 @@ def trace_inner(
     recorder = NestedRecorder(name, parent)
     _, results = record_function(recorder, function, types, weak)
     recorder.graph.set_outputs(results)
-    return Inner(recorder.graph, () if parent is None else tuple(Tracer(parent, v) for v in recorder.operands()))
+    graph = recorded_graph(recorder)
+    return Inner(graph, () if parent is None else tuple(Tracer(parent, v) for v in recorder.operands()))
 
 
 def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:

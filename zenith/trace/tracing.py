@@ -69,7 +69,7 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     recorder.graph.set_outputs(results + ([recorder.token] if recorder.token is not None else []))
-    graph = substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
+    graph = recorded_graph(recorder)
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
     specialized, kept = tuple(recorder.specialized), tuple(recorder.kept)
@@ -100,6 +100,11 @@ def output_value(recorder: Recorder, output: Any) -> Value:
             fix="return arrays and numbers, in tuples, lists and dictionaries if you like",
         )
     return graph_value(recorder, output)
+
+
+def recorded_graph(recorder: Recorder) -> Graph:
+    """What a trace wrote down, with the sizes that it found out meanwhile: rules ask whether an axis has size 1."""
+    return substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
 
 
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:

@@ -1,9 +1,9 @@
 """The programs whose CUDA kernels are looked at: one a kind of kernel, fused and lowered as a compilation would."""
 
+from tests.backends.running import plan_of
 from tests.passes.compare import program
-from zenith.backends.cpu.target import cpu_target
-from zenith.backends.lower.groups import lower_group
-from zenith.passes.pipeline import run
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.steps import Launch, walk
 
 PROGRAMS = {
     # gelu by erf, tanh, exp and sigmoid, with a bias along the last axis
@@ -97,6 +97,24 @@ PROGRAMS = {
         return (v1,)
         """,
     ),
+    # tiles by a block of threads, with what stands behind
+    "product": (
+        "x: f32[n, m], y: f32[m, k], bias: f32[k]",
+        """
+        v1 = matmul(x, y)
+        b = broadcast(bias, shape=(n, k), axes=(1,))
+        v2 = add(v1, b)
+        v3 = tanh(v2)
+        return (v3,)
+        """,
+    ),
+    "attended": (
+        "q: f32[n, 16], k: f32[m, 16], v: f32[m, 16]",
+        """
+        v1 = attention(q, k, v, scale=0.25, causal=True, mask='none', empty=0.0)
+        return (v1,)
+        """,
+    ),
     "columns": (
         "x: i32[n, m]",
         """
@@ -112,8 +130,11 @@ def graph(name):
     return program(*PROGRAMS[name])
 
 
+def plan_of_program(name):
+    """The plan of a program for a GPU."""
+    return plan_of(graph(name), cuda_target())
+
+
 def kernels(name):
     """The kernels of a program, in order of execution."""
-    optimized, _ = run(graph(name))
-    bodies = [node.params for _, node in optimized.nodes() if node.primitive.name == "fused"]
-    return [k for params in bodies for k in lower_group(params["body"], params["anchor"], cpu_target()).kernels]
+    return [s.kernel for s in walk(plan_of_program(name).steps) if isinstance(s, Launch)]

@@ -1,4 +1,4 @@
-"""CUDA kernels down to PTX, without a GPU: entry points, no float64 in float32 kernels, no calls."""
+"""CUDA kernels down to machine code, without a GPU: entry points, float64 where it belongs, no calls, no spills."""
 
 import platform
 import re
@@ -10,8 +10,13 @@ import pytest
 from tests.backends.cuda.programs import PROGRAMS, kernels
 from tests.passes.compare import program
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.cuda.compile import available, compile_ptx
+from zenith.backends.cuda.compile import available, compile_forms, compile_kernel, compile_ptx
+from zenith.backends.cuda.cubin import resources
+from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.forms import Form
+from zenith.backends.cuda.launch import most_threads
 from zenith.backends.lower.groups import lower_group
+from zenith.config import config
 from zenith.errors import UnsupportedError
 from zenith.ir.lowering import Scalar
 from zenith.ir.primitive import all_primitives
@@ -23,6 +28,8 @@ pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
 )
 
+REGISTERS, SHARED = 65536, 48 * 1024  # what a block may have on every GPU since sm_70
+LOCAL_ARRAYS = {"scalars"}  # libdevice reduces large angles with an array of the thread's own
 # libdevice reduces arguments beyond 1e5 with two float64 instructions, on a path that is rarely taken.
 SLOW_PATHS = {"sin", "cos", "tan"}
 ELEMENTWISE = [p for p in all_primitives() if isinstance(p.lowering, Scalar) and p.name not in ("cast", "where")]
@@ -44,16 +51,37 @@ def instructions(ptx, pattern):
     return [line for line in lines if re.search(pattern, line) and not line.startswith((".", "//"))]
 
 
-@pytest.mark.parametrize("index", ["u32", "u64"])
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_75"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_program_becomes_an_entry_without_calls(name, index):
+def test_every_program_becomes_machine_code_without_calls(name, arch):
+    for code in (code for kernel in kernels(name) for code in compile_forms(kernel, arch)):
+        kernel, found = code.kernel, resources(code.cubin)
+        assert re.findall(r"\.visible \.entry (\w+)\(", code.ptx) == [kernel.name]
+        assert f".target {arch}" in code.ptx and f".maxntid {most_threads(kernel)}, 1, 1" in code.ptx
+        assert len(re.findall(r"^\s*\.param", code.ptx, re.M)) == len(parameters(kernel))
+        assert instructions(code.ptx, r"\bcall\b") == []
+        assert 0 < found.registers * most_threads(kernel) <= REGISTERS
+        assert found.shared <= SHARED
+        if name not in LOCAL_ARRAYS:
+            assert found.stack == 0 and instructions(code.ptx, r"ld\.local|st\.local|\.f64\b") == []
+        wide = instructions(code.ptx, r"(ld|st)\.global\.(\w+\.)*v[24]")
+        assert bool(wide) == (code.form.width > 1)
+
+
+def test_a_wide_form_accesses_16_bytes():
+    (kernel,) = kernels("chain")
+    _, wide = compile_forms(kernel, "sm_90a")
+    assert wide.form == Form(width=4)
+    assert len(instructions(wide.ptx, r"ld\.global\.v4\.f32")) == 2
+    assert len(instructions(wide.ptx, r"st\.global\.v4\.f32")) == 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_indices_of_64_bits(name):
     for kernel in kernels(name):
-        ptx = compile_ptx(kernel, index=index)
-        assert re.findall(r"\.visible \.entry (\w+)\(", ptx) == [kernel.name]
-        assert ".target sm_90" in ptx
-        assert len(re.findall(r"^\s*\.param", ptx, re.M)) == 2 + len(kernel.buffers) + len(kernel.sizes)
+        ptx = compile_ptx(kernel, Form("u64"))
         assert instructions(ptx, r"\bcall\b") == []
-        assert name == "scalars" or instructions(ptx, r"\.f64\b") == []
+        assert re.findall(r"\.param \.u(\d+)", ptx) == ["64"] * len(parameters(kernel))
 
 
 def test_the_chain_computes_indices_in_32_bits_and_divides_once():
@@ -63,16 +91,31 @@ def test_the_chain_computes_indices_in_32_bits_and_divides_once():
     assert instructions(ptx, r"^(div|rem|mul|mad)(\.lo)?\.[us]64") == []
 
 
-def test_a_row_is_joined_by_shuffles():
+def test_a_row_is_joined_by_shuffles_and_warps_by_shared_memory():
     (kernel,) = kernels("softmax")
     ptx = compile_ptx(kernel)
-    assert instructions(ptx, r"shfl\.sync\.bfly\.b32")
-    assert instructions(ptx, r"ld\.local|st\.local") == []
+    assert instructions(ptx, r"shfl\.sync\.bfly\.b32") and instructions(ptx, r"bar\.sync")
+    assert instructions(ptx, r"ld\.shared\.f32")
 
 
-def test_an_older_architecture():
-    (kernel,) = kernels("chain")
-    assert ".target sm_75" in compile_ptx(kernel, cc=(7, 5))
+def test_a_compiled_kernel_comes_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    (kernel,) = kernels("taken")
+    first = compile_kernel(kernel, Form(), "sm_80")
+    monkeypatch.setattr("zenith.backends.cuda.compile._COMPILER.known", {})
+    again = compile_kernel(kernel, Form(), "sm_80")
+    assert (first.cached, again.cached) == (False, True)
+    assert (again.ptx, again.cubin) == (first.ptx, first.cubin)
+
+
+def test_what_is_no_architecture_is_named():
+    with pytest.raises(UnsupportedError, match="there is no architecture 'hopper' that Zenith compiles for"):
+        compile_kernel(kernels("columns")[0], Form(), "hopper")
+
+
+def test_bytes_that_are_no_cubin():
+    with pytest.raises(ValueError, match="no cubin"):
+        resources(b"not an ELF file")
 
 
 def test_the_search_for_float64_finds_it():

@@ -1,63 +1,205 @@
-"""Compiling a kernel to PTX through Numba-CUDA, which serves as a compiler only: no GPU, no driver, no launch.
+"""Compiling a kernel through Numba-CUDA, which serves as a compiler only: no GPU, no driver, no launch.
 
-The entry point has the kernel's name and a flat list of parameters: ``tasks``, the address of the int64 status word,
-the addresses of the buffers, the sizes; integers are of the index type.
+Source becomes PTX by Numba and NVVM, and machine code of one architecture (a *cubin*) by nvJitLink. Both are kept in
+the cache on disk. The entry point has the kernel's name and a flat list of parameters (see :mod:`emit`): the addresses
+of the int64 status word and of the buffers, integers of the index type.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import platform
 import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba.core import types
-
-from zenith.backends.cpu.link import define
-from zenith.backends.cpu.scalars import NUMBA_TYPES
-from zenith.backends.cuda.emit import CudaPrinter
-from zenith.backends.cuda.scalars import namespace
+from zenith.backends.cache import digest, sources_digest, store
+from zenith.backends.cuda.emit import CudaPrinter, parameters
+from zenith.backends.cuda.forms import Form, forms
+from zenith.backends.cuda.launch import most_threads
 from zenith.backends.kernel import Kernel
 from zenith.errors import CompileError, UnsupportedError
 from zenith.ir.types import DType
 
-INDEX_TYPES: dict[str, Any] = {"u32": types.uint32, "u64": types.uint64}
+PACKAGES = ("numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
+_HERE = Path(__file__).parent
+_GENERATOR = (_HERE, _HERE.parent / "scalars.py", _HERE.parent / "vecmath", _HERE.parent / "cpu" / "scalars.py",
+              _HERE.parent / "cpu" / "vector_math.py")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A compiled kernel in one of its forms: its source as compiled, PTX and machine code for an architecture."""
+
+    kernel: Kernel
+    form: Form
+    arch: str
+    source: str
+    ptx: str
+    cubin: bytes
+    milliseconds: float
+    cached: bool
+
+
+class _Compiler:
+    """What this process has compiled, each once even when many threads ask for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: dict[str, Code] = {}
+
+    def get(self, kernel: Kernel, form: Form, arch: str) -> Code:
+        """A kernel's code, from here or as it is obtained."""
+        source = CudaPrinter(form, with_lines=False).kernel(kernel)
+        key = digest([arch, form.index, source])
+        with self.lock:
+            if key not in self.known:
+                started = time.perf_counter()
+                (ptx, cubin), cached = _obtain(kernel, form, source, arch)
+                milliseconds = (time.perf_counter() - started) * 1e3
+                self.known[key] = Code(kernel, form, arch, source, ptx, cubin, milliseconds, cached)
+            return self.known[key]
+
+
+_COMPILER = _Compiler()
 
 
 def available() -> bool:
     """Whether the CUDA compiler is installed."""
-    return importlib.util.find_spec("numba_cuda") is not None
+    return all(map(importlib.util.find_spec, ("numba_cuda", "cuda")))
 
 
-def compile_ptx(kernel: Kernel, cc: tuple[int, int] = (9, 0), index: str = "u32") -> str:
-    """The PTX of a kernel for a compute capability.
+def compile_forms(kernel: Kernel, arch: str) -> tuple[Code, ...]:
+    """A kernel in all forms that are compiled ahead."""
+    return tuple(compile_kernel(kernel, form, arch) for form in forms(kernel))
 
-    ``index`` is the type of indices: ``u32``, or ``u64`` where a buffer has 2**31 elements or more. Raises
-    UnsupportedError when the compiler is not installed, and for kernels that have no CUDA form.
+
+def compile_kernel(kernel: Kernel, form: Form, arch: str) -> Code:
+    """A kernel in one form for an architecture, ``sm_90a`` for example, from this process, the cache, or the compiler.
+
+    Raises UnsupportedError when the compiler is not installed, and for kernels that have no CUDA form.
     """
-    if not available():
-        raise UnsupportedError("the CUDA compiler is not installed", fix="pip install 'zenith-compiler[cuda13]'")
+    return _COMPILER.get(kernel, form, arch)
+
+
+def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[str, bytes], bool]:
+    """PTX and cubin, and whether they were in the cache."""
+    _require_compiler()
+    folder = store()
+    depends = {"text": digest([form.index, source]), "arch": arch, **_environment()}
+    found = None if folder is None else folder.read("cubin", depends)
+    if found is not None:
+        length = int(found.header["ptx"])
+        return (found.payload[:length].decode(), found.payload[length:]), True
+    ptx = compile_ptx(kernel, form, arch)
+    cubin = link(ptx, arch)
+    if folder is not None:
+        about = {"name": kernel.name, "source": source, "ptx": len(ptx.encode())}
+        folder.write("cubin", depends, about, ptx.encode() + cubin)
+    return (ptx, cubin), False
+
+
+def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") -> str:
+    """The PTX of a kernel; see :func:`compile_kernel`."""
+    _require_compiler()
     from numba import cuda
 
-    source = CudaPrinter(with_lines=False, index=index).kernel(kernel)
-    function = define(source, kernel.name, namespace())
+    from zenith.backends.cpu.link import define
+    from zenith.backends.cuda.scalars import namespace
+
+    form = form or Form()
+    source = CudaPrinter(form, with_lines=False).kernel(kernel)
+    function, cc = define(source, kernel.name, namespace()), capability(arch)
     try:
-        text, _ = cuda.compile(function, signature(kernel, index), device=False, abi="numba", cc=cc)
+        text, _ = cuda.compile(function, signature(kernel, form.index), device=False, abi="numba", cc=cc)
     except Exception as error:  # Numba's, NVVM's and NVRTC's errors have no common base
         raise CompileError(
             f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
             fix="this is a defect of Zenith: report it with the text above",
         ) from error
-    (entry,) = re.findall(r"\.entry (\w+)", text)
-    return str(text).replace(entry, kernel.name)
+    return _entry(text, kernel)
+
+
+def _entry(ptx: str, kernel: Kernel) -> str:
+    """PTX whose entry point goes by the kernel's name and tells how many threads a block may have."""
+    (name,) = re.findall(r"\.entry (\w+)", ptx)
+    ptx = ptx.replace(name, kernel.name)
+    head, body = ptx.split(f".entry {kernel.name}", 1)
+    return f"{head}.entry {kernel.name}{body.replace('{', f'.maxntid {most_threads(kernel)}, 1, 1{chr(10)}{{', 1)}"
+
+
+def link(ptx: str, arch: str) -> bytes:
+    """The cubin of a PTX text."""
+    from cuda.bindings import nvjitlink
+
+    data = ptx.encode()
+    handle = nvjitlink.create(1, [f"-arch={arch}"])
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "kernel")
+        nvjitlink.complete(handle)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+        return bytes(cubin)
+    except nvjitlink.nvJitLinkError as error:
+        log = bytearray(nvjitlink.get_error_log_size(handle))
+        nvjitlink.get_error_log(handle, log)
+        raise CompileError(f"{error}: {log.decode(errors='replace').strip()}",
+                           fix="this is a defect of Zenith: report it with your program") from error  # fmt: skip
+    finally:
+        nvjitlink.destroy(handle)
+
+
+def capability(arch: str) -> tuple[Any, ...]:
+    """An architecture as Numba-CUDA has it: ``sm_90a`` is (9, 0, "a")."""
+    match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
+    if match is None or int(match[1]) < 7:
+        raise UnsupportedError(
+            f"there is no architecture {arch!r} that Zenith compiles for",
+            fix="write sm_ and a compute capability of at least 7.5: sm_75, sm_80, sm_90a",
+        )
+    major, minor, suffix = match.groups()
+    return (int(major), int(minor), *([suffix] if suffix else []))
 
 
 def signature(kernel: Kernel, index: str) -> Any:
     """The types of an entry point's parameters."""
-    word = INDEX_TYPES[index]
-    buffers = [types.CPointer(memory_type(b.dtype)) for b in kernel.buffers]
-    return types.void(word, types.CPointer(types.int64), *buffers, *[word] * len(kernel.sizes))
+    from numba.core import types
+
+    word = {"u32": types.uint32, "u64": types.uint64}[index]
+    kinds = {b.name: types.CPointer(memory_type(b.dtype)) for b in kernel.buffers}
+    kinds["status"] = types.CPointer(types.int64)
+    return types.void(*[kinds.get(name, word) for name in parameters(kernel)])
 
 
 def memory_type(dtype: DType) -> Any:
     """What an element is in memory: a bool is a byte."""
+    from numba.core import types
+
+    from zenith.backends.cpu.scalars import NUMBA_TYPES
+
     return types.uint8 if dtype.kind == "b" else NUMBA_TYPES[dtype.name]
+
+
+def _require_compiler() -> None:
+    if not available():
+        raise UnsupportedError("the CUDA compiler is not installed", fix="pip install 'zenith-compiler[cuda13]'")
+
+
+@cache
+def _environment() -> dict[str, str]:
+    """What machine code depends on besides its source."""
+    return {"generator": sources_digest(*_GENERATOR), "python": platform.python_version(), **dict(_versions())}
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in PACKAGES:
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            yield package, "of the system"

@@ -1,25 +1,28 @@
-"""Printing a kernel for a GPU: one thread, or one warp, a task.
+"""Printing a kernel for a GPU: one thread, or one team of threads, a task.
 
-A thread takes one task at a time, so a :class:`~zenith.backends.kernel.TaskLoop` becomes definitions of its indices. A
-kernel with folds gives each task (a row) to a warp: its lanes stride along the row, so that neighbours read
-neighbouring elements, and a fold's 32 partial results are joined by shuffles. All threads walk the tasks in steps of
-the whole grid.
+Without joins a thread takes one task at a time, in the wide form as many neighbouring tasks as one access reads. A
+kernel that joins iterations or has tiles gives each task to a *team*: a warp, several, or the whole block. A team's
+threads stride along lanes loops and folds, so that neighbours read neighbouring elements; what stands outside of these
+all of them compute alike, and one stores it. A fold's partial results are joined by shuffles, those of several warps
+through shared memory. All threads walk the tasks in steps of the whole grid.
 
-Indices are unsigned integers of 32 bits, or of 64 for buffers of 2**31 elements and more. Numba computes sums,
-differences and products in 64 bits; they are exact modulo the width, so one conversion around a whole polynomial is
-enough, and LLVM narrows what is inside. Quotients, remainders and extremes take converted operands for that reason,
-and are computed in int64 where an operand may be negative.
-
-The source is a function of ``(tasks, status, *buffers, *sizes)``; the block's size must be a multiple of 32.
+The source is a function of ``(tasks, status, *buffers, *sizes)``, behind ``tasks`` the size of a team when the launch
+chooses it. In the wide form of a thread's kernel ``tasks`` counts groups of neighbours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
+from zenith.backends.cuda import tiles
+from zenith.backends.cuda.barriers import Barriers
+from zenith.backends.cuda.forms import BLOCK, Form, WideLoop, every, is_block, is_team, wide_loops
+from zenith.backends.cuda.index import Indices, signed
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import (
+    Accumulator,
     Bind,
     Branch,
     CallNative,
@@ -34,185 +37,286 @@ from zenith.backends.kernel import (
     Position,
     ProductTile,
     Scratch,
+    SharedProduct,
     Simple,
     SoftmaxTile,
+    Source,
     Statement,
     Store,
     TaskLoop,
-    inner,
 )
 from zenith.errors import UnsupportedError
-from zenith.ir.dims import Dim, Opaque, prove_at_least
-from zenith.ir.types import bool_, int64
+from zenith.ir.dims import Dim, symbol
+from zenith.ir.types import DType, bool_
 
 TASK = "task"
 WARP = 32
 THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
+_OF_INTERVALS = re.compile(r"\b(begin|end)\b")
 THREADS = "cuda.gridDim.x * cuda.blockDim.x"
 
 
 class CudaPrinter(Printer):
-    """Prints kernels as Numba-CUDA Python; ``index`` is ``u32`` or ``u64``, the type of indices and sizes."""
+    """Prints kernels as Numba-CUDA Python, each in one of its forms."""
 
-    def __init__(self, with_lines: bool = True, index: str = "u32") -> None:
+    def __init__(self, form: Form | None = None, with_lines: bool = True) -> None:
         super().__init__(with_lines)
-        self.index = index
-        self.warps = False
+        self.form = form or Form()
+        self.indices = Indices(self.form.index)
+        self.index = self.form.index
 
     def kernel(self, kernel: Kernel) -> str:
-        """The whole source of a kernel: one function of ``(tasks, status, *buffers, *sizes)``."""
-        self.warps = has_fold(kernel.body)
-        names = ["tasks", "status", *(b.name for b in kernel.buffers), *kernel.sizes]
-        lines = [f"def {kernel.name}({', '.join(names)}):", f'    """{kernel.doc}."""']
+        """The whole source of a kernel."""
+        self.buffers = {b.name: b.dtype for b in kernel.buffers}
+        self.buffers |= {s.name: s.dtype for s in every(kernel.body) if isinstance(s, Scratch)}
+        self.team = "" if not is_team(kernel) else str(BLOCK) if is_block(kernel) else "team"
+        self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
+        self.barriers = Barriers.of(kernel)
+        self.alone = not self.team  # whether this code is one thread's, not a team's
+        self.strips: dict[tuple[str, Dim], str] = {}  # neighbours at hand, by what is read
+        lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
         lines += ["    " + line for line in self.prologue(kernel)]
         lines.append(f"    while {TASK} < tasks:")
-        lines += ["        " + line for line in self.task_body(kernel.body)]
-        lines.append(f"        {TASK} = {self.index}({TASK} + stride)")
+        lines += ["        " + line for line in self.task(kernel)]
         return "\n".join(lines) + "\n"
 
+    def task(self, kernel: Kernel) -> list[str]:
+        """What is done for a task, and the step to the next one."""
+        lines = self.statements([s for s in kernel.body if not isinstance(s, Scratch)])
+        if self.team and self.barriers.pending:
+            lines += self.barrier()
+        return [*lines, f"{TASK} = {self.index}({TASK} + stride)"]
+
     def prologue(self, kernel: Kernel) -> list[str]:
-        """What the buffers are, and which tasks are this thread's or this warp's."""
+        """What the buffers are, shared memory, and which tasks are this thread's or this team's."""
         lines = [f"# {b.name}: {b.role}, {b.size} elements of {b.dtype}" for b in kernel.buffers]
-        if not self.warps:
-            return [*lines, f"{TASK} = {self.index}({THREAD})", f"stride = {self.index}({THREADS})"]
+        for s in every(kernel.body):
+            if isinstance(s, Scratch):
+                lines.append(f"{s.name} = {_memory(s.dtype)}_shared({s.length})")
+        products = [s for s in every(kernel.body) if isinstance(s, SharedProduct)]
+        if products:
+            lines += tiles.staging(products, self.buffers[products[0].target.buffer])
+        if self.team:
+            joined = (a.dtype for s in every(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
+            lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
+        return lines + self.my_tasks()
+
+    def my_tasks(self) -> list[str]:
+        """The first task, and how far it is to the next one."""
+        u = self.index
+        if not self.team:
+            return [f"{TASK} = {u}({THREAD})", f"stride = {u}({THREADS})"]
+        if self.team != "team":
+            return [f"lane = {u}(cuda.threadIdx.x)", f"{TASK} = {u}(cuda.blockIdx.x)", f"stride = {u}(cuda.gridDim.x)"]
         return [
-            *lines,
-            f"lane = {self.index}(cuda.threadIdx.x & {WARP - 1})",
-            f"{TASK} = {self.index}(({THREAD}) >> 5)",
-            f"stride = {self.index}(({THREADS}) >> 5)",
+            f"lane = {u}(cuda.threadIdx.x % team)",
+            f"{TASK} = {u}(({THREAD}) // team)",
+            f"stride = {u}(({THREADS}) // team)",
         ]
 
     # --- expressions ---
 
     def size(self, at: Dim) -> str:
-        """An index expression, of the index type."""
-        if at.static is not None and at.static >= 0:
-            return str(at.static)
-        text = _polynomial(at, self._atom)
-        return text if text.isidentifier() else f"{self.index}({text})"
-
-    def _atom(self, atom: str | Opaque) -> str:
-        if isinstance(atom, str):
-            return atom
-        if not (prove_at_least(atom.left, 0) and prove_at_least(atom.right, 0)):
-            return f"{self.index}({_apply(atom, _signed(atom.left), _signed(atom.right))})"
-        return _apply(atom, self._operand(atom.left), self._operand(atom.right))
-
-    def _operand(self, at: Dim) -> str:
-        """An index expression that is of the index type even where it is a number."""
-        return self.size(at) if at.static is None else f"{self.index}({at.static})"
+        return self.indices.text(at)
 
     def expression(self, expr: Expr) -> str:
         match expr:
             case Load(buffer, at, dtype):
-                element = f"{buffer}[{self.size(at)}]"
+                strip = self.strips.get((buffer, at))
+                element = f"{buffer}[{self.size(at)}]" if strip is None else f"{strip}[part]"
                 return f"({element} != 0)" if dtype == bool_ else element
             case Position(at):
-                return _signed(at)
+                return signed(at)
         return super().expression(expr)
 
     # --- statements ---
 
+    def statements(self, body: Sequence[Statement]) -> list[str]:
+        """Statements in a row, with the barriers that a team needs between them."""
+        lines: list[str] = []
+        for s in body:
+            holds = isinstance(s, TaskLoop | Branch) or (isinstance(s, Loop) and not s.lanes)
+            if self.team and not self.alone and not holds and self.barriers.needed_before([s]):
+                lines += self.barrier()
+            lines += self.statement(s)
+        return lines
+
     def statement(self, statement: Statement) -> list[str]:
-        if isinstance(statement, (ProductTile, PackPanel, SoftmaxTile, Scratch, Branch)):
-            raise UnsupportedError(
-                f"{type(statement).__name__} has no CUDA form: matrix products and attention run on the CPU only",
-                fix="compile this function for the cpu backend",
-            )
-        if isinstance(statement, CallNative):
-            raise UnsupportedError("a native function from outside runs on the CPU only",
-                                   fix="compile this function for the cpu backend")  # fmt: skip
+        match statement:
+            case SharedProduct():
+                return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
+            case SoftmaxTile():
+                return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
+            case Source(text) if _OF_INTERVALS.search(text):
+                raise UnsupportedError("a written kernel goes through an interval of tasks, which no GPU thread has",
+                                       fix="compile this function for the cpu backend")  # fmt: skip
+            case ProductTile() | PackPanel() | CallNative():
+                raise UnsupportedError(f"{type(statement).__name__} has no CUDA form: it was written for the CPU",
+                                       fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
+
+    def block(self, statements: Sequence[Statement]) -> list[str]:
+        return ["    " + line for line in self.statements(statements)]
 
     def line(self, statement: Simple) -> str:
         match statement:
             case Bind(name, at):
-                return f"{name} = {self._operand(at)}"
+                return f"{name} = {self.indices.typed(at)}"
             case Store(buffer, at, value):
                 text = self.expression(value)
                 text = f"u8({text})" if value.dtype == bool_ else text
-                return f"{buffer}[{self.size(at)}] = {text}"
+                strip = self.strips.get((buffer, at))
+                text = f"{buffer}[{self.size(at)}] = {text}" if strip is None else f"{strip}[part] = {text}"
+                return text if self.alone else f"if lane == 0: {text}"
             case Check(name, value, size, line):
-                text = f"checked({self.expression(value)}, {_signed(size)}, status)"
+                text = f"checked({self.expression(value)}, {signed(size)}, status)"
                 return self._with_line(f"{name} = {self.index}({text})", line)
         return super().line(statement)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The indices of this thread's task, and what is done for it."""
-        if loop.row is None:
-            return [f"{loop.lane} = {TASK}", *self.task_body(loop.body)]
-        extent = self._operand(loop.extent)
-        row = f"{loop.row} = {self.index}({TASK} // {extent})"
-        lane = f"{loop.lane} = {self.index}({TASK} - {loop.row} * {extent})"
-        return [row, lane, *self.task_body(loop.before + loop.body)]
+        u, wide = self.index, self.wide.get(id(loop))
+        here = TASK if wide is None else f"{u}({self.form.width} * {TASK})"
+        lane = loop.lane if wide is None else self.first(loop.lane)
+        lines = [f"{lane} = {here}"]
+        if loop.row is not None:
+            extent = self.indices.typed(loop.extent)
+            lines = [f"{loop.row} = {u}({here} // {extent})", f"{lane} = {u}({here} - {loop.row} * {extent})"]
+        lines += self.statements(loop.before)
+        return lines + (self.statements(loop.body) if wide is None else self.neighbours(loop.lane, wide, loop.body, ()))
+
+    def first(self, variable: str) -> str:
+        """The name of the first of the neighbours that a loop's variable goes through."""
+        return f"{variable}_first"
+
+    def neighbours(
+        self, variable: str, wide: WideLoop, body: Sequence[Statement], accumulators: Sequence[Accumulator]
+    ) -> list[str]:
+        """The statements for ``width`` neighbours from the first on: read all, compute each, write all."""
+        width, first = self.form.width, self.first(variable)
+        starts = dict.fromkeys((a.buffer, a.start) for a in (*wide.reads, *wide.writes))
+        counts: Counter[str] = Counter()
+        names: dict[tuple[str, Dim], str] = {}
+        for buffer, start in starts:
+            counts[buffer] += 1
+            names[buffer, start] = f"{buffer}_strip{counts[buffer] if counts[buffer] > 1 else ''}"
+        read, written = ({(a.buffer, a.start) for a in accesses} for accesses in (wide.reads, wide.writes))
+        lines, ends = list[str](), list[str]()
+        for (buffer, start), name in names.items():
+            at = self.size(start.substitute({variable: symbol(first)}))
+            have = f"load_{width}({buffer}, {at})" if (buffer, start) in read else f"strip_{width}({buffer})"
+            lines.append(f"{name} = {have}")
+            if (buffer, start) in written:
+                ends.append(f"store_{width}({buffer}, {at}, {name})")
+        self.strips = {(a.buffer, a.at): names[a.buffer, a.start] for a in (*wide.reads, *wide.writes)}
+        inside = [f"{variable} = {self.index}({first} + {self.index}(part))"]
+        inside += [*self.statements(body), *self.joined(accumulators)]
+        self.strips = {}
+        return [*lines, f"for part in range({width}):", *("    " + line for line in inside), *ends]
 
     def loop(self, loop: Loop) -> list[str]:
-        """Lanes of a row are shared by a warp; other iterations are walked."""
-        return self.walk(loop.index, loop.start, loop.stop, self.block(loop.body), self.warps and loop.lanes)
+        """Lanes are shared by a team; other iterations are walked by all of it together."""
+        if loop.lanes and not self.alone:
+            return self.spread(loop.index, loop.start, loop.stop, self.wide.get(id(loop)), loop.body, ())
+        body = self.block(loop.body)
+        if not self.alone and self.barriers.pending:
+            body += ["    " + line for line in self.barrier()]
+            self.barriers.passed()
+        return self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
 
-    def task_body(self, body: Sequence[Statement]) -> list[str]:
-        """The statements of a task, at the same depth; what a warp stores once is stored by its first lane."""
-        lines: list[str] = []
-        for statement in body:
-            printed = self.statement(statement)
-            if self.warps and isinstance(statement, Store):
-                printed = ["if lane == 0:", *("    " + line for line in printed)]
-            lines += printed
+    def branch(self, branch: Branch) -> list[str]:
+        """All threads of a team go the same way."""
+        lines = super().branch(branch)
+        if not self.alone and self.barriers.pending:
+            lines += self.barrier()
+            self.barriers.passed()
         return lines
 
-    def walk(self, index: str, start: Dim, stop: Dim, body: list[str], spread: bool) -> list[str]:
-        """A loop in steps of one, or of a warp from this lane on."""
-        first = self._operand(start)
-        if spread:
-            first = "lane" if start == 0 else f"{self.index}({first} + lane)"
-        step = f"    {index} = {self.index}({index} + {WARP if spread else 1})"
-        return [f"{index} = {first}", f"while {index} < {self._operand(stop)}:", *body, step]
+    def spread(
+        self, index: str, start: Dim, stop: Dim, wide: WideLoop | None,
+        body: Sequence[Statement], accumulators: Sequence[Accumulator],
+    ) -> list[str]:  # fmt: skip
+        """A loop of which each thread of the team has its share."""
+        self.alone = True
+        if wide is None:
+            inside = [*self.statements(body), *self.joined(accumulators)]
+        else:
+            inside = self.neighbours(index, wide, body, accumulators)
+        self.alone = False
+        width = 1 if wide is None else self.form.width
+        first = "lane" if width == 1 else f"{self.index}({width} * lane)"
+        if start != 0:
+            first = f"{self.index}({self.indices.typed(start)} + {first})"
+        name = index if wide is None else self.first(index)
+        step = self.team if width == 1 else f"{width} * {self.team}"
+        return self.walk(name, first, stop, ["    " + line for line in inside], step)
+
+    def walk(self, index: str, first: str, stop: Dim, body: list[str], step: str) -> list[str]:
+        """A loop in steps."""
+        end = f"    {index} = {self.index}({index} + {step})"
+        return [f"{index} = {first}", f"while {index} < {self.indices.typed(stop)}:", *body, end]
 
     def fold(self, fold: Fold) -> list[str]:
-        """Each lane joins its share of the iterations, then the warp joins the lanes' results."""
+        """A thread joins its share of the iterations, then the team joins the threads' results."""
         lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
-        body = self.block(fold.body)
-        for a in fold.accumulators:
-            combined = self._combine(a.combine, a.name, self.expression(a.value))
-            body.append(f"    {a.name} = {a.dtype}({combined})")
-        lines += self.walk(fold.index, fold.start, fold.stop, body, spread=True)
-        lines += [f"distance = {WARP // 2}", "while distance > 0:"]
-        for a in fold.accumulators:
-            combined = self._combine(a.combine, a.name, f"shuffle({a.name}, distance)")
-            lines.append(f"    {a.name} = {a.dtype}({combined})")
-        return [*lines, "    distance >>= 1"]
+        if self.alone:
+            body = [*self.block(fold.body), *("    " + line for line in self.joined(fold.accumulators))]
+            return lines + self.walk(fold.index, self.indices.typed(fold.start), fold.stop, body, "1")
+        wide = self.wide.get(id(fold))
+        lines += self.spread(fold.index, fold.start, fold.stop, wide, fold.body, fold.accumulators)
+        return lines + self.join_team(fold.accumulators)
+
+    def joined(self, accumulators: Sequence[Accumulator]) -> Iterator[str]:
+        """Each accumulator joined with its value."""
+        return self._joins(accumulators, lambda a: self.expression(a.value))
+
+    def _joins(self, accumulators: Sequence[Accumulator], value: Callable[[Accumulator], str]) -> Iterator[str]:
+        for a in accumulators:
+            yield f"{a.name} = {a.dtype}({self._combine(a.combine, a.name, value(a))})"
+
+    def join_team(self, accumulators: Sequence[Accumulator]) -> list[str]:
+        """Join the results of a warp's threads by shuffles, those of warps one after the other."""
+        lines = [f"distance = {WARP // 2}", "while distance > 0:"]
+        lines += ("    " + s for s in self._joins(accumulators, lambda a: f"shuffle({a.name}, distance)"))
+        lines.append("    distance >>= 1")
+        inside = [line for a in accumulators for line in self._join_warps(a)]
+        return [*lines, f"if {self.team} > {WARP}:", *("    " + line for line in inside)]
+
+    def _join_warps(self, a: Accumulator) -> list[str]:
+        """Every thread joins the results of all warps, in order."""
+        warps = f"{a.dtype}_warps"
+        return [
+            "cuda.syncthreads()",
+            f"{warps}[lane // {WARP}] = {_stored(a)}",
+            "cuda.syncthreads()",
+            f"{a.name} = {_loaded(a, f'{warps}[0]')}",
+            "warp = 1",
+            f"while warp < {self.team} // {WARP}:",
+            *("    " + line for line in self._joins([a], lambda a: _loaded(a, f"{warps}[warp]"))),
+            "    warp += 1",
+        ]
+
+    def barrier(self) -> list[str]:
+        """All threads of the team have come here."""
+        if self.team != "team":
+            return ["cuda.syncthreads()"]
+        return [f"if team > {WARP}:", "    cuda.syncthreads()", "else:", "    cuda.syncwarp()"]
 
 
-def has_fold(body: Sequence[Statement]) -> bool:
-    """Whether a task joins iterations, so that it is work for a warp."""
-    return any(isinstance(s, Fold) or has_fold(inner(s)) for s in body)
+def parameters(kernel: Kernel) -> list[str]:
+    """The names of an entry point's parameters."""
+    team = ["team"] if is_team(kernel) and not is_block(kernel) else []
+    return ["tasks", *team, "status", *(b.name for b in kernel.buffers), *kernel.sizes]
 
 
-def _signed(at: Dim) -> str:
-    """An index expression in int64, exact for negative values too."""
-
-    def atom_text(atom: str | Opaque) -> str:
-        if isinstance(atom, str):
-            return f"{int64}({atom})"
-        return _apply(atom, _signed(atom.left), _signed(atom.right))
-
-    return _polynomial(at, atom_text) if at.static is None else f"{int64}({at.static})"
+def _memory(dtype: DType) -> str:
+    """What an element is in memory: a bool is a byte."""
+    return "u8" if dtype == bool_ else str(dtype)
 
 
-def _apply(atom: Opaque, left: str, right: str) -> str:
-    """The text of an atom's operation on the texts of its operands."""
-    if atom.kind in ("max", "min"):
-        return f"{atom.kind}({left}, {right})"
-    left, right = (side if re.fullmatch(r"\w+(\([^()]*\))?", side) else f"({side})" for side in (left, right))
-    return f"({left} {atom.kind} {right})"
+def _stored(a: Accumulator) -> str:
+    return f"u8({a.name})" if a.dtype == bool_ else a.name
 
 
-def _polynomial(at: Dim, atom_text: Callable[[str | Opaque], str]) -> str:
-    """A sum of products of numbers and texts of its atoms."""
-    text = ""
-    for monomial, coefficient in at.terms:
-        factors = [atom_text(atom) for atom in monomial]
-        if abs(coefficient) != 1 or not factors:
-            factors.insert(0, str(abs(coefficient)))
-        text += f" {'-' if coefficient < 0 else '+'} {' * '.join(factors)}"
-    return text[3:] if text.startswith(" + ") else f"0{text}"
+def _loaded(a: Accumulator, element: str) -> str:
+    return f"({element} != 0)" if a.dtype == bool_ else element

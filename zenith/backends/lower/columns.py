@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
+from zenith.backends.lower.column_group import ColumnGroup
+from zenith.backends.lower.elements import Index
+from zenith.backends.lower.nest import decode_into, element_loops, scalar_cost
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.lowering import Fold
 
 TOGETHER = 256
 TERMS = 4  # terms added at a time, so that a result is read and written a quarter as often
@@ -31,38 +31,23 @@ def lower_columns(body: Graph) -> list[Kernel]:
 
 class _Columns:
     def __init__(self, body: Graph) -> None:
-        self.body, self.face = body, Interface.of(body)
-        (self.result,) = body.outputs
-        node = body.node(self.result.node)
-        assert isinstance(node.primitive.lowering, Fold)
-        self.fold = node.primitive.lowering
-        (self.operand,) = body.args(self.result.node)
-        self.space = self.operand.shape
-        self.reduced = list(node.params["axes"])
-        self.kept = [a for a in range(len(self.space)) if a not in self.reduced]
+        self.g = ColumnGroup(body)
+        self.face = self.g.face
+        self.result, self.fold, self.operand, self.space = self.g.result, self.g.fold, self.g.operand, self.g.space
 
     def lower(self) -> Kernel:
         (out,) = self.face.outputs
-        groups = find_loops(self.face, self.space, self._visit, self._result_address)
-        self.kept_groups = [g for g in ([a for a in g if a in self.kept] for g in groups) if g]
-        self.reduced_groups = [g for g in ([a for a in g if a in self.reduced] for g in groups) if g]
         self.e = e = self.face.builder()
-        kept_space = [self.space[a] for a in self.kept]
-        own = [[self.kept.index(a) for a in g] for g in self.kept_groups]
+        kept_space = [self.space[a] for a in self.g.kept]
+        own = [[self.g.kept.index(a) for a in g] for g in self.g.kept_groups]
         dtype = self.result.dtype
         start = Number(self.fold.identity(dtype), dtype)
         element_loops(e, kept_space, own, lambda i: e.append(Store(out, row_major(kept_space, i), start)))
-        count = product(self.space[a] for a in self.reduced)
-        terms = TERMS if scalar_cost(self.body) <= CHEAP else 1
+        count = self.g.terms
+        terms = TERMS if scalar_cost(self.g.body) <= CHEAP else 1
         self._walk(dim(0), count // terms, terms, kept_space, own)
         self._walk(count // terms * terms, count, 1, kept_space, own)
-        return replace(self.face.kernel(product(kept_space), count * scalar_cost(self.body), e), together=TOGETHER)
-
-    def _result_address(self, index: Index) -> list[Dim]:
-        return [row_major(self.result.shape, tuple(index[a] for a in self.kept))]
-
-    def _visit(self, trial: ElementBuilder, index: Index) -> None:
-        trial.element(self.operand, index)
+        return replace(self.face.kernel(product(kept_space), count * scalar_cost(self.g.body), e), together=TOGETHER)
 
     def _walk(self, start: Dim, stop: Dim, terms: int, kept_space: Sequence[Dim], own: Sequence[Sequence[int]]) -> None:
         """A loop along the reduced axes that adds ``terms`` terms a turn to every result of the chunk."""
@@ -71,8 +56,8 @@ class _Columns:
         turn = self.e.fresh("turn")
         self.e.open(turn)
         positions = [symbol(turn) * terms + k for k in range(terms)]
-        variables = [decode_into(self.e, p, sizes(self.space, self.reduced_groups)) for p in positions]
-        reduced = [spread(self.reduced_groups, len(self.space), v) for v in variables]
+        variables = [decode_into(self.e, p, sizes(self.space, self.g.reduced_groups)) for p in positions]
+        reduced = [spread(self.g.reduced_groups, len(self.space), v) for v in variables]
         element_loops(self.e, kept_space, own, lambda i: self._combine(i, reduced))
         self.e.append(Loop(turn, start, stop, False, self.e.close()))
 
@@ -82,7 +67,7 @@ class _Columns:
         total: Expr = Load(out, at, dtype)
         for term in reduced:
             index = list(term)
-            for axis, i in zip(self.kept, kept_index, strict=True):
+            for axis, i in zip(self.g.kept, kept_index, strict=True):
                 index[axis] = i
             total = Apply(self.fold.combine, (total, self.e.element(self.operand, tuple(index))), dtype)
         self.e.append(Store(out, at, total))

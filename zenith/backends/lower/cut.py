@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.ir.dims import Dim, maximum, minimum
+from zenith.ir.dims import Dim, DimLike, maximum, minimum
 from zenith.ir.target import TileShape
 
 
@@ -32,7 +32,7 @@ class Cut:
         panels = (columns + (tile.panel - 1)) // tile.panel
         others = maximum(1, panels * matrices)
         wanted = (others + (tasks - 1)) // others  # ceil(tasks / others)
-        blocks = maximum(_quotient_up(rows, tile.row_block), minimum(wanted, _quotient_up(rows, tile.rows)))
+        blocks = maximum(quotient_up(rows, tile.row_block), minimum(wanted, quotient_up(rows, tile.rows)))
         if rows.static is None or blocks.static is None or not blocks.static:
             return cls(panels, blocks, (1, tile.rows), None)
         least, most = rows.static // blocks.static, -(-rows.static // blocks.static)
@@ -40,7 +40,8 @@ class Cut:
         return cls(panels, blocks, (min(heights), max(heights)), least)
 
 
-def _quotient_up(a: Dim, b: int) -> Dim:
+def quotient_up(a: Dim, b: DimLike) -> Dim:
+    """How many parts of at most ``b`` there are in ``a``."""
     return (a + (b - 1)) // b
 
 

@@ -13,18 +13,23 @@ from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import lower_attention
+from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.operand import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
+from zenith.backends.lower.owned_scatter import lower_owned_scatter
 from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.shared_attention import lower_shared_attention
+from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
+from zenith.ir.target import GuardedTile, Target
 
 
 def _always(body: Graph, target: Target) -> float | Refusal:
@@ -39,25 +44,47 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
     return 1.0 if reduces_all(body) else Refusal("there are many rows, which threads share whole")
 
 
+def _thousands(body: Graph, target: Target) -> float | Refusal:
+    return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
+
+
+def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, result.shape[-1].static)
+    return lower_shared_product(body, tile) if isinstance(tile, GuardedTile) else lower_product(body, tile, fixed)
+
+
+def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, None)
+    if isinstance(tile, GuardedTile):
+        return lower_shared_attention(body, tile.narrowed(result.shape[-1].static))
+    return lower_attention(body, tile)
+
+
 OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
            _always, lambda body, target, fixed: lower_loops(body)),
     Engine("rows", ("rows",), "reductions of trailing axes, with what is in front and behind: a row a task", 0,
-           _many_rows, lambda body, target, fixed: lower_rows(body)),
+           _many_rows, lambda body, target, fixed: lower_rows(body, target)),
     Engine("long_row", ("rows",), "reductions of all axes: parts of the one row a task, then their results", 0,
            _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body))),
     Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
            _always, lambda body, target, fixed: lower_columns(body)),
-    Engine("scatter", ("scatter",), "a scatter, in index order by one thread", 0,
+    Engine("column_parts", ("columns",), "the same in parts of columns, a part a task, and what joins them", 0,
+           _thousands, lambda body, target, fixed: lower_column_parts(body, target.threads or 1)),
+    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which adds them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
+    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
+           _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
-    Engine("product", ("product",), "matrix products in register tiles, with the elementwise operations behind", 0,
-           _always, lower_product),
+    Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
+           _always, _lower_product),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
-           _always, lambda body, target, fixed: lower_attention(body, target)),
+           _always, _lower_attention),
 )  # fmt: skip
 
 

@@ -15,12 +15,15 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Scalar
+from zenith.ir.lowering import Scalar, Tile
 from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
-_BUFFER = re.compile(r"(p|out)\d+")  # a body's inputs and outputs
+RESERVED |= {"team", "part", "warp"}
+_BUFFER = re.compile(
+    r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps)\d*"
+)  # a body's inputs and outputs, and printers' own
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +167,19 @@ def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
 
 
 def store_results(e: ElementBuilder, face: Interface, index: Index) -> None:
-    """The same at an index of a tile kernel's result, of which an output may be a transpose."""
-    for name, value in zip(face.outputs, face.body.outputs, strict=True):
-        place = _turned(face.body, value, index)
+    """The same at an index of a tile kernel's result, of which an output may be a transpose.
+
+    What does not follow from the result, such as the transpose of another operand, stands at the index itself.
+    """
+    body = face.body
+    (tile,) = [n for n, node in body.nodes() if isinstance(node.primitive.lowering, Tile)]
+    for name, value in zip(face.outputs, body.outputs, strict=True):
+        place = _turned(body, value, index) if tile in body.behind([value.node]) else index
         e.append(Store(name, row_major(value.shape, place), e.element(value, place)))
 
 
 def _turned(body: Graph, value: Value, index: Index) -> Index:
-    """Where a value that may be transposed has the element of an index of its source."""
+    """Where a value that may be the transposed result has the element of an index of the result."""
     node = body.node(value.node)
     if node.primitive.name != "transpose":
         return index

@@ -1,4 +1,4 @@
-"""Operands of tile kernels: matrices at constant strides inside a buffer, found by following index maps back.
+"""Tile kernels' results and operands: matrices at constant strides inside a buffer, found by following index maps.
 
 A tile reads 16-bit floats as they lie in memory and widens them itself, so that a widening is followed back, too.
 """
@@ -11,8 +11,8 @@ from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.nest import Interface
 from zenith.ir.dims import Dim, dim, row_major, symbol
-from zenith.ir.graph import Value
-from zenith.ir.lowering import Elements
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Elements, Tile
 from zenith.ir.primitive import get
 from zenith.ir.types import DType
 
@@ -28,6 +28,12 @@ class Access:
     at: Dim
     strides: tuple[Dim, Dim]
     dtype: DType
+
+
+def tile_result(body: Graph) -> Value:
+    """What the one tile kernel of a body computes."""
+    number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
+    return Value(number, 0, body.node(number).types[0])
 
 
 def access(face: Interface, value: Value, batch: Index) -> Access:

@@ -39,31 +39,28 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.cut import Cut
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
-from zenith.backends.lower.operand import Access, access
+from zenith.backends.lower.operand import Access, access, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Tile
-from zenith.ir.target import Target
+from zenith.ir.target import TileShape
 from zenith.ir.types import DType
 
 STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel: fewer are not cheaper
 
 
-def lower_product(body: Graph, target: Target, fixed: Collection[str] = ()) -> list[Kernel]:
+def lower_product(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
     """The product kernel, behind the packing kernel when the right operand is among the ``fixed`` inputs."""
-    return _Product(body, target, fixed).kernels()
+    return _Product(body, tile, fixed).kernels()
 
 
 class _Product:
-    def __init__(self, body: Graph, target: Target, fixed: Collection[str]) -> None:
-        self.body, self.face = body, Interface.of(body)
-        number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
-        self.result = Value(number, 0, body.node(number).types[0])
-        self.left, self.right = body.args(number)
+    def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str]) -> None:
+        self.body, self.face, self.tile = body, Interface.of(body), tile
+        self.result = tile_result(body)
+        self.left, self.right = body.args(self.result.node)
         self.batch = self.result.shape[:-2]
         self.m, self.n = self.result.shape[-2:]
         self.k = self.left.shape[-1]
-        self.tile = target.product_tile(self.result.dtype, self.n.static)
         self.panel_size = self.k * self.tile.panel
         self.packed = self.face.builder().fresh("packed")
         stored = self._access(self.right, tuple(dim(0) for _ in self.batch))

@@ -19,20 +19,23 @@ from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
+from zenith.ir.target import Target
 from zenith.ir.types import DType
 
 SCRATCH_BYTES = 32768  # of all rows that a kernel keeps on the stack: they shall stay in the first-level cache
 EXPENSIVE = 8  # operations from which a value is kept in an output's row rather than computed again
 WORTH_A_STORE = 3  # operations from which it is kept in scratch memory
+EXPENSIVE_FOR_THOUSANDS = 40  # the same for thousands of threads, which wait for memory far longer than they compute
 
 
-def lower_rows(body: Graph) -> list[Kernel]:
+def lower_rows(body: Graph, target: Target) -> list[Kernel]:
     """One kernel whose tasks are the rows (for a single row see ``long_row``)."""
-    return [_Rows(RowGroup(body)).lower()]
+    return [_Rows(RowGroup(body), target.threads is not None).lower()]
 
 
 class _Rows:
-    def __init__(self, group: RowGroup) -> None:
+    def __init__(self, group: RowGroup, thousands: bool) -> None:
+        self.thousands = thousands
         self.g, self.body, self.face, self.e = group, group.body, group.face, group.face.builder()
         self.scratch: dict[str, DType] = {}
 
@@ -105,7 +108,7 @@ class _Rows:
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
         """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
         cost = self._cost(value)
-        if cost < WORTH_A_STORE:
+        if cost < (EXPENSIVE_FOR_THOUSANDS if self.thousands else WORTH_A_STORE):
             return None
         needed = self._needed(later, {*chosen, value.node})
         busy = {row for number, row in self.e.kept.items() if number in needed} | set(chosen.values())
@@ -119,7 +122,9 @@ class _Rows:
         return free or next((row for row in outputs if row not in busy and cost >= EXPENSIVE), None)
 
     def _new_row(self, dtype: DType) -> Kept | None:
-        """A scratch row, while there is room for it on the stack."""
+        """A scratch row, while there is room for it on the stack; a team of threads would need a block's memory."""
+        if self.thousands:
+            return None
         length = product(self.g.space[self.g.outer :]).static
         if not length or length * (dtype.itemsize + sum(d.itemsize for d in self.scratch.values())) > SCRATCH_BYTES:
             return None

@@ -151,6 +151,12 @@ def _swapped(partial: Callable[..., Any]) -> Partial:
     return lambda b, args, y: partial(b, (args[1], args[0]), y)
 
 
+def _root_of_one_minus_square(b: Any, x: Any) -> Any:
+    """``sqrt(1 - x*x)``, exact to the last places near 1 and 0 there: both factors are."""
+    one = b.full(1.0, x.dtype, x.shape)
+    return b.sqrt(b.mul(b.sub(one, x), b.add(x, one)))
+
+
 def _power_by_exponent(b: Any, args: Sequence[Any], y: Any) -> Any:
     x, _ = args
     positive = b.gt(x, 0.0)
@@ -230,10 +236,10 @@ unary("cos", "Cosine of an angle in radians.", "cos(x)", np.cos, lambda b, a, y:
 unary("tan", "Tangent of an angle in radians.", "tan(x)", np.tan, lambda b, a, y: b.add(b.mul(y, y), 1.0),
       ulp=2, cost=50, domain=(-1.2, 1.2), **F)  # fmt: skip
 unary("arcsin", "Inverse sine.", "arcsin(x)", np.arcsin,
-      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.cos(y)),
+      lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), _root_of_one_minus_square(b, a[0])),
       ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
 unary("arccos", "Inverse cosine.", "arccos(x)", np.arccos,
-      lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), b.sin(y)),
+      lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), _root_of_one_minus_square(b, a[0])),
       ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
 unary("arctan", "Inverse tangent.", "arctan(x)", np.arctan,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(b.mul(a[0], a[0]), 1.0)),

@@ -1,0 +1,75 @@
+"""Launches: blocks, threads and teams from sizes, and parameters as the driver reads them."""
+
+import ctypes
+
+import pytest
+
+from tests.backends.cuda.programs import kernels
+from zenith.backends.cuda.forms import Form, fits, forms
+from zenith.backends.cuda.launch import Arguments, Geometry, geometry
+
+SIZES = {"n": 8, "m": 768}
+
+
+def of(name, form=None, **sizes):
+    (kernel,) = kernels(name)
+    sizes = SIZES | sizes
+    return geometry(kernel, form or Form(), kernel.tasks.evaluate(sizes), sizes)
+
+
+def test_a_thread_takes_a_task_or_a_group_of_them():
+    assert of("chain") == Geometry(24, 256)
+    assert of("chain", Form(width=4)) == Geometry(6, 256)
+    assert of("chain", n=1 << 20) == Geometry(1 << 20, 256), "threads walk on in steps of the grid"
+    assert of("chain", n=0) == Geometry(1, 256)
+
+
+def test_a_tile_is_a_block():
+    assert of("product", k=200) == Geometry(4, 256)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "team"),
+    [(100_000, 768, 32), (8, 100, 32), (8, 768, 32), (8, 4096, 256), (100_000, 4096, 32), (1, 1 << 20, 1024)],
+)
+def test_the_team_of_a_row_grows_with_the_row_where_there_is_room(n, m, team):
+    found = of("softmax", n=n, m=m)
+    assert found.team == team
+    assert found.threads % team == 0 and found.blocks * found.threads >= n * team
+
+
+def test_a_wide_form_needs_multiples_and_alignment():
+    (kernel,) = kernels("chain")
+    plain, wide = forms(kernel)
+    assert fits(kernel, wide, SIZES, [0, 16, 32])
+    assert not fits(kernel, wide, SIZES | {"m": 6}, [0, 16, 32])
+    assert not fits(kernel, wide, SIZES, [0, 4, 32])
+    assert fits(kernel, plain, SIZES | {"m": 7}, [4, 4, 4])
+
+
+def test_indices_of_32_bits_need_buffers_below_two_to_the_31():
+    (kernel,) = kernels("chain")
+    huge = {"n": 1 << 16, "m": 1 << 15}
+    assert not fits(kernel, Form(), huge, [0, 0, 0])
+    assert fits(kernel, Form("u64"), huge, [0, 0, 0])
+
+
+def test_parameters_stand_where_the_table_says():
+    (kernel,) = kernels("softmax")
+    wide = forms(kernel)[-1]
+    arguments = Arguments(kernel, wide)
+    arguments.set_sizes(8, geometry(kernel, wide, 8, SIZES), SIZES)
+    arguments.set_addresses(1 << 40, [11, 12, 13])
+    table = (ctypes.c_uint64 * len(arguments.names)).from_address(arguments.address)
+    words = [ctypes.c_uint64.from_address(at).value for at in table]
+    assert dict(zip(arguments.names, words, strict=True)) == {
+        "tasks": 8, "team": 32, "status": 1 << 40, "p0": 11, "out0": 12, "out1": 13, "m": 768, "n": 8,
+    }  # fmt: skip
+    assert arguments.value("m") == 768
+
+
+def test_tasks_of_threads_come_in_groups():
+    (kernel,) = kernels("chain")
+    arguments = Arguments(kernel, Form(width=4))
+    arguments.set_sizes(6144, Geometry(6, 256), SIZES)
+    assert arguments.value("tasks") == 1536

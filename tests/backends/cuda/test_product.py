@@ -1,0 +1,109 @@
+"""Products on guarded tiles, planned for a GPU and run on lanes: every remainder, layout, element type and epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.backends.cpu.test_product import DTYPES, VARIANTS, assert_product, random, seen, stored
+from tests.backends.running import call, compiled, plan_of
+from zenith.backends.cuda.target import BLOCK, SHARED, choose, cuda_target
+from zenith.backends.kernel import Loop, SharedProduct, walk
+from zenith.backends.steps import Launch
+from zenith.ir.graph import Graph
+from zenith.ir.types import DType, float32
+
+TILE = choose(float32)
+SIZES = [
+    (m, k, n)
+    for m in (0, 1, TILE.rows, 2 * TILE.rows + 3)
+    for k in (0, 1, BLOCK + 3)
+    for n in (0, 1, TILE.panel, 2 * TILE.panel + 5)
+]
+
+
+def run(function: Callable[..., Any], *args: Any, known: bool = False) -> Any:
+    """The result of a function that is planned for a GPU, with sizes that are known or not."""
+    specs = [zenith.ShapeDtypeStruct(a.shape, a.dtype) for a in args]
+    graph = zenith.make_graph(function)(*(specs if known else args))
+    (result,) = call(compiled(graph, "cuda on lanes"), graph, args)
+    return result
+
+
+@cache
+def symbolic(name: str, dtype: DType) -> tuple[Graph, Any]:
+    """A variant without a known size, and its executable."""
+    graph = zenith.make_graph(VARIANTS[name])(*stored(name, 5, 7, 11, dtype))
+    return graph, compiled(graph, "cuda on lanes")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_remainder_and_layout(name: str) -> None:
+    graph, executable = symbolic(name, float32)
+    for sizes in SIZES:
+        x, y = stored(name, *sizes)
+        assert_product(call(executable, graph, [x, y])[0], *seen(name, x, y))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["plain", "both transposed"])
+def test_every_element_type(name: str, dtype: DType) -> None:
+    graph, executable = symbolic(name, dtype)
+    for sizes in [(1, 3, 5), (3, BLOCK + 1, 70), (33, 9, 32), (65, 40, 33)]:
+        x, y = stored(name, *sizes, dtype)
+        assert_product(call(executable, graph, [x, y])[0], *seen(name, x, y))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 10), (64, 16), (5, 64), (65, 200), (128, 128), (100, 17)])
+def test_known_sizes(m: int, n: int) -> None:
+    """They give the same bits, for constants, too, which are not packed."""
+    x, w = random((m, BLOCK + 7)), random((BLOCK + 7, n), seed=3)
+    result = run(lambda x, w: x @ w, x, w)
+    assert_product(result, x, w)
+    assert np.array_equal(run(lambda x: x @ w, x), result)
+    assert np.array_equal(run(lambda x, w: x @ w, x, w, known=True), result)
+
+
+def test_batches_and_views_of_them() -> None:
+    """Heads of attention: operands are views of [batch, sequence, head, size], read where they lie."""
+
+    def scores(q: Any, k: Any) -> Any:
+        return np.transpose(q, (0, 2, 1, 3)) @ np.transpose(k, (0, 2, 3, 1))
+
+    for b, s, t, h, d in [(2, 5, 7, 3, 16), (1, 1, 130, 2, 64), (3, 70, 1, 1, 8), (0, 2, 2, 2, 2), (2, 66, 67, 2, 33)]:
+        q, k = random((b, s, h, d), seed=5), random((b, t, h, d), seed=6)
+        assert_product(run(scores, q, k), q.transpose(0, 2, 1, 3), k.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("m", [0, 1, 7, 133])
+@pytest.mark.parametrize("known", [True, False])
+def test_operations_behind_the_product(m: int, known: bool) -> None:
+    """Bias, activation, residual and a transpose, at every kind of edge; the residual may be an operand."""
+    w, b, x = random((70, 70), seed=9), random((70,), seed=10), random((m, 70), seed=11)
+
+    def layer(x: Any) -> Any:
+        return np.transpose(np.tanh(x @ w + b) + x)
+
+    np.testing.assert_allclose(run(layer, x, known=known), layer(x.astype(np.float64)), atol=1e-5)
+
+
+def test_a_long_sum_is_cut_into_blocks() -> None:
+    """One float32 accumulator cannot count beyond 2**24; blocks can."""
+    k = 2**24 + 2 * BLOCK
+    assert run(lambda x, y: x @ y, np.ones((1, k), np.float32), np.ones((k, 1), np.float32)) == k
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("n", [1, 17, 1000])
+def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtype: DType) -> None:
+    x, w = random((3, 9), dtype), random((9, n), dtype)
+    graph = zenith.make_graph(lambda x: x @ w + 1)(x)
+    (step,) = plan_of(graph, cuda_target()).steps
+    assert isinstance(step, Launch) and step.kernel.shared_bytes <= SHARED
+    lanes = [s for s in walk(step.kernel.body) if isinstance(s, Loop) and s.lanes]
+    assert len(lanes) == 1 and any(isinstance(s, SharedProduct) for s in walk(step.kernel.body))

@@ -1,0 +1,89 @@
+"""Scatters add in index order on every target and with any number of tasks: the bits of one addition after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backends.running import call, compiled, plan_of
+from tests.passes.compare import program
+from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.lanes import LanesExecutable
+from zenith.backends.steps import Launch
+from zenith.backends.weights import WeightTable
+from zenith.errors import OutOfBoundsError
+from zenith.ir.graph import Graph
+
+PROGRAMS = {
+    "scalars": ("x: f32[a], u: f32[n], i: i64[n]", "v = scatter_add(x, u, i)"),
+    "rows": ("x: f32[a, b], u: f32[n, b], i: i64[n]", "v = scatter_add(x, u, i)"),
+    "elements of a matrix": ("x: f32[a, b], u: f32[n], i: i64[n], j: i64[n]", "v = scatter_add(x, u, i, j)"),
+    "matrices at many places": ("x: f32[a, b, c], u: f32[n, m, b, c], i: i32[n, m]", "v = scatter_add(x, u, i)"),
+    "turned": ("x: f32[a, b, c], t: f32[c, n, b], i: i64[n]",
+               "u = transpose(t, axes=(1, 2, 0))\nv = scatter_add(x, u, i)"),
+    "known sizes": ("x: f32[11, 5], u: f32[n, 5], i: i64[n]", "v = scatter_add(x, u, i)"),
+    "one place": ("x: f32[a, b], u: f32[b], i: i64", "v = scatter_add(x, u, i)"),
+}  # fmt: skip
+SIZES = {"a": 11, "b": 5, "c": 3, "n": 40, "m": 2}
+WAYS = ("cpu", "lanes", "scalar", "cuda on lanes", "three tasks")
+
+
+def graph_of(name: str) -> Graph:
+    signature, body = PROGRAMS[name]
+    return program(signature, f"{body}\nreturn (v,)")
+
+
+def arguments(graph: Graph, sizes: dict[str, int]) -> list[Any]:
+    """Floats of many magnitudes, so that order shows, and places of which many repeat."""
+    rng, found = np.random.default_rng(0), []
+    for value in graph.inputs:
+        shape = [n.evaluate(sizes) for n in value.shape]
+        if value.dtype.is_float:
+            found.append((rng.standard_normal(shape) * 10.0 ** rng.integers(-4, 4, shape)).astype(np.float32))
+        else:
+            found.append(rng.integers(0, 5 if value != graph.inputs[-1] else 4, shape).astype(value.dtype.numpy))
+    return found
+
+
+def executable(graph: Graph, way: str) -> Any:
+    if way == "three tasks":
+        plan = plan_of(graph, replace(cuda_target(), threads=3))
+        return LanesExecutable(plan, TILE_FUNCTIONS, WeightTable.of(graph))
+    return compiled(graph, way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_additions_are_made_in_index_order(name: str, way: str) -> None:
+    graph = graph_of(name)
+    run = executable(graph, way)
+    for sizes in (SIZES, {**SIZES, "n": 0}, {**SIZES, "n": 1}):
+        x, u, *places = arguments(graph, sizes)
+        expected = x.copy()
+        np.add.at(expected, tuple(places), np.transpose(u, (1, 2, 0)) if name == "turned" else u)
+        (result,) = call(run, graph, [x, u, *places])
+        assert np.array_equal(result.view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_place_outside_is_an_error(way: str) -> None:
+    graph = graph_of("rows")
+    x, u, places = arguments(graph, SIZES)
+    for wrong in (11, -1):
+        places[3] = wrong
+        with pytest.raises(OutOfBoundsError, match="an index is outside"):
+            call(executable(graph, way), graph, [x, u, places])
+
+
+def test_on_a_gpu_a_task_has_a_range_of_places() -> None:
+    cpu, gpu = (plan_of(graph_of("rows"), target) for target in (None, cuda_target()))
+    assert [p.groups[0].choice.engine for p in (cpu, gpu)] == ["scatter", "owned_scatter"]
+    assert "has no thousands of threads" in str(cpu.groups[0].choice.others)
+    adding = gpu.steps[-1]
+    assert isinstance(adding, Launch)
+    assert adding.kernel.tasks.evaluate({"a": 11, "b": 5, "n": 4}) == 55
+    assert 50_000 < adding.kernel.tasks.evaluate({"a": 30522, "b": 768, "n": 4}) <= 65536 + 768

@@ -1,0 +1,94 @@
+"""Ahead of time: ``zenith.aot`` compiles a function's CUDA kernels for an architecture; no GPU is needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.api.compilable import Compilable
+from zenith.api.jit import jit
+from zenith.backends.cuda.compile import Code, capability, compile_forms
+from zenith.backends.cuda.cubin import Resources, resources
+from zenith.backends.cuda.emit import CudaPrinter
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.plan import plan
+from zenith.backends.steps import Launch, walk
+from zenith.passes.pipeline import run
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The CUDA kernels of a function, each mapping by their names; a wide form's name ends in its width.
+
+    Attributes
+    ----------
+    arch: the architecture, ``sm_90a`` for example.
+    plan: what is launched on which memory, as text.
+    sources: the generated Python, with the user's lines.
+    ptx: NVIDIA's assembly language, which later GPUs of the same family can translate.
+    cubin: machine code of the architecture.
+    resources: what each takes: registers, bytes of stack and of shared memory.
+    """
+
+    arch: str
+    plan: str
+    sources: Mapping[str, str]
+    ptx: Mapping[str, str]
+    cubin: Mapping[str, bytes]
+    resources: Mapping[str, Resources]
+
+    def __repr__(self) -> str:
+        return f"<zenith Ahead: {len(self.cubin)} kernels for {self.arch}>"
+
+
+def aot(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, arch: str = "sm_90a"
+) -> Ahead:
+    """Compile the CUDA kernels of ``fn(*args, **kwargs)`` for an architecture; no GPU and no driver are needed.
+
+    ``fn`` is a function of arrays, one that ``jit`` or ``from_torch`` made, or a PyTorch module. The kernels serve
+    every size of the arguments that the program serves. They are what ``backend="cuda"`` runs, kept in the same cache
+    on disk.
+
+    Raises UnsupportedError when the CUDA compiler is not installed, for what is no architecture, and for operations
+    without a CUDA form; and what tracing raises.
+
+    >>> import numpy as np
+    >>> ready = aot(lambda x: np.tanh(x) * 2, (np.ones(8, np.float32),), arch="sm_75")
+    >>> print(next(iter(ready.sources.values())).splitlines()[0])  # doctest: +ELLIPSIS
+    def tanh_mul_...(tasks, status, p0, out0, x0):
+    >>> all(".target sm_75" in text for text in ready.ptx.values())
+    True
+    """
+    capability(arch)
+    graph = _compilable(fn).lower(*args, **(kwargs or {})).graph
+    planned = plan(run(graph)[0], cuda_target(arch))
+    launches = [*(p.launch for p in planned.prepared), *walk(planned.steps)]
+    kernels = {s.kernel.name: s.kernel for s in launches if isinstance(s, Launch)}
+    codes = {_name(code): code for kernel in kernels.values() for code in compile_forms(kernel, arch)}
+    return Ahead(
+        arch,
+        str(planned),
+        {name: CudaPrinter(code.form).kernel(code.kernel) for name, code in codes.items()},
+        {name: code.ptx for name, code in codes.items()},
+        {name: code.cubin for name, code in codes.items()},
+        {name: resources(code.cubin) for name, code in codes.items()},
+    )
+
+
+def _compilable(fn: Callable[..., Any]) -> Compilable:
+    """What traces ``fn``: itself, or made here, for a backend that plans nothing."""
+    if isinstance(fn, Compilable):
+        return fn
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(fn, torch.nn.Module):
+        from zenith.torch.module import CompiledModule
+
+        return CompiledModule(fn, "reference", None)
+    return jit(fn, backend="reference")
+
+
+def _name(code: Code) -> str:
+    return code.kernel.name if code.form.width == 1 else f"{code.kernel.name}_x{code.form.width}"

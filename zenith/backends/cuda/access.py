@@ -1,0 +1,115 @@
+"""Memory as CUDA kernels use it: 16 bytes at a time, shared by a block, a thread's own.
+
+``load_4(buffer, at)`` reads four neighbours in one instruction into a *strip*, a small array of the thread's own;
+``strip_4(buffer)`` makes an empty one, ``store_4(buffer, at, strip)`` writes one back. The loops over a strip have a
+constant length: NVVM unrolls them, and strips live in registers. ``f32_shared(n)`` is memory of the block and
+``f32_local(n)`` of the thread.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+WIDTHS = (2, 4, 8)
+SHARED_SPACE = 3
+ALIGNMENT = 16  # bytes of shared memory
+_numbers = count()
+
+
+def wide_functions() -> dict[str, Any]:
+    """``load_N``, ``strip_N`` and ``store_N`` for all widths."""
+    names: dict[str, Any] = {}
+    for width in WIDTHS:
+        names |= {f"load_{width}": _load(width), f"strip_{width}": _strip(width), f"store_{width}": _store(width)}
+    return names
+
+
+def arrays(kinds: dict[str, Any]) -> dict[str, Any]:
+    """``<kind>_shared(length)`` and ``<kind>_local(length)`` for element types by name; lengths are literals."""
+    shared = {f"{name}_shared": _array(kind, _shared) for name, kind in kinds.items()}
+    return shared | {f"{name}_local": _array(kind, _local) for name, kind in kinds.items()}
+
+
+def _vector_at(builder: Any, pointer: Any, at: Any, width: int) -> tuple[Any, int]:
+    """A pointer to ``width`` neighbours from an index on, and its alignment."""
+    place = builder.gep(pointer, [builder.zext(at, cgutils.intp_t) if at.type.width < 64 else at])
+    element = pointer.type.pointee
+    bits = element.width if isinstance(element, ir.IntType) else 64 if isinstance(element, ir.DoubleType) else 32
+    return builder.bitcast(place, ir.VectorType(element, width).as_pointer()), width * bits // 8
+
+
+def _load(width: int) -> Any:
+    from numba.cuda.extending import intrinsic
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        buffer, at = args
+        place, alignment = _vector_at(builder, buffer, at, width)
+        vector = builder.load(place)
+        vector.align = alignment
+        strip = _local(builder, buffer.type.pointee, width)
+        for number in range(width):
+            element = builder.extract_element(vector, cgutils.int32_t(number))
+            builder.store(element, builder.gep(strip, [cgutils.int32_t(number)]))
+        return strip
+
+    return intrinsic(lambda typing, buffer, at: (buffer(buffer, at), emit))
+
+
+def _strip(width: int) -> Any:
+    from numba.cuda.extending import intrinsic
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _local(builder, args[0].type.pointee, width)
+
+    return intrinsic(lambda typing, buffer: (buffer(buffer), emit))
+
+
+def _store(width: int) -> Any:
+    from numba.cuda.extending import intrinsic
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        buffer, at, strip = args
+        place, alignment = _vector_at(builder, buffer, at, width)
+        vector = ir.Constant(place.type.pointee, ir.Undefined)
+        for number in range(width):
+            element = builder.load(builder.gep(strip, [cgutils.int32_t(number)]))
+            vector = builder.insert_element(vector, element, cgutils.int32_t(number))
+        builder.store(vector, place).align = alignment
+        return context.get_dummy_value()
+
+    return intrinsic(lambda typing, buffer, at, strip: (types.void(buffer, at, strip), emit))
+
+
+def _array(kind: Any, allocate: Any) -> Any:
+    from numba.cuda.extending import intrinsic
+
+    def describe(typing: Any, length: Any) -> Any:
+        if not isinstance(length, types.IntegerLiteral):
+            return None
+
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return allocate(builder, context.get_data_type(kind), length.literal_value)
+
+        return types.CPointer(kind)(length), emit
+
+    return intrinsic(describe)
+
+
+def _local(builder: Any, element: Any, length: int) -> Any:
+    """An array of the thread's own, made where the function begins, so that it can become registers."""
+    with builder.goto_entry_block():
+        array = builder.alloca(ir.ArrayType(element, length))
+    return builder.gep(array, [cgutils.int32_t(0), cgutils.int32_t(0)])
+
+
+def _shared(builder: Any, element: Any, length: int) -> Any:
+    """An array that all threads of a block share, as an ordinary pointer."""
+    kind = ir.ArrayType(element, length)
+    array = ir.GlobalVariable(builder.module, kind, f"shared{next(_numbers)}", SHARED_SPACE)
+    array.linkage, array.align, array.initializer = "internal", ALIGNMENT, ir.Constant(kind, ir.Undefined)
+    first = builder.gep(array, [cgutils.int32_t(0), cgutils.int32_t(0)])
+    return builder.addrspacecast(first, element.as_pointer())

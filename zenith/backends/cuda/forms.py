@@ -1,0 +1,246 @@
+"""Forms: the ways in which one kernel is printed for a GPU, and when each may run.
+
+Who computes a task follows from the kernel: a *thread*, or a *team* of threads where a task joins iterations, shares
+memory or is a tile. In the *wide* form neighbouring elements are read and written 16 bytes at a time. It needs aligned
+addresses and sizes that are multiples of the width, so it is compiled beside the form that always fits, and a call
+takes the one that fits its sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from zenith.backends.kernel import (
+    Accumulator,
+    Apply,
+    Bind,
+    Check,
+    Expr,
+    Fold,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    PackPanel,
+    ProductTile,
+    Scratch,
+    SharedProduct,
+    SoftmaxTile,
+    Statement,
+    Store,
+    TaskLoop,
+    inner,
+)
+from zenith.backends.lower.collapse import step
+from zenith.ir.dims import Dim
+
+ACCESS = 16  # bytes of the widest load and store
+WIDEST = 8  # elements
+BLOCK = 256  # threads of a team that is a whole block
+LONGEST_32 = 1 << 31  # elements of a buffer from which indices need 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a kernel is printed: the type of its indices, and how many neighbours are accessed at once."""
+
+    index: str = "u32"
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.index}x{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Neighbouring elements of a buffer: a position ``at`` that grows with a loop's variable by one.
+
+    ``start`` is the same without the names that the loop's body binds.
+    """
+
+    buffer: str
+    at: Dim
+    start: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class WideLoop:
+    """A loop that can be wide: what it accesses so, and the sizes that have to be multiples of the width."""
+
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    multiples: tuple[Dim, ...]
+
+    @property
+    def buffers(self) -> set[str]:
+        """The buffers whose addresses have to be aligned."""
+        return {a.buffer for a in (*self.reads, *self.writes)}
+
+
+@dataclass(frozen=True, slots=True)
+class WideLoops:
+    """How many elements the wide loops of a kernel take at once, and these by the ``id`` of their statements."""
+
+    width: int
+    loops: Mapping[int, WideLoop]
+
+
+def is_team(kernel: Kernel) -> bool:
+    """Whether a task is computed by several threads."""
+    return any(_joins(s) for s in kernel.body)
+
+
+def is_block(kernel: Kernel) -> bool:
+    """Whether a task is computed by a whole block, whose threads share memory."""
+    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in every(kernel.body))
+
+
+def every(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements, those inside others too."""
+    for s in statements:
+        yield s
+        yield from every(inner(s))
+
+
+def _joins(statement: Statement) -> bool:
+    """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
+    if isinstance(statement, Fold | Scratch | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+        return True
+    if isinstance(statement, TaskLoop | Loop) and statement.lanes:
+        return False
+    return any(map(_joins, inner(statement)))
+
+
+def forms(kernel: Kernel) -> tuple[Form, ...]:
+    """The forms that are compiled ahead: one that always fits, and the wide one where there is something wide."""
+    width = wide_loops(kernel).width
+    return (Form(), Form(width=width)) if width > 1 else (Form(),)
+
+
+def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequence[int]) -> bool:
+    """Whether a form is right for a call's sizes and the addresses of its buffers."""
+    if form.index == "u32" and any(b.size.evaluate(sizes) >= LONGEST_32 for b in kernel.buffers):
+        return False
+    if form.width == 1:
+        return True
+    loops = wide_loops(kernel).loops.values()
+    aligned = {b for loop in loops for b in loop.buffers}
+    at = {b.name: (address, b.dtype.itemsize) for b, address in zip(kernel.buffers, addresses, strict=True)}
+    if any(at[name][0] % (at[name][1] * form.width) for name in aligned):
+        return False
+    return all(size.evaluate(sizes) % form.width == 0 for loop in loops for size in loop.multiples)
+
+
+def wide_loops(kernel: Kernel) -> WideLoops:
+    """The loops of a kernel that can be wide: the tasks of threads, lanes and folds of teams."""
+    found: dict[int, WideLoop] = {}
+    sizes, memory, team = {*kernel.sizes}, {b.name for b in kernel.buffers}, is_team(kernel)
+
+    def walk(statements: Sequence[Statement], known: Mapping[str, Dim]) -> None:
+        known = dict(known)
+        for s in statements:
+            if isinstance(s, Bind):
+                known[s.name] = s.at.substitute(known)
+            wide = _as_wide(s, known, sizes, memory, team)
+            if wide is not None:
+                found[id(s)] = wide
+            else:
+                walk(inner(s), known)
+
+    walk(kernel.body, {})
+    wide = {b for loop in found.values() for b in loop.buffers}
+    width = min([WIDEST, *(ACCESS // b.dtype.itemsize for b in kernel.buffers if b.name in wide)])
+    if not team and any(id(s) not in found for s in every(kernel.body) if isinstance(s, TaskLoop)):
+        return WideLoops(1, {})  # tasks come in groups for all of a kernel or for none
+    even = {i: loop for i, loop in found.items() if all((m.static or 0) % width == 0 for m in loop.multiples)}
+    whole = even and (team or len(even) == len(found))
+    return WideLoops(width, even) if whole else WideLoops(1, {})
+
+
+def _as_wide(
+    s: Statement, known: Mapping[str, Dim], sizes: AbstractSet[str], memory: AbstractSet[str], team: bool
+) -> WideLoop | None:
+    """A statement as a wide loop; None where it is none."""
+    if isinstance(s, TaskLoop) and s.lanes and not team:
+        bound = dict(known)
+        bound.update((b.name, b.at.substitute(bound)) for b in s.before if isinstance(b, Bind))
+        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory)
+    if isinstance(s, Loop) and s.lanes and team:
+        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory)
+    if isinstance(s, Fold) and team:
+        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory)
+    return None
+
+
+def _wide(
+    variable: str, body: Sequence[Statement], accumulators: Sequence[Accumulator], limits: Sequence[Dim],
+    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: AbstractSet[str],
+) -> WideLoop | None:  # fmt: skip
+    if not all(isinstance(s, Let | Store | Check | Bind) for s in body):
+        return None
+    seen = _Seen(variable, known, memory)
+    for s in body:
+        seen.statement(s)
+    for accumulator in accumulators:
+        seen.loads(accumulator.value)
+    accesses = (*seen.reads, *seen.writes)
+    multiples = [*limits, *(m for a in accesses for m in _multiples(a.start.substitute(known), variable, sizes))]
+    if not accesses or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):
+        return None
+    return WideLoop(tuple(seen.reads), tuple(seen.writes), tuple(dict.fromkeys(multiples)))
+
+
+class _Seen:
+    """What the body of a loop accesses; ``known`` are the names that were bound around it."""
+
+    def __init__(self, variable: str, known: Mapping[str, Dim], memory: AbstractSet[str]) -> None:
+        self.variable, self.known, self.memory = variable, known, memory
+        self.bound: dict[str, Dim] = {}
+        self.varying: set[str] = set()
+        self.reads: dict[Access, None] = {}
+        self.writes: dict[Access, None] = {}
+        self.touched: dict[str, set[tuple[Dim, bool]]] = {}
+
+    def statement(self, s: Statement) -> None:
+        """Take note of a statement."""
+        match s:
+            case Bind(name, at):
+                self.bound[name] = at.substitute(self.bound)
+            case Let(name, value) | Check(name, value):
+                self.loads(value)
+                self.varying.add(name)
+            case Store(buffer, at, value):
+                self.loads(value)
+                self.access(buffer, at, True)
+
+    def loads(self, expr: Expr) -> None:
+        """Take note of what an expression reads."""
+        if isinstance(expr, Load):
+            self.access(expr.buffer, expr.at, False)
+        elif isinstance(expr, Apply):
+            for a in expr.args:
+                self.loads(a)
+
+    def access(self, buffer: str, at: Dim, written: bool) -> None:
+        """Take note of one element."""
+        start = at.substitute(self.bound)
+        self.touched.setdefault(buffer, set()).add((start.substitute(self.known), written))
+        if buffer in self.memory and not start.symbols() & self.varying and step(start, self.variable) == 1:
+            (self.writes if written else self.reads)[Access(buffer, at, start)] = None
+
+    def is_entangled(self) -> bool:
+        """Whether one iteration may read what another writes."""
+        return any(len({at for at, _ in seen}) > 1 and any(w for _, w in seen) for seen in self.touched.values())
+
+
+def _multiples(at: Dim, variable: str, sizes: AbstractSet[str]) -> Iterator[Dim]:
+    """What has to be multiples of the width so that a position is one where its variable is.
+
+    A term counts without the factors that are no sizes: whole numbers that may be anything.
+    """
+    for monomial, coefficient in at.terms:
+        if monomial == (variable,):
+            continue
+        yield Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): coefficient})

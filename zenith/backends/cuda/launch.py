@@ -1,0 +1,93 @@
+"""Launches: how many blocks and threads a kernel runs on, and its parameters as the driver takes them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zenith.backends.cuda.emit import WARP, parameters
+from zenith.backends.cuda.forms import BLOCK, Form, every, is_block, is_team
+from zenith.backends.kernel import Fold, Kernel
+
+THREADS = 256  # of a block whose threads have tasks of their own, or whose warps do
+LARGEST_TEAM = 1024
+RESIDENT = 1 << 18  # threads that fill the largest GPUs
+SERIAL = 16  # iterations of a fold that a thread has before more threads share them
+GRID = 1 << 20  # blocks at most; threads walk on in steps of the grid
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A launch: blocks, threads of each, and threads of a team where the launch chooses that."""
+
+    blocks: int
+    threads: int
+    team: int | None = None
+
+
+def most_threads(kernel: Kernel) -> int:
+    """The threads of the largest block that a kernel is launched with: they have to share the registers."""
+    return BLOCK if is_block(kernel) else LARGEST_TEAM if is_team(kernel) else THREADS
+
+
+def geometry(kernel: Kernel, form: Form, tasks: int, sizes: Mapping[str, int]) -> Geometry:
+    """The launch for ``tasks`` tasks of a call with these sizes. It depends on sizes only, so folds do."""
+    if is_block(kernel):
+        return Geometry(max(1, min(tasks, GRID)), BLOCK)
+    if not is_team(kernel):
+        groups = -(-tasks // form.width)
+        return Geometry(max(1, min(-(-groups // THREADS), GRID)), THREADS)
+    team = _team(_longest_fold(kernel, sizes) // form.width, tasks)
+    threads = max(team, THREADS) if team == WARP else team
+    return Geometry(max(1, min(-(-tasks * team // threads), GRID)), threads, team)
+
+
+def _team(iterations: int, tasks: int) -> int:
+    """Threads for a task: a warp, and more while they have enough to do and there is room, or very much to do."""
+    team = WARP
+    while (
+        team < LARGEST_TEAM
+        and iterations >= 2 * team * SERIAL
+        and (tasks * team < RESIDENT or iterations >= 2 * team * SERIAL**2)
+    ):
+        team *= 2
+    return team
+
+
+def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
+    """The iterations of the longest fold whose limits follow from the sizes."""
+    folds = [s.stop - s.start for s in every(kernel.body) if isinstance(s, Fold)]
+    return max((f.evaluate(sizes) for f in folds if f.symbols() <= sizes.keys()), default=0)
+
+
+class Arguments:
+    """The parameters of a kernel in memory, and the table of their addresses that a launch takes.
+
+    Several threads must not set and launch the same arguments at once.
+    """
+
+    def __init__(self, kernel: Kernel, form: Form) -> None:
+        self.names = parameters(kernel)
+        self._words = (ctypes.c_uint64 * len(self.names))()
+        start = ctypes.addressof(self._words)
+        self._table = (ctypes.c_uint64 * len(self.names))(*(start + 8 * i for i in range(len(self.names))))
+        self.address = ctypes.addressof(self._table)
+        self._first = self.names.index("status") + 1
+        self._form, self._kernel = form, kernel
+
+    def set_sizes(self, tasks: int, shape: Geometry, sizes: Mapping[str, int]) -> None:
+        """Write what follows from a call's sizes. In a wide form of a thread's kernel tasks come in groups."""
+        grouped = self._form.width if not is_team(self._kernel) else 1
+        self._words[0] = tasks // grouped
+        if shape.team is not None:
+            self._words[1] = shape.team
+        self._words[len(self.names) - len(self._kernel.sizes) :] = [sizes[name] for name in self._kernel.sizes]
+
+    def set_addresses(self, status: int, buffers: Sequence[int]) -> None:
+        """Write the addresses of the status word and of the buffers."""
+        self._words[self._first - 1 : self._first + len(buffers)] = [status, *buffers]
+
+    def value(self, name: str) -> int:
+        """A parameter as it stands."""
+        return self._words[self.names.index(name)]

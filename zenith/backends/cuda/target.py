@@ -1,0 +1,32 @@
+"""A GPU as a target: what lowering may know of it, the same for every one that Zenith prints kernels for.
+
+A product's tile is computed by a block of threads, whose sums stand in shared memory while blocks of terms are added
+and when the operations behind the product are applied. So a tile is as large as leaves room for several blocks of
+threads on a multiprocessor, and never needs more shared memory than a kernel has without asking.
+
+>>> from zenith.ir.types import float32
+>>> tile = cuda_target().product_tile(float32, 10)
+>>> tile.rows, tile.panel
+(64, 16)
+"""
+
+from __future__ import annotations
+
+from zenith.ir.target import GuardedTile, Target
+from zenith.ir.types import DType
+
+SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
+BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
+THREADS = 1 << 16  # about a quarter of what a large GPU holds at a time
+BLOCK = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
+
+
+def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
+    """The tile of products of ``dtype``; few columns, when they are known, make it narrower."""
+    rows = BYTES // dtype.itemsize
+    return GuardedTile(rows, rows, BLOCK, SHARED).narrowed(columns)
+
+
+def cuda_target(arch: str = "sm_90a") -> Target:
+    """GPUs of an architecture, ``sm_75`` for example."""
+    return Target(f"cuda-{arch}", choose, THREADS)
