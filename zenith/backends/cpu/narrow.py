@@ -44,7 +44,7 @@ HALF, BRAIN = Narrow("f16"), Narrow("bf16")
 
 def widened(builder: Any, kind: Narrow, x: Any) -> Any:
     """The float32 of a 16-bit float, exactly."""
-    if kind == HALF and converts_float16():
+    if kind == HALF and _converts(builder):
         return builder.fpext(builder.bitcast(x, _like(x, ir.HalfType())), _like(x, _FLOAT))
     bits = builder.zext(x, _like(x, _INT32))
     if kind == BRAIN:
@@ -58,9 +58,14 @@ def widened(builder: Any, kind: Narrow, x: Any) -> Any:
     return builder.bitcast(builder.or_(result, sign), _like(x, _FLOAT))
 
 
+def _converts(builder: Any) -> bool:
+    """Whether there are instructions for float16: on this processor, and on every GPU, whose code is made here, too."""
+    return "nvptx" in builder.module.triple or converts_float16()
+
+
 def narrowed(builder: Any, kind: Narrow, x: Any) -> Any:
     """The 16-bit float nearest to a float32; what is too large is infinite, and nan stays nan."""
-    if kind == HALF and converts_float16():
+    if kind == HALF and _converts(builder):
         return builder.bitcast(builder.fptrunc(_single(builder, x), _like(x, ir.HalfType())), _like(x, _INT16))
     bits = builder.bitcast(x, _like(x, _INT32))
     result = _brain_bits(builder, bits) if kind == BRAIN else _half_bits(builder, bits)
