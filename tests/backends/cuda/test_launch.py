@@ -12,7 +12,7 @@ SIZES = {"n": 8, "m": 768}
 
 
 def of(name, form=None, **sizes):
-    (kernel,) = kernels(name)
+    kernel, *_ = kernels(name)
     sizes = SIZES | sizes
     return geometry(kernel, form or Form(), kernel.tasks.evaluate(sizes), sizes)
 
@@ -25,7 +25,8 @@ def test_a_thread_takes_a_task_or_a_group_of_them():
 
 
 def test_a_tile_is_a_block():
-    assert of("product", k=200) == Geometry(4, 256)
+    assert of("product", m=100, k=200) == Geometry(4, 256)
+    assert of("product", m=700, k=200) == Geometry(4 * 6, 256), "or a part of its terms, where there are few tiles"
 
 
 @pytest.mark.parametrize(
