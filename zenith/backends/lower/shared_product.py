@@ -189,14 +189,15 @@ class _Join(_Tiles):
 
     def lower(self) -> Kernel:
         """Task t is tile t: the sums of all parts, in order; none where there is one part only."""
-        e, t = self.e, self.e.fresh("t")
+        e, parts = self.e, bind(self.e, "parts", self.parts)
+        t = e.fresh("t")
         e.open(t)
         self.find(symbol(t))
         self._add(dim(0), onto=False)
         part = e.fresh("number")
         e.open(part)
         self._add(symbol(part), onto=True)
-        e.append(Loop(part, dim(1), self.parts, False, e.close()))
+        e.append(Loop(part, dim(1), parts, False, e.close()))
         self.store_results()
         cost = self.tile.rows * self.tile.panel * (self.parts + scalar_cost(self.body))
         made = self.kernel(t, self.tiles * minimum(self.parts - 1, 1), cost, self.parts, "in")
