@@ -20,12 +20,14 @@ from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Node
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.lowering import Fold, Scatter, Tile
+from zenith.ir.types import ArrayType, kind_of
 
 RUNS = 8
 FACTOR = 4.0
 _SIGNS = np.array([[1 - 2 * ((row & column).bit_count() % 2) for column in range(RUNS)] for row in range(RUNS)])
 _SAME_ULPS = 64  # floats as near as this may be equal in another evaluation; a perturbation hardly ever makes them so
 _LOOSE = 1e-2  # an element whose bound is above this, relative to max(1, |ref|), was moved by a decision
+_LOOSE_NARROW = 0.3  # the same in programs with 16-bit floats, of which bfloat16 has two digits
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ def reference_bounds(graph: Graph, args: Sequence[Any]) -> list[Bound]:
     wide = interpret(widen(graph), *map(widen_array, args))
     plain = interpret(graph, *args)
     runs = [interpret(graph, *args, watch=_perturbation(graph, args, run)) for run in range(RUNS)]
-    return [_bound(wide[i], plain[i], [run[i] for run in runs]) for i in range(len(plain))]
+    narrow = any(isinstance(t, ArrayType) and t.dtype.is_narrow for node in graph.walk() for t in node.types)
+    loose = _LOOSE_NARROW if narrow else _LOOSE
+    return [_bound(wide[i], plain[i], [run[i] for run in runs], loose) for i in range(len(plain))]
 
 
 def violations(results: Sequence[Any], bounds: Sequence[Bound]) -> list[str]:
@@ -71,15 +75,15 @@ def discarded(bounds: Sequence[Bound]) -> float:
 
 def _near(result: Any, bound: Bound) -> Any:
     reference = bound.reference
-    if reference.dtype.kind != "f":
+    if kind_of(reference.dtype) != "f":
         return result == reference
     with np.errstate(all="ignore"):
         close = np.abs(result.astype(np.float64) - reference) <= bound.tolerance
     return close | (result == reference) | (np.isnan(result) & np.isnan(reference))
 
 
-def _bound(wide: Any, plain: Any, runs: Sequence[Any]) -> Bound:
-    if plain.dtype.kind != "f":
+def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float) -> Bound:
+    if kind_of(plain.dtype) != "f":
         same = np.asarray(np.logical_and.reduce([np.asarray(r == plain) for r in (wide, *runs)]))
         return Bound(np.asarray(plain), np.zeros(plain.shape), same)
     reference = np.asarray(wide, np.float64)
@@ -87,7 +91,7 @@ def _bound(wide: Any, plain: Any, runs: Sequence[Any]) -> Bound:
     with np.errstate(all="ignore"):
         change = [np.abs(r - everything[0]) for r in everything[1:]]
         tolerance = FACTOR * np.maximum.reduce([np.abs(everything[0] - reference), *change])
-        compared = tolerance <= _LOOSE * np.maximum(1.0, np.abs(reference))
+        compared = tolerance <= loose * np.maximum(1.0, np.abs(reference))
     special = ~np.isfinite(reference)  # nan and infinity: exact, where every run has it
     agreed = np.logical_and.reduce([(r == reference) | (np.isnan(r) & np.isnan(reference)) for r in everything])
     return Bound(reference, np.where(special, 0.0, tolerance), np.where(special, agreed, compared))
@@ -103,7 +107,7 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
     sizes, count = bind_sizes(graph, list(args), {}), itertools.count()
 
     def move(array: Any, ulp: float) -> Any:
-        if array is None or array.dtype.kind != "f" or ulp == 0:
+        if array is None or kind_of(array.dtype) != "f" or ulp == 0:
             return array
         place = sum((axis + 1) * index for axis, index in enumerate(np.indices(array.shape, sparse=True)))
         rows = 1 + np.broadcast_to(place + next(count), array.shape) % (RUNS - 1)
@@ -125,7 +129,7 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
 
 def _decided(name: str, run: int, a: Any, b: Any, result: Any) -> Any:
     """A comparison's result; where floats are nearly equal every second run takes them as equal, the others not."""
-    if a.dtype.kind != "f":
+    if kind_of(a.dtype) != "f":
         return result
     with np.errstate(all="ignore"):
         apart = np.abs(a - b)

@@ -16,17 +16,19 @@ import numpy as np
 
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
-from tests.rewrite import specialize
+from tests.rewrite import specialize, widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, uint32
+from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, kind_of, uint32
 
 __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
 
+WIDE = tuple(t for t in DTYPES if not t.is_narrow)
+NARROW_EACH = 4  # one in so many programs has 16-bit floats among its element types
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -57,7 +59,7 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
-    program = _Program(rng)
+    program = _Program(rng, DTYPES if seed % NARROW_EACH == NARROW_EACH - 1 else WIDE)
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -74,8 +76,8 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
 class _Program:
     """A program while it grows: its graph, and the array that every value holds for the chosen arguments."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
+    def __init__(self, rng: np.random.Generator, dtypes: Sequence[DType]) -> None:
+        self.rng, self.dtypes = rng, dtypes
         self.graph = Graph("program")
         self.args: list[Any] = []
         self.arrays: dict[tuple[int, int], Any] = {}
@@ -84,10 +86,10 @@ class _Program:
         self.operations = 0
         names = ("n", "m", "k")[: rng.integers(2, 4)]
         self.sizes = {name: int(rng.choice(_SIZES, p=_CHANCES)) for name in names}
-        for dtype in rng.permutation(len(COMPUTE_DTYPES))[:4]:
-            self.input(COMPUTE_DTYPES[dtype], [self.size() for _ in range(rng.integers(0, 4))])
+        for dtype in rng.permutation(len(dtypes))[:4]:
+            self.input(dtypes[dtype], [self.size() for _ in range(rng.integers(0, 4))])
         for name in sorted(self.sizes.keys() - set(self.graph.symbols())):
-            self.input(self.one(COMPUTE_DTYPES), [symbol(name)])
+            self.input(self.one(dtypes), [symbol(name)])
 
     # --- choices ---
 
@@ -238,7 +240,7 @@ def _known(array: Any) -> DType:
 def _sane(array: Any) -> bool:
     if array.size > _MOST_ELEMENTS or array.ndim > _MOST_AXES:
         return False
-    return array.dtype.kind != "f" or not array.size or bool(np.abs(array).max() <= _LARGEST)
+    return kind_of(array.dtype) != "f" or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------
@@ -254,7 +256,7 @@ def _propose(program: _Program, primitive: Primitive) -> None:
         x = _operand(program, primitive)
         program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
     else:
-        sample = program.one(_samples(primitive, program.one(_dtypes(primitive))))
+        sample = program.one(_samples(primitive, program.one(_dtypes(program, primitive))))
         program.emit(primitive.name, *(program.constant(np.asarray(v)) for v in sample.values), **sample.params)
 
 
@@ -262,13 +264,13 @@ def _samples(primitive: Primitive, dtype: DType) -> list[Any]:
     return list(primitive.samples(dtype.numpy))
 
 
-def _dtypes(primitive: Primitive) -> list[DType]:
-    return [t for t in COMPUTE_DTYPES if _samples(primitive, t)]
+def _dtypes(program: _Program, primitive: Primitive) -> list[DType]:
+    return [t for t in program.dtypes if _samples(primitive, t)]
 
 
 def _operand(program: _Program, primitive: Primitive, least_rank: int = 0) -> Value:
     """A value of a type that the primitive takes."""
-    dtypes = _dtypes(primitive)
+    dtypes = _dtypes(program, primitive)
     try:
         return program.pick(lambda v: v.dtype in dtypes and len(v.shape) >= least_rank)
     except _Rejected:
@@ -304,7 +306,7 @@ def _high(arrays: Sequence[Any]) -> Any:
 
 
 def _literal(program: _Program, name: str) -> None:
-    dtype = program.one(COMPUTE_DTYPES)
+    dtype = program.one(program.dtypes)
     program.full(program.rng.integers(0, 9) / (2 if dtype.is_float else 1), dtype, ())
 
 
@@ -312,11 +314,11 @@ def _counter(program: _Program, name: str) -> None:
     if name == "size":
         program.emit(name, value=program.size() + int(program.rng.integers(0, 3)))
     else:
-        program.emit(name, size=program.size(), dtype=program.one([t for t in COMPUTE_DTYPES if t != bool_]))
+        program.emit(name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_]))
 
 
 def _cast(program: _Program, name: str) -> None:
-    program.convert(program.pick(), program.one(COMPUTE_DTYPES))
+    program.convert(program.pick(), program.one(program.dtypes))
 
 
 def _broadcast(program: _Program, name: str) -> None:

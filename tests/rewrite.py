@@ -1,4 +1,4 @@
-"""Copies of graphs under another view: symbols as numbers, float32 as float64, lines left out."""
+"""Copies of graphs under another view: symbols as numbers, floats as float64, lines left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.primitive import Primitive
-from zenith.ir.types import ArrayType, DType, Type, float32, float64
+from zenith.ir.types import ArrayType, DType, Type, float64, kind_of
 
 
 def rewrite(
@@ -58,10 +58,10 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
 
 
 def widen(graph: Graph) -> Graph:
-    """The program in double precision: float32 becomes float64 everywhere."""
+    """The program in double precision: every float becomes float64 everywhere."""
 
     def change_dtype(dtype: DType) -> DType:
-        return float64 if dtype == float32 else dtype
+        return float64 if dtype.is_float else dtype
 
     def change_type(type: Type) -> Type:
         return type.with_dtype(change_dtype(type.dtype)) if isinstance(type, ArrayType) else type
@@ -73,5 +73,5 @@ def widen(graph: Graph) -> Graph:
 
 
 def widen_array(array: Any) -> Any:
-    """A float32 array as float64; any other as it is."""
-    return array.astype(np.float64) if array is not None and array.dtype == np.float32 else array
+    """An array of floats as float64; any other as it is."""
+    return array.astype(np.float64) if array is not None and kind_of(array.dtype) == "f" else array

@@ -13,13 +13,13 @@ from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
 from zenith.backends.weights import WeightTable
 from zenith.config import config
-from zenith.errors import UnsupportedError, ZenithError
+from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.target import Target
 from zenith.ir.text import print_graph
-from zenith.ir.types import COMPUTE_DTYPES, ArrayType
+from zenith.ir.types import ArrayType
 from zenith.passes.pipeline import PassReport, run
 
 BACKENDS = ("cpu", "cuda", "lanes", "reference")
@@ -92,7 +92,6 @@ class LoweredGraph:
             return Lowering(self.traced, [], None)
         from zenith.backends.plan import plan
 
-        _refuse_uncomputed_types(self.traced)
         optimized, passes = run(self.traced)
         return Lowering(optimized, passes, plan(optimized, self._target()))
 
@@ -226,14 +225,3 @@ def _text(graph: Graph) -> str:
 def _groups(optimized: Graph) -> dict[str, int]:
     kinds = [n.params["anchor"] for n in optimized.walk() if n.primitive.name == "fused"]
     return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
-
-
-def _refuse_uncomputed_types(graph: Graph) -> None:
-    """Float16 and bfloat16 exist as types; kernels do not compute with them yet."""
-    for node in graph.walk():
-        for type in node.types:
-            if isinstance(type, ArrayType) and type.dtype not in COMPUTE_DTYPES:
-                raise UnsupportedError(
-                    f"no kernel computes with {type.dtype} yet", where=node.line, types=(type,),
-                    fix='cast to float32 first, or use backend="reference"',
-                )  # fmt: skip

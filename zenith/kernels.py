@@ -37,6 +37,7 @@ from zenith.backends.lower.written import Written, engine_of, written_kernel
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.dims import Dim, parse
 from zenith.ir.graph import Graph
+from zenith.ir.types import kind_of
 from zenith.passes.pipeline import run
 from zenith.trace.dispatch import implementation
 from zenith.tree import flatten
@@ -103,7 +104,7 @@ class UserKernel:
 
 
 def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    values = generator.standard_normal(shape) * (1 if dtype.kind == "f" else 20)
+    values = generator.standard_normal(shape) * (1 if kind_of(dtype) == "f" else 20)
     return (values > 0) if dtype.kind == "b" else values.astype(dtype)
 
 

@@ -13,7 +13,7 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import DimLike, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives
-from zenith.ir.types import COMPUTE_DTYPES, ArrayType, DType, dtype_of
+from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, kind_of
 
 # Primitives that cannot run alone, and why.
 WITHOUT_SAMPLES = {
@@ -33,7 +33,7 @@ WITHOUT_SAMPLES = {
     "fused": "it is made by the fusion pass from a graph",
 }
 
-SUPPORTED = [(p, t) for p in all_primitives() for t in COMPUTE_DTYPES if list(p.samples(t.numpy))]
+SUPPORTED = [(p, t) for p in all_primitives() for t in DTYPES if list(p.samples(t.numpy))]
 
 
 def named(pairs: Sequence[tuple[Primitive, DType]]) -> list[Any]:
@@ -74,4 +74,4 @@ def apply(builder: Builder, primitive: Primitive, args: Sequence[Value], params:
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays have one dtype, shape and the same elements; nan equals nan."""
     a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=kind_of(a.dtype) == "f")

@@ -12,17 +12,23 @@ import pytest
 from tests.ir.cases import apply, named, start, type_of, with_rule
 from zenith.ir.interpret import interpret
 from zenith.ir.primitive import Primitive, Sample
-from zenith.ir.types import DType, float64
+from zenith.ir.types import DType, float64, kind_of
 from zenith.ir.verify import verify
 
 DIFFERENTIABLE = [(p, t) for p, t in with_rule("jvp") if t == float64]
+
+
+def _samples(primitive: Primitive, dtype: DType) -> list[Sample]:
+    """Samples whose results are fine enough for differences: not 16-bit floats."""
+    samples = primitive.samples(dtype.numpy)
+    return [s for s in samples if "dtype" not in s.params or not s.params["dtype"].is_narrow]
 
 
 def _directions(sample: Sample, seed: int) -> list[Any]:
     """A random direction for every floating-point argument, None for the others."""
     rng = np.random.default_rng(seed)
     arrays = [np.asarray(v) for v in sample.values]
-    return [rng.uniform(-1, 1, a.shape).astype(a.dtype) if a.dtype.kind == "f" else None for a in arrays]
+    return [rng.uniform(-1, 1, a.shape).astype(a.dtype) if kind_of(a.dtype) == "f" else None for a in arrays]
 
 
 def _forward(primitive: Primitive, sample: Sample, tangents: Sequence[Any], symbolic: bool) -> list[Any]:
@@ -74,7 +80,7 @@ def _quotient(up: Any, down: Any, step: float) -> Any:
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize(("primitive", "dtype"), named(DIFFERENTIABLE))
 def test_forward_rule_is_the_central_difference(primitive: Primitive, dtype: DType, symbolic: bool) -> None:
-    for seed, sample in enumerate(primitive.samples(dtype.numpy)):
+    for seed, sample in enumerate(_samples(primitive, dtype)):
         every = _directions(sample, seed)
         for keep in itertools.product((True, False), repeat=len(every)):  # each subset of arguments varies
             tangents = [t if k else None for t, k in zip(every, keep, strict=True)]
@@ -87,10 +93,10 @@ def test_forward_rule_is_the_central_difference(primitive: Primitive, dtype: DTy
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize(("primitive", "dtype"), named(DIFFERENTIABLE))
 def test_reverse_rule_is_the_transpose_of_the_forward_rule(primitive: Primitive, dtype: DType, symbolic: bool) -> None:
-    for seed, sample in enumerate(primitive.samples(dtype.numpy)):
+    for seed, sample in enumerate(_samples(primitive, dtype)):
         tangents = _directions(sample, seed)
         plain = [np.asarray(r) for r in primitive.evaluate([np.asarray(v) for v in sample.values], sample.params)]
-        if any(r.dtype.kind != "f" for r in plain):
+        if any(kind_of(r.dtype) != "f" for r in plain):
             continue  # a cast to integers: there is nothing to send back
         rng = np.random.default_rng(seed + 99)
         cotangents = [rng.uniform(-1, 1, r.shape).astype(r.dtype) for r in plain]

@@ -13,7 +13,6 @@ from zenith.ir import params
 from zenith.ir.dims import dim, symbol
 from zenith.ir.types import (
     BY_NAME,
-    COMPUTE_DTYPES,
     DTYPES,
     TOKEN,
     ArrayType,
@@ -24,6 +23,7 @@ from zenith.ir.types import (
     dtype_of,
     float32,
     int64,
+    kind_of,
     uint32,
 )
 
@@ -37,7 +37,12 @@ def test_every_element_type_has_a_numpy_type(dtype: DType) -> None:
 
 def test_what_zenith_does_not_have() -> None:
     assert dtype_of(np.complex64) is None and dtype_of("int8") is None and dtype_of("float32") is float32
-    assert bfloat16 not in COMPUTE_DTYPES
+
+
+def test_kinds_of_numpy_types() -> None:
+    assert [kind_of(t) for t in (np.float16, bfloat16.numpy, "float32", np.bool_, np.int64, np.uint32)] == [*"fffbiu"]
+    assert kind_of(np.int8) == ""
+    assert [t.name for t in DTYPES if t.is_narrow] == ["f16", "bf16"]
 
 
 def test_array_types() -> None:

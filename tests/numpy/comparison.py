@@ -9,7 +9,7 @@ from zenith.ir.types import dtype_of
 from zenith.ir.verify import verify
 from zenith.trace import InputSpec, trace
 
-DTYPES = tuple(np.dtype(t) for t in ("bool", "int32", "int64", "uint32", "float32", "float64"))
+DTYPES = tuple(np.dtype(t) for t in ("bool", "int32", "int64", "uint32", "float16", "float32", "float64"))
 
 
 def specs_for(arrays, symbolic):

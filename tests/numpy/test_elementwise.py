@@ -29,7 +29,8 @@ NONNEGATIVE_EXPONENT = (np.left_shift, np.right_shift, np.power)
 
 
 def edges(dtype):
-    return np.array(EDGES[dtype.kind], dtype)
+    with np.errstate(over="ignore"):
+        return np.array(EDGES[dtype.kind], dtype)
 
 
 def computes_in(ufunc, *types):

@@ -5,6 +5,7 @@ import numpy as np
 import zenith.ir.ops  # noqa: F401  fills the registry
 from zenith.ir.interpret import interpret
 from zenith.ir.text import parse
+from zenith.ir.types import kind_of
 from zenith.ir.verify import verify
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
@@ -42,4 +43,4 @@ def assert_same_results(before, after, sizes, rtol=1e-5):
     args = random_arguments(before, sizes)
     for a, b in zip(interpret(before, *args, sizes=sizes), interpret(after, *args, sizes=sizes), strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=rtol if a.dtype.kind == "f" else 0, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=rtol if kind_of(a.dtype) == "f" else 0, atol=1e-6)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.vecmath import numpy_functions as vm
-from zenith.ir.types import COMPUTE_DTYPES, DType
+from zenith.ir.types import DTYPES, DType
 
 inf, nan = float("inf"), float("nan")
 
@@ -46,9 +46,9 @@ def _scratch(dtype: DType) -> Callable[..., Any]:
     return scratch
 
 
-CONVERT = {t.name: _converter(t) for t in COMPUTE_DTYPES}
-BUFFER = {f"{t}_buffer": _buffer(t) for t in COMPUTE_DTYPES}
-SCRATCH = {f"{t}_scratch": _scratch(t) for t in COMPUTE_DTYPES}
+CONVERT = {t.name: _converter(t) for t in DTYPES}
+BUFFER = {f"{t}_buffer": _buffer(t) for t in DTYPES}
+SCRATCH = {f"{t}_scratch": _scratch(t) for t in DTYPES}
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:

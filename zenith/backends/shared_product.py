@@ -24,9 +24,10 @@ def shared_product(
     """Compute ``C[r, j] = sum over kk of A[r, kk] * B[kk, j]`` for ``r < height`` and ``j < width``.
 
     ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, and so on: positions and strides are counted in elements. The three
-    buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap. Unless ``onto`` is 0, the
-    sums are added to what C held. C overlaps neither A nor B; ``k``, ``height`` and ``width`` may be 0. ROWS and
-    COLUMNS, the most that height and width can be, are literals in compiled code; the result does not depend on them.
+    buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; beside a C of float32, A
+    and B may hold 16-bit floats. Unless ``onto`` is 0, the sums are added to what C held. C overlaps neither A nor B;
+    ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are literals in
+    compiled code; the result does not depend on them.
 
     >>> c, a, b = np.zeros(6, np.float32), np.arange(6, dtype=np.float32), np.ones(12, np.float32)
     >>> shared_product(4, 4, 2, 2, c, 0, 3, 1, a, 0, 3, 1, b, 0, 4, 1, 3, 0)
@@ -34,8 +35,8 @@ def shared_product(
     array([ 3.,  3.,  0., 12., 12.,  0.], dtype=float32)
     """
     rows, terms, columns = np.arange(height)[:, None], np.arange(k), np.arange(width)
-    left = a[a_at + rows * a_row + terms * a_k]
-    right = b[b_at + terms[:, None] * b_k + columns * b_column]
+    left = a[a_at + rows * a_row + terms * a_k].astype(c.dtype, copy=False)
+    right = b[b_at + terms[:, None] * b_k + columns * b_column].astype(c.dtype, copy=False)
     at = c_at + rows * c_row + columns * c_column
     with np.errstate(all="ignore"):
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))

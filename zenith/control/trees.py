@@ -14,6 +14,7 @@ from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import as_array, asked_recorder, convert, dims_of, element_type, result_dtype, strong
+from zenith.numpy.promotion import promote
 from zenith.trace.bind import array_type, bind, graph_value, known_dtype
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer, is_weak
@@ -127,7 +128,7 @@ def fit(what: str, found: Leaves, wanted: Form) -> list[Any]:
 
 def _fit_leaf(array: Any, found: ArrayType, weak: bool, wanted: ArrayType, said: str) -> Any:
     dtype = wanted.dtype.numpy
-    if weak and found.dtype != wanted.dtype and np.result_type(_number(found), dtype) == dtype:
+    if weak and found.dtype != wanted.dtype and promote((type(_number(found)), dtype)) == dtype:
         array, found = convert(strong(array), dtype), found.with_dtype(wanted.dtype)
     if found.dtype != wanted.dtype:
         fix = f"convert one of them: .astype(numpy.{found.dtype.numpy_name}) or .astype(numpy.{dtype})"

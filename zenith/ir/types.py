@@ -42,6 +42,11 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether memory holds this type and arithmetic does not: 16-bit floats are computed with in float32."""
+        return self.is_float and self.bits == 16
+
+    @property
     def is_integer(self) -> bool:
         """Whether this is a signed or unsigned integer type (bool is none)."""
         return self.kind in "iu"
@@ -60,12 +65,17 @@ float32 = DType("f32", "float32", "f", 32)
 float64 = DType("f64", "float64", "f", 64)
 
 DTYPES: tuple[DType, ...] = (bool_, int32, int64, uint32, float16, bfloat16, float32, float64)
-COMPUTE_DTYPES: tuple[DType, ...] = (bool_, int32, int64, uint32, float32, float64)
 BY_NAME: dict[str, DType] = {t.name: t for t in DTYPES}
 _NUMPY: dict[str, np.dtype[Any]] = {
     t.name: np.dtype(ml_dtypes.bfloat16 if t.name == "bf16" else t.numpy_name) for t in DTYPES
 }
 _FROM_NUMPY: dict[np.dtype[Any], DType] = {_NUMPY[t.name]: t for t in DTYPES}
+
+
+def kind_of(numpy_dtype: object) -> str:
+    """The kind letter of a NumPy dtype as Zenith counts it (bfloat16 is ``f``); empty when Zenith has no such type."""
+    found = dtype_of(numpy_dtype)
+    return found.kind if found is not None else ""
 
 
 def dtype_of(numpy_dtype: object) -> DType | None:

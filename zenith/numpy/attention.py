@@ -7,6 +7,7 @@ from typing import Any
 
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
+from zenith.ir.types import kind_of
 from zenith.numpy.operands import (
     as_array,
     ask,
@@ -60,7 +61,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False,
 def _operands(q: Any, k: Any, v: Any) -> list[Any]:
     """Queries, keys and values in one element type, with sizes that fit."""
     dtype = result_dtype("attention", (q, k, v))
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError("attention needs floating-point arrays", where=user_line(), fix="cast q, k and v first")
     q, k, v = (convert(x, dtype) for x in (q, k, v))
     if min(q.ndim, k.ndim, v.ndim) < 2:

@@ -30,6 +30,7 @@ from zenith.numpy.operands import (
     strong,
     type_key,
 )
+from zenith.numpy.promotion import promote
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import reshape
 from zenith.trace.bind import b, known_dtype
@@ -193,7 +194,7 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
     """An array from numbers, arrays and nested lists of them, traced or not."""
     if isinstance(object, (list, tuple)) and contains_traced(object):
         keys = [type_key(v) for v in _leaves(object)]
-        common = np.result_type(*(k(0) if isinstance(k, type) else k for k in keys))
+        common = promote(tuple(keys))
         x = _nested(object, common)
     else:
         x = strong(as_array(object))

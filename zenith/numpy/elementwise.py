@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from zenith.errors import DTypeError, UnsupportedError, user_line
+from zenith.ir.types import kind_of
 from zenith.numpy import formulas as f
 from zenith.numpy.operands import (
     BOOL,
@@ -26,6 +26,7 @@ from zenith.numpy.operands import (
     type_key,
     weak_kind,
 )
+from zenith.numpy.promotion import loop
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import TracedSize
@@ -45,32 +46,24 @@ __all__ = [
 Rule = Callable[..., Any]
 
 
-@lru_cache(maxsize=8192)
-def _loop(ufunc: np.ufunc, keys: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
-    """The dtypes in which NumPy computes ``ufunc`` for operands of these dtypes (``int``, ``float``: weak)."""
-    if all(isinstance(key, type) for key in keys):  # NumPy would compare Python ints as objects
-        keys = tuple(np.dtype(key) for key in keys)
-    return ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))[: ufunc.nin]
-
-
 def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
     keys = tuple(map(type_key, operands))
     try:
-        loop = _loop(ufunc, keys)
+        found = loop(ufunc, keys)
     except TypeError as error:
         types = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
         what = f"{name} is not defined for these element types"
         raise DTypeError(what, where=user_line(), types=types, fix=f"cast an operand first ({error})") from None
-    for dtype in loop:
+    for dtype in found:
         compute_dtype(name, dtype, keys)
-    return loop
+    return found
 
 
 def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
-    loop = _resolve(ufunc, operands, name)
-    arrays = align(name, [convert(o, t) for o, t in zip(operands, loop, strict=True)])
-    return rules[loop[0].kind](*arrays)
+    types = _resolve(ufunc, operands, name)
+    arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
+    return rules[kind_of(types[0])](*arrays)
 
 
 def _refuse_options(name: str, options: dict[str, Any]) -> None:
@@ -247,7 +240,7 @@ def divmod(x: Any, y: Any) -> tuple[Any, Any]:
 def _operator_power(x: Any, exponent: Any) -> Any:
     """``x ** exponent`` with the short cuts that NumPy's operator takes for fixed exponents."""
     if not isinstance(exponent, (Tracer, TracedSize, np.ndarray)) and weak_kind(exponent) and isinstance(x, Tracer):
-        floating = x.dtype.kind == "f"
+        floating = kind_of(x.dtype) == "f"
         shortcut = {2: square, 1: positive}.get(exponent) if floating or weak_kind(exponent) is int else None
         if floating and exponent in (0.5, -1):
             shortcut = sqrt if exponent == 0.5 else reciprocal

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ import numpy as np
 from zenith.arrays import adapter_for
 from zenith.errors import DeviceError, DTypeError, NumberError, ShapeError, TraceError, ZenithError, user_line
 from zenith.ir.dims import Dim, dim, dims
-from zenith.ir.types import COMPUTE_DTYPES, DType, dtype_of
+from zenith.ir.types import DType, dtype_of
+from zenith.numpy.promotion import promote
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
-_COMPUTE = frozenset(COMPUTE_DTYPES)
 FLOAT64 = np.dtype(np.float64)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
@@ -107,20 +106,15 @@ def dtype_of_operand(value: Any) -> np.dtype[Any]:
     return value.dtype if isinstance(value, (Tracer, np.ndarray)) else as_array(value).dtype
 
 
-@lru_cache(maxsize=4096)
-def _promote(keys: tuple[Any, ...]) -> np.dtype[Any]:
-    return np.result_type(*(k(0) if isinstance(k, type) else k for k in keys))
-
-
 def result_dtype(name: str, operands: Iterable[Any]) -> np.dtype[Any]:
     """The dtype that NumPy's promotion gives, checked to be one that Zenith computes in."""
     keys = tuple(type_key(o) for o in operands)
-    return compute_dtype(name, _promote(keys), keys)
+    return compute_dtype(name, promote(keys), keys)
 
 
 def compute_dtype(name: str, dtype: np.dtype[Any], keys: Sequence[Any] = ()) -> np.dtype[Any]:
     """``dtype``, or DTypeError when Zenith does not compute in it."""
-    if dtype_of(dtype) in _COMPUTE:
+    if dtype_of(dtype) is not None:
         return dtype
     given = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
     raise DTypeError(

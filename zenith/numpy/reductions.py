@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.errors import DTypeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
-from zenith.ir.types import int64
+from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
@@ -228,7 +228,7 @@ def argmax(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     """The position of the first minimum (the first nan, if any) along an axis, or in the flattened array; int64."""
     x = compute_array("argmin", x)
-    return _position("argmin", b.neg(x) if x.dtype.kind == "f" else b.bit_not(x), axis, keepdims)
+    return _position("argmin", b.neg(x) if kind_of(x.dtype) == "f" else b.bit_not(x), axis, keepdims)
 
 
 # --- leaving out nan -------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 
 def _replaced(x: Any, value: float) -> Any:
     """Floating-point elements with nan replaced by a number."""
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return x
     return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from zenith.errors import TraceError, UnsupportedError, user_line
-from zenith.ir.types import int64
+from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.joining import cut
@@ -83,11 +84,11 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
     x = compute_array("round", x)
-    if x.dtype.kind != "f" and decimals >= 0:
+    if kind_of(x.dtype) != "f" and decimals >= 0:
         return x
     if decimals == 0:
         return ew.rint(x)
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         raise UnsupportedError("round of integers to tens is not supported", where=user_line(), fix="cast to float64")
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
@@ -112,9 +113,9 @@ def nan_to_num(
 ) -> Any:
     """nan replaced by a number, infinities by the largest finite numbers or by given ones."""
     x = compute_array("nan_to_num", x)
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return x
-    limits = np.finfo(x.dtype)
+    limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
     x = where(ew.isnan(x), nan, x)

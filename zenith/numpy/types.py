@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from zenith.numpy.operands import as_array, type_key
+from zenith.numpy.promotion import promote
 from zenith.trace.dispatch import implements
 
 __all__ = [
@@ -21,16 +22,28 @@ int32, int64, uint32 = np.int32, np.int64, np.uint32
 float16, float32, float64 = np.float16, np.float32, np.float64
 bfloat16 = ml_dtypes.bfloat16
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
-dtype, ndarray, finfo, iinfo, promote_types, isdtype = (
-    np.dtype, np.ndarray, np.finfo, np.iinfo, np.promote_types, np.isdtype
-)  # fmt: skip
+dtype, ndarray, finfo, iinfo = np.dtype, np.ndarray, ml_dtypes.finfo, np.iinfo
 
 
 @implements(np.result_type)
 def result_type(*operands: Any) -> np.dtype[Any]:
     """The dtype of an operation on arrays, dtypes and Python numbers, by NumPy's promotion."""
     typed: list[Any] = [o if isinstance(o, (type, np.dtype, str)) else type_key(o) for o in operands]
-    return np.result_type(*(k(0) if k in (int, float) else k for k in typed))
+    return promote(tuple(t if t in (int, float) else np.dtype(t) for t in typed))
+
+
+def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
+    """The smallest dtype to which both can be cast."""
+    return promote((np.dtype(type1), np.dtype(type2)))
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind, as ``numpy.isdtype``; bfloat16 is a real floating type like float16."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if not isinstance(kind, str):
+        return np.dtype(dtype) == np.dtype(kind)
+    return np.isdtype(np.dtype(np.float16) if np.dtype(dtype) == bfloat16 else np.dtype(dtype), kind)
 
 
 @implements(np.can_cast)

@@ -11,7 +11,7 @@ from zenith.control.trees import flatten, record
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.external import External
 from zenith.ir.primitive import get
-from zenith.ir.types import COMPUTE_DTYPES, ArrayType, dtype_of
+from zenith.ir.types import DTYPES, ArrayType, dtype_of
 from zenith.numpy.operands import sizes_of
 
 ADVICE = "wrap the function that calls it in zenith.custom_jvp or zenith.custom_vjp, and give that its rule"
@@ -78,7 +78,7 @@ def _declared_type(leaf: Any, name: str) -> ArrayType:
         raise ShapeError(f"{name} has a name for a size, {leaf}", where=user_line(),
                          fix="give the size of an array, x.shape[0]")  # fmt: skip
     dtype = dtype_of(leaf.dtype)
-    if dtype not in COMPUTE_DTYPES:
+    if dtype not in DTYPES:
         raise DTypeError(f"{name}: programs have no arrays of {leaf.dtype}", where=user_line(),
                          fix="declare bool, int32, int64, uint32, float32 or float64")  # fmt: skip
     return ArrayType(dtype, sizes_of(tuple(leaf.shape)))

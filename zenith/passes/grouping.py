@@ -39,6 +39,7 @@ from zenith.ir.lowering import (
     View,
 )
 from zenith.ir.primitive import get
+from zenith.passes.widenings import is_widening
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 TILES = ("product", "attention")  # kinds whose kernels write a result tile by tile
@@ -101,7 +102,7 @@ class Grouping:
 
     def is_virtual(self, number: int) -> bool:
         """Whether a node is an index map, or a number made of literals and sizes, that is copied into its readers."""
-        return number not in self.materialized and self._is_map(number)
+        return number not in self.materialized and (self._is_map(number) or is_widening(self.graph, number))
 
     def _is_map(self, number: int) -> bool:
         node = self.graph.node(number)
@@ -122,7 +123,8 @@ class Grouping:
     def _is_strided(self, number: int) -> bool:
         while self.is_virtual(number):
             lowering = self.graph.node(number).primitive.lowering
-            if not (isinstance(lowering, Elements) and lowering.strided):
+            strided = isinstance(lowering, Elements) and lowering.strided
+            if not strided and not is_widening(self.graph, number):
                 return False
             number = self.args[number][0].node
         return True
@@ -137,10 +139,23 @@ class Grouping:
             yield Read(value, access)
             return
         node = self.graph.node(value.node)
+        if is_widening(self.graph, value.node):
+            yield from self._leaves(self.args[value.node][0], access)
+            return
         spreads = access == "same" and node.primitive is get("broadcast")
         for arg in self.args[value.node]:
             plain = spreads and node.params["axes"] == tuple(range(len(arg.shape))) and not self.is_virtual(arg.node)
             yield from self._leaves(arg, "spread" if plain else "other")
+
+    def _read_from(self, value: Value) -> Value:
+        """The 16-bit float that a value widens, else the value itself."""
+        widens = self.is_virtual(value.node) and is_widening(self.graph, value.node)
+        return self.args[value.node][0] if widens else value
+
+    def _readers_of(self, number: int) -> set[int]:
+        """Who reads a node, those behind a widening in its place."""
+        copied = {u for u in self.users[number] if self.is_virtual(u) and is_widening(self.graph, u)}
+        return self.users[number] - copied | {reader for u in copied for reader in self.users[u]}
 
     def _place(self, number: int) -> None:
         lowering = self.graph.node(number).primitive.lowering
@@ -293,7 +308,7 @@ class Grouping:
         return False
 
     def _place_fold(self, number: int) -> None:
-        (operand,) = self.args[number]
+        operand = self._read_from(self.args[number][0])
         axes = self.graph.node(number).params["axes"]
         rank = len(operand.shape)
         outer = rank - len(axes)
@@ -337,6 +352,6 @@ class Grouping:
         group = self.groups.get(unit) if unit is not None else None
         if unit is None or group is None or group.kind != "loops" or operand.shape != group.space:
             return None
-        others = {u for m in group.members for u in self.users[m]} - set(group.members) - {number}
+        others = {u for m in group.members for u in self._readers_of(m)} - set(group.members) - {number}
         returned = {v.node for v in self.graph.outputs} & set(group.members)
         return None if others or returned else unit

@@ -24,11 +24,13 @@ from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
 from zenith.passes.movement import movement
+from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
+from zenith.passes.widenings import widenings
 
 Pass = Callable[[Graph], Graph]
 
@@ -36,6 +38,7 @@ Pass = Callable[[Graph], Graph]
 # on small shapes, so what folds and simplifies is asked again after it; and what attention transposes moves once more.
 # Products leave loops before it, so that it makes one matrix product of those of all steps.
 PIPELINE: tuple[Pass, ...] = (
+    precision,
     expand,
     dce,
     cse,
@@ -52,6 +55,7 @@ PIPELINE: tuple[Pass, ...] = (
     attention,
     movement,
     split_reductions,
+    widenings,
     cse,
     dce,
     fuse,

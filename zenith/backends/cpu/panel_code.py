@@ -16,7 +16,7 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.tile import NEAR, pack_panel
-from zenith.backends.cpu.tile_code import Vectors, loop
+from zenith.backends.cpu.tile_code import Vectors, is_read_as, loop, vectors
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
@@ -27,7 +27,7 @@ def _type_pack_panel(context: Any) -> Callable[..., Any]:
         VECTORS: Any, LANES: Any, to: Any, to_at: Any, b: Any, b_at: Any, b_k: Any, b_j: Any, k: Any, columns: Any
     ) -> Any:
         sizes = (VECTORS, LANES)
-        if not all(isinstance(size, types.IntegerLiteral) for size in sizes) or to.dtype != b.dtype:
+        if not all(isinstance(size, types.IntegerLiteral) for size in sizes) or not is_read_as(b.dtype, to.dtype):
             return None
         i = types.intp
         return types.void(*sizes, to, i, b, i, i, i, i, i)
@@ -37,19 +37,22 @@ def _type_pack_panel(context: Any) -> Callable[..., Any]:
 
 @lower_builtin(pack_panel, types.VarArg(types.Any))
 def _lower_pack_panel(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    vectors, lanes = (size.literal_value for size in signature.args[:2])
-    _Panel(Vectors(builder, signature.args[2].dtype, lanes), vectors, *args[2:]).emit()
+    count, lanes = (size.literal_value for size in signature.args[:2])
+    stored, given = signature.args[2].dtype, signature.args[4].dtype
+    moves = Vectors(builder, stored, lanes)
+    _Panel(moves, moves if given == stored else vectors(builder, given, lanes), count, *args[2:]).emit()
     return context.get_dummy_value()
 
 
 class _Panel:
-    """Emits one call of ``pack_panel``."""
+    """Emits one call of ``pack_panel``; ``v`` writes the panel and ``source`` reads B."""
 
     def __init__(
-        self, v: Vectors, vectors: int, to: Any, to_at: Any, b: Any, b_at: Any, b_k: Any, b_j: Any, k: Any, columns: Any
-    ) -> None:
-        self.v, self.builder, self.width = v, v.builder, _INT64(vectors * v.lanes)
-        self.to, self.b = v.at(to, to_at), v.at(b, b_at)
+        self, v: Vectors, source: Vectors, vectors: int, to: Any, to_at: Any, b: Any, b_at: Any, b_k: Any, b_j: Any,
+        k: Any, columns: Any,
+    ) -> None:  # fmt: skip
+        self.v, self.source, self.builder, self.width = v, source, v.builder, _INT64(vectors * v.lanes)
+        self.to, self.b = v.at(to, to_at), source.at(b, b_at)
         self.b_k, self.b_j, self.k, self.columns = b_k, b_j, k, columns
 
     def emit(self) -> None:
@@ -73,7 +76,7 @@ class _Panel:
 
     def _source(self, k: Any, j: Any) -> Any:
         at = self.builder.add(self.builder.mul(k, self.b_k), self.builder.mul(j, self.b_j))
-        return self.v.at(self.b, at)
+        return self.source.at(self.b, at)
 
     def _target(self, k: Any, j: Any) -> Any:
         return self.v.at(self.to, self.builder.add(self.builder.mul(k, self.width), j))
@@ -84,7 +87,7 @@ class _Panel:
 
         def move(j: Any, _: Sequence[Any]) -> list[Any]:
             self.v.prefetch(self._source(far, j), level=1)
-            self.v.store(self.v.load(self._source(k, j)), self._target(k, j))
+            self.v.store(self.source.load(self._source(k, j)), self._target(k, j))
             return []
 
         loop(self.builder, _INT64(0), whole, self.v.lanes, [], move)
@@ -96,7 +99,7 @@ class _Panel:
 
         def square(k: Any, _: Sequence[Any]) -> list[Any]:
             sources = [self._source(k, builder.add(j, _INT64(i))) for i in range(lanes)]
-            for i, row in enumerate(self._transposed([self.v.load(source) for source in sources])):
+            for i, row in enumerate(self._transposed([self.source.load(source) for source in sources])):
                 self.v.store(row, self._target(builder.add(k, _INT64(i)), j))
             return []
 
@@ -126,7 +129,7 @@ class _Panel:
 
         def row(k: Any, _: Sequence[Any]) -> list[Any]:
             def copy(j: Any, _: Sequence[Any]) -> list[Any]:
-                value = builder.load(self._source(k, j), align=self.v.itemsize, typ=self.v.element)
+                value = self.source.load_one(self._source(k, j))
                 builder.store(value, self._target(k, j), align=self.v.itemsize)
                 return []
 

@@ -15,12 +15,13 @@ from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
 from zenith.backends import scalars as s
+from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
 from zenith.backends.vecmath.formats import FORMATS
 from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
 NUMBA_TYPES = {
     "bool": types.boolean, "i32": types.int32, "i64": types.int64, "u32": types.uint32, "f32": types.float32,
-    "f64": types.float64,
+    "f64": types.float64, "f16": HALF, "bf16": BRAIN,
 }  # fmt: skip
 FLOATS = (types.float32, types.float64)
 INTEGERS = (types.int32, types.int64, types.uint32, types.uint64)
@@ -63,9 +64,22 @@ def _same_integer(*kinds: Any) -> Any:
 def _emit_convert(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     source, target = types.unliteral(signature.args[0]), signature.return_type
     (x,) = args
+    if source == target:
+        return x
+    if isinstance(source, Narrow):
+        source, x = types.float32, widened(builder, source, x)
+    if isinstance(target, Narrow):
+        return narrowed(builder, target, _single(context, builder, source, x, target))
     if source in FLOATS and isinstance(target, types.Integer):
         return _float_to_integer(builder, x, target)
-    return context.cast(builder, x, signature.args[0], target)
+    return context.cast(builder, x, source, target)
+
+
+def _single(context: Any, builder: Any, source: Any, x: Any, target: Narrow) -> Any:
+    """A number in float32 on its way to 16 bits, where NumPy goes by float32, too: float64 becomes float16 at once."""
+    if source == types.float64 and target == HALF:
+        return single_to_odd(builder, x)
+    return context.cast(builder, x, source, types.float32)
 
 
 def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
@@ -84,7 +98,9 @@ def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
 
 
 def _teach_converter(function: Any, target: Any) -> None:
-    _teach(function, lambda x: target if isinstance(x, (types.Number, types.Boolean)) else None, _emit_convert, 1)
+    _teach(
+        function, lambda x: target if isinstance(x, (types.Number, types.Boolean, Narrow)) else None, _emit_convert, 1
+    )
 
 
 for _name, _function in s.CONVERT.items():

@@ -47,10 +47,10 @@ def product_tile(
 
     ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, ``B[kk, j]`` is ``b[b_at + kk*b_k + j]`` and ``C[r, j]`` is
     ``c[c_at + r*c_row + j]``. The three buffers have one element type: float32, float64, int32, int64 or uint32, whose
-    sums wrap. All columns of C are written; unless ``onto`` is 0, the sums are added to what they held. C overlaps
-    neither A nor B; ``k`` may be 0. Meanwhile ``k * lookahead(itemsize)`` elements of B from position ``ahead`` on are
-    fetched into the second-level cache; a position outside the buffer is harmless. ROWS, VECTORS and LANES are literals
-    in compiled code.
+    sums wrap; beside a C of float32, A and B may hold 16-bit floats. All columns of C are written; unless ``onto`` is
+    0, the sums are added to what they held. C overlaps neither A nor B; ``k`` may be 0. Meanwhile ``k *
+    lookahead(itemsize)`` elements of B from position ``ahead`` on are fetched into the second-level cache; a position
+    outside the buffer is harmless. ROWS, VECTORS and LANES are literals in compiled code.
 
     >>> c, a, b = np.zeros(8, np.float32), np.arange(6, dtype=np.float32), np.ones(12, np.float32)
     >>> product_tile(2, 1, 4, c, 0, 4, a, 0, 3, 1, b, 0, 4, 3, 0, 0)
@@ -58,8 +58,8 @@ def product_tile(
     array([ 3.,  3.,  3.,  3., 12., 12., 12., 12.], dtype=float32)
     """
     rows, terms, columns = np.arange(ROWS)[:, None], np.arange(k), np.arange(VECTORS * LANES)
-    left = a[a_at + rows * a_row + terms * a_k]
-    right = b[b_at + terms[:, None] * b_k + columns]
+    left = a[a_at + rows * a_row + terms * a_k].astype(c.dtype, copy=False)
+    right = b[b_at + terms[:, None] * b_k + columns].astype(c.dtype, copy=False)
     at = c_at + rows * c_row + columns
     with np.errstate(all="ignore"):
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))
@@ -73,8 +73,9 @@ def pack_panel(
 ) -> None:  # fmt: skip
     """Copy ``k`` rows of ``columns`` elements of B into a panel VECTORS * LANES wide, filled up with zeros.
 
-    Element ``[kk, j]`` is ``b[b_at + kk*b_k + j*b_j]`` and goes to ``to[to_at + kk*VECTORS*LANES + j]``. Where columns
-    or terms are neighbours in B (``b_j`` or ``b_k`` is 1) it moves whole vectors.
+    Element ``[kk, j]`` is ``b[b_at + kk*b_k + j*b_j]`` and goes to ``to[to_at + kk*VECTORS*LANES + j]``, 16-bit floats
+    into a panel of float32, too. Where columns or terms are neighbours in B (``b_j`` or ``b_k`` is 1) it moves whole
+    vectors.
 
     >>> to, b = np.full(8, 9.0), np.arange(6.0)
     >>> pack_panel(1, 4, to, 0, b, 0, 1, 2, 2, 3)
@@ -83,6 +84,6 @@ def pack_panel(
     """
     width = VECTORS * LANES
     terms, places = np.arange(k)[:, None], np.arange(columns)
-    panel = np.zeros((k, width), b.dtype)
+    panel = np.zeros((k, width), to.dtype)
     panel[:, :columns] = b[b_at + terms * b_k + places * b_j]
     to[to_at : to_at + k * width] = panel.reshape(-1)

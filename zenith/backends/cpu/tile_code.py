@@ -13,6 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import preferred_width
+from zenith.backends.cpu.narrow import Narrow, widened
 from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, lookahead, product_tile
 from zenith.backends.cpu.vectors import multiply_add_of_width
 
@@ -28,7 +29,7 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
         sizes = (ROWS, VECTORS, LANES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
             return None
-        if not c.dtype == a.dtype == b.dtype:
+        if not all(is_read_as(x.dtype, c.dtype) for x in (a, b)):
             return None
         i = types.intp
         return types.void(*sizes, c, i, i, a, i, i, i, b, i, i, i, i, i)
@@ -38,19 +39,20 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
 
 @lower_builtin(product_tile, types.VarArg(types.Any))
 def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    shape, dtype = tuple(size.literal_value for size in signature.args[:3]), signature.args[3].dtype
+    shape = tuple(size.literal_value for size in signature.args[:3])
+    dtypes = tuple(signature.args[i].dtype for i in (3, 6, 10))
     c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, ahead, onto = args[3:]
-    v = Vectors(builder, dtype, shape[2])
-    first = v.at(a, a_at)
-    rows = [v.at(first, builder.mul(a_row, _INT64(r))) for r in range(shape[0])]
-    given = [v.at(c, c_at), c_row, v.at(b, b_at), b_k, v.at(b, ahead), k, onto, a_k, *rows]
-    name = f"product_tile_{'_'.join(map(str, shape))}_{dtype}"
-    function = builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtype, given)
+    of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
+    first = of_a.at(a, a_at)
+    rows = [of_a.at(first, builder.mul(a_row, _INT64(r))) for r in range(shape[0])]
+    given = [of_c.at(c, c_at), c_row, of_b.at(b, b_at), b_k, of_b.at(b, ahead), k, onto, a_k, *rows]
+    name = f"product_tile_{'_'.join(map(str, (*shape, *dtypes)))}"
+    function = builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtypes, given)
     builder.call(function, given)
     return context.get_dummy_value()
 
 
-def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtype: Any, given: Sequence[Any]) -> Any:
+def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Sequence[Any], given: Sequence[Any]) -> Any:
     """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM works on smaller pieces.
 
     The rows of A are arguments, so that LLVM keeps a register for each: where it knows that they are equally far apart,
@@ -62,9 +64,19 @@ def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtype: Any, g
     function.attributes.add("nounwind")
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
-    _Tile(Vectors(builder, dtype, shape[2]), shape[1], *function.args).emit()
+    _Tile(*(vectors(builder, dtype, shape[2]) for dtype in dtypes), shape[1], *function.args).emit()
     builder.ret_void()
     return function
+
+
+def is_read_as(stored: Any, dtype: Any) -> bool:
+    """Whether elements of a buffer can be operands of arithmetic in ``dtype``."""
+    return bool(stored == dtype) or (isinstance(stored, Narrow) and dtype == types.float32)
+
+
+def vectors(builder: ir.IRBuilder, stored: Any, lanes: int) -> Vectors:
+    """What reads a buffer of ``stored`` elements for arithmetic."""
+    return NarrowVectors(builder, stored, lanes) if isinstance(stored, Narrow) else Vectors(builder, stored, lanes)
 
 
 class Vectors:
@@ -87,11 +99,13 @@ class Vectors:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
 
+    def load_one(self, pointer: Any) -> Any:
+        return self.builder.load(pointer, align=self.itemsize, typ=self.element)
+
     def splat(self, pointer: Any) -> Any:
         """The element at ``pointer`` in every lane."""
         undefined = ir.Constant(self.vector, ir.Undefined)
-        scalar = self.builder.load(pointer, align=self.itemsize, typ=self.element)
-        first = self.builder.insert_element(undefined, scalar, _INT32(0))
+        first = self.builder.insert_element(undefined, self.load_one(pointer), _INT32(0))
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, self.lanes), None))
 
     def add(self, x: Any, y: Any) -> Any:
@@ -113,14 +127,32 @@ class Vectors:
         self.builder.call(function, [pointer, _INT32(0), _INT32(4 - level), _INT32(1)])
 
 
+class NarrowVectors(Vectors):
+    """Reads float32 from a buffer of 16-bit floats."""
+
+    def __init__(self, builder: ir.IRBuilder, stored: Narrow, lanes: int) -> None:
+        super().__init__(builder, types.float32, lanes)
+        self.stored, self.itemsize, self.bits = stored, stored.bitwidth // 8, ir.IntType(stored.bitwidth)
+
+    def at(self, pointer: Any, position: Any) -> Any:
+        return self.builder.gep(pointer, [position], source_etype=self.bits)
+
+    def load(self, pointer: Any) -> Any:
+        bits = self.builder.load(pointer, align=self.itemsize, typ=ir.VectorType(self.bits, self.lanes))
+        return widened(self.builder, self.stored, bits)
+
+    def load_one(self, pointer: Any) -> Any:
+        return widened(self.builder, self.stored, self.builder.load(pointer, align=self.itemsize, typ=self.bits))
+
+
 class _Tile:
     """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers."""
 
     def __init__(
-        self, v: Vectors, vectors: int, c: Any, c_row: Any, b: Any, b_k: Any, ahead: Any, k: Any, onto: Any, a_k: Any,
-        *a_rows: Any,
+        self, v: Vectors, of_a: Vectors, of_b: Vectors, vectors: int, c: Any, c_row: Any, b: Any, b_k: Any, ahead: Any,
+        k: Any, onto: Any, a_k: Any, *a_rows: Any,
     ) -> None:  # fmt: skip
-        self.v, self.builder = v, v.builder
+        self.v, self.of_a, self.of_b, self.builder = v, of_a, of_b, v.builder
         self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k, self.a_rows = b, b_k, ahead, k, onto, a_k, a_rows
         self.columns = [_INT64(j * v.lanes) for j in range(vectors)]
         c_rows = [v.at(c, self._times(c_row, r)) for r in range(len(a_rows))]
@@ -146,27 +178,28 @@ class _Tile:
 
     def _turn(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
         """UNROLL terms, as many further down B, and one cache line of what comes next."""
-        self.v.prefetch(self.v.at(self.ahead, self._times(kk, lookahead(self.v.itemsize))), level=2)
+        v = self.of_b
+        v.prefetch(v.at(self.ahead, self._times(kk, lookahead(v.itemsize))), level=2)
         for _ in range(UNROLL):
-            self._fetch(self.v.at(state[1], self.near))
+            self._fetch(v.at(state[1], self.near))
             state = self._term(kk, state)
         return state
 
     def _fetch(self, row: Any) -> None:
         """Fetch a row of B into the first level."""
-        for j in range(0, len(self.columns) * self.v.lanes, LINE // self.v.itemsize):
-            self.v.prefetch(self.v.at(row, _INT64(j)), level=1)
+        for j in range(0, len(self.columns) * self.v.lanes, LINE // self.of_b.itemsize):
+            self.of_b.prefetch(self.of_b.at(row, _INT64(j)), level=1)
 
     def _term(self, _: Any, state: Sequence[Any]) -> list[Any]:
         """One column of A times one row of B."""
-        v, builder = self.v, self.builder
+        a, b = self.of_a, self.of_b
         a_at, b_row, *sums = state
-        right = [v.load(v.at(b_row, column)) for column in self.columns]
+        right = [b.load(b.at(b_row, column)) for column in self.columns]
         before, after = iter(sums), []
         for row in self.a_rows:
-            left = v.splat(v.at(row, a_at))  # beside its only uses: it needs a register no longer than that
-            after += [v.multiply_add(left, y, next(before)) for y in right]
-        return [builder.add(a_at, self.a_k), v.at(b_row, self.b_k), *after]
+            left = a.splat(a.at(row, a_at))  # beside its only uses: it needs a register no longer than that
+            after += [self.v.multiply_add(left, y, next(before)) for y in right]
+        return [self.builder.add(a_at, self.a_k), b.at(b_row, self.b_k), *after]
 
 
 _Body = Callable[[Any, Sequence[Any]], Sequence[Any]]

@@ -14,6 +14,7 @@ the features of wider ones.
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -70,6 +71,14 @@ TABLE: dict[str, InstructionSet] = {
 def host_features() -> Mapping[str, bool]:
     """The features of this processor, by LLVM's names; empty where LLVM cannot tell."""
     return dict(llvm.get_host_cpu_features())
+
+
+@cache
+def converts_float16() -> bool:
+    """Whether code of this process may leave conversions of float16 to the processor."""
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return True
+    return bool(host_features().get("f16c", False)) and select().excludes != "avx"  # without AVX there is no F16C
 
 
 def code_features() -> str:

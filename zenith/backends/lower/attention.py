@@ -26,7 +26,6 @@ from zenith.backends.kernel import (
     Expr,
     Fold,
     Kernel,
-    Load,
     Name,
     Operand,
     PackPanel,
@@ -234,8 +233,8 @@ class _Attention(AttentionTask):
             d, total = e.fresh("d"), e.fresh("dot")
             e.open(d)
             pair = (
-                self.put(Load(self.q.buffer, query + symbol(d) * self.q.strides[1], self.dtype)),
-                self.put(Load(self.k.buffer, row + symbol(d) * self.k.strides[1], self.dtype)),
+                self.read(self.q, query + symbol(d) * self.q.strides[1]),
+                self.read(self.k, row + symbol(d) * self.k.strides[1]),
             )
             terms = Accumulator(total, self.dtype, 0.0, "x + y", self.apply("x * y", *pair))
             e.append(Fold(d, dim(0), self.d, e.close(), (terms,)))

@@ -32,7 +32,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.nest import Interface, bind, decode_into, store_results
-from zenith.backends.lower.operand import access, tile_result
+from zenith.backends.lower.operand import Access, access, tile_result
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import bool_
@@ -75,6 +75,11 @@ class AttentionTask(ABC):
     def load(self, room: Room, at: Dim) -> Name:
         """Bind an element of a room here."""
         return self.put(Load(room.buffer, room.at + at, self.dtype))
+
+    def read(self, operand: Access, at: Dim) -> Name:
+        """Bind an operand's element, at a position of its buffer, which may hold 16-bit floats."""
+        element = self.put(Load(operand.buffer, at, operand.dtype))
+        return element if operand.dtype == self.dtype else self.apply("x", element)
 
     def store(self, room: Room, at: Dim, value: Expr) -> None:
         """Write an element of a room."""

@@ -1,4 +1,7 @@
-"""Tile kernels' results and operands: matrices at constant strides inside a buffer, found by following index maps."""
+"""Tile kernels' results and operands: matrices at constant strides inside a buffer, found by following index maps.
+
+A tile reads 16-bit floats as they lie in memory and widens them itself, so that a widening is followed back, too.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,21 @@ from zenith.backends.lower.nest import Interface
 from zenith.ir.dims import Dim, dim, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements, Tile
+from zenith.ir.primitive import get
+from zenith.ir.types import DType
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where an operand's element [batch..., row, column] lies: buffer, position at the batch index, two strides."""
+    """Where an operand's element [batch..., row, column] lies: buffer, position at the batch index, two strides.
+
+    ``dtype`` is that of the buffer.
+    """
 
     buffer: str
     at: Dim
     strides: tuple[Dim, Dim]
+    dtype: DType
 
 
 def tile_result(body: Graph) -> Value:
@@ -34,6 +43,9 @@ def access(face: Interface, value: Value, batch: Index) -> Access:
     while (value.node, value.output) not in face.inputs:
         node, found = face.body.node(value.node), list[Index]()
         (source,) = face.body.args(value.node)
+        if node.primitive is get("cast"):
+            value = source
+            continue
         assert isinstance(node.primitive.lowering, Elements)
         read = [lambda *i, found=found: found.append(tuple(map(dim, i)))]
         node.primitive.lowering.element(None, index, read, [source.type], node.params)
@@ -42,4 +54,4 @@ def access(face: Interface, value: Value, batch: Index) -> Access:
     strides = step(at, row), step(at, column)
     assert strides[0] is not None and strides[1] is not None, "fusion keeps operands at constant strides"
     origin = at.substitute({row: 0, column: 0})
-    return Access(face.inputs[value.node, value.output], origin, (strides[0], strides[1]))
+    return Access(face.inputs[value.node, value.output], origin, (strides[0], strides[1]), value.dtype)

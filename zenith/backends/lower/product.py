@@ -10,8 +10,10 @@ panels ``[batch][panel][term][column]``, padded with zeros, once. Any other is c
 needs it, into memory that stays in its core's cache: with 126 rows such a product ran at 0.8 to 0.9 of the speed with
 packed panels. The copy does not pay for a single tile of rows, which reads the operand's rows where they lie.
 
-Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. The design
-follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
+Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. 16-bit
+floats are widened by what reads them, the tile or the copy, and summed in float32; packed they keep their 16 bits,
+since a product of few rows takes as long as reading its matrix does. The design follows Goto
+and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from zenith.backends.kernel import (
+    Apply,
     Branch,
     Buffer,
     Kernel,
@@ -30,6 +33,7 @@ from zenith.backends.kernel import (
     ProductTile,
     Scratch,
     Statement,
+    Store,
     TaskLoop,
 )
 from zenith.backends.lower.cut import Cut
@@ -39,6 +43,7 @@ from zenith.backends.lower.operand import Access, access, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.target import TileShape
+from zenith.ir.types import DType
 
 STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel: fewer are not cheaper
 
@@ -58,7 +63,8 @@ class _Product:
         self.k = self.left.shape[-1]
         self.panel_size = self.k * self.tile.panel
         self.packed = self.face.builder().fresh("packed")
-        self.is_packed = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer in fixed
+        stored = self._access(self.right, tuple(dim(0) for _ in self.batch))
+        self.is_packed, self.packed_dtype = stored.buffer in fixed, stored.dtype
         tasks = self.tile.tasks if self.is_packed else self.tile.tasks // 2  # each task makes its own copy
         self.cut = Cut.of(self.m, self.n, product(self.batch), self.tile, tasks)
 
@@ -94,7 +100,7 @@ class _Product:
 
     def _packed_buffer(self, role: str) -> Buffer:
         size = product(self.batch) * self.cut.panels * self.panel_size
-        return Buffer(self.packed, self.result.dtype, size, role)
+        return Buffer(self.packed, self.packed_dtype, size, role)
 
     def _pack(self) -> Kernel:
         """Task t copies panel t of the right operand."""
@@ -119,7 +125,7 @@ class _Product:
     def _product(self) -> Kernel:
         """Task t computes one block of rows of one panel of columns; neighbours share the panel."""
         e = self.e = self._builder()
-        self.sums = self._scratch("sums", self.tile.row_block * self.tile.panel)
+        self.sums, self.wide = self._scratch("sums", self.tile.row_block * self.tile.panel), ""
         blocks = bind(e, "blocks", self.cut.blocks)
         t = e.fresh("t")
         e.open(t)
@@ -202,8 +208,7 @@ class _Product:
         self._tile(Operand(source.buffer, at, source.strides), start, terms, (dim(0), self.height), at)
 
     def _read_copy(self, source: Access, start: Dim, terms: Dim) -> None:
-        longest = self.tile.block if self.k.static is None else min(self.tile.block, self.k.static)
-        copy = self._scratch("copy", max(1, longest) * self.tile.panel)
+        copy = self._scratch("copy", self._longest() * self.tile.panel)
         self._copy(source, start, terms, copy, dim(0))
         self._tiles(Operand(copy, dim(0), (dim(self.tile.panel), dim(1))), start, terms)
 
@@ -244,11 +249,30 @@ class _Product:
         left = self._access(self.left, self.index)
         at = bind(self.e, "left_at", left.at + (self.top + row) * left.strides[0] + start * left.strides[1])
         a = Operand(left.buffer, at, left.strides)
+        a = a if left.dtype == self.result.dtype else self._widened(a, left.dtype, count, terms)
         width = dim(self.tile.panel)
         c = Operand(self.sums, bind(self.e, "sums_at", row * width), (width, dim(1)))
         shape = (self.tile.vectors, self.tile.lanes)
         tiles = [ProductTile(r, *shape, c, a, b, terms, ahead, start) for r in range(least, most + 1)]
         self.e.append(tiles[0] if len(tiles) == 1 else Branch(count, least, tuple((t,) for t in tiles)))
+
+    def _widened(self, a: Operand, dtype: DType, count: Dim, terms: Dim) -> Operand:
+        """A tile's rows of a left operand of 16-bit floats: every column of the tile would widen them again."""
+        e, longest = self.e, self._longest()
+        self.wide = self.wide or self._scratch("wide", self.tile.rows * longest)
+        r, k = e.fresh("r"), e.fresh("k")
+        e.open(r)
+        e.open(k)
+        element = e.let(Load(a.buffer, a.at + symbol(r) * a.strides[0] + symbol(k) * a.strides[1], dtype))
+        value = e.let(Apply("x", (element,), self.result.dtype))
+        e.append(Store(self.wide, symbol(r) * longest + symbol(k), value))
+        e.append(Loop(k, dim(0), terms, True, e.close()))
+        e.append(Loop(r, dim(0), count, False, e.close()))
+        return Operand(self.wide, dim(0), (dim(longest), dim(1)))
+
+    def _longest(self) -> int:
+        """The number of terms of a block at most."""
+        return max(1, self.tile.block if self.k.static is None else min(self.tile.block, self.k.static))
 
     # --- behind the product ---
 

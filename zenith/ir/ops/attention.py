@@ -29,18 +29,18 @@ from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
-    kind_of,
     random_array,
     require_kind,
     require_same_dtype,
     require_same_shape,
     rng,
     sample,
+    wide,
 )
 from zenith.ir.ops.product import swap_last
 from zenith.ir.ops.reduce import spread
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, bool_, int64
+from zenith.ir.types import ArrayType, Type, bool_, int64, kind_of
 
 MASKS = ("none", "bool", "add")
 
@@ -67,7 +67,7 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
-    q, k, v, *masks = values
+    q, k, v, *masks = wide(values)
     with np.errstate(all="ignore"):
         scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(params["scale"])
         if params["mask"] == "add":
@@ -82,7 +82,7 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
         result = np.matmul(weights, v) / np.where(total == 0, 1, total).astype(q.dtype, copy=False)
         if scores.shape[-1] and math.isnan(params["empty"]):
             result = np.where(total == 0, q.dtype.type(np.nan), result)
-    return (result,)
+        return (result.astype(values[0].dtype, copy=False),)
 
 
 def _operations(types: Sequence[Any]) -> Dim:

@@ -109,15 +109,23 @@ def random_array(
     return generator.uniform(low, high, shape).astype(dtype)
 
 
+def wide(values: Sequence[Any]) -> list[Any]:
+    """16-bit floats in float32, in which they are computed with; a reference rounds its result once, as kernels do.
+
+    NumPy adds float16 in float16 along all but the last axis, and sorts nan of bfloat16 to the front.
+    """
+    return [v.astype(np.float32) if is_narrow(v) else v for v in values]
+
+
+def is_narrow(array: Any) -> bool:
+    """Whether an array holds 16-bit floats."""
+    dtype = dtype_of(array.dtype)
+    return dtype is not None and dtype.is_narrow
+
+
 def sample(*values: Any, **params: Any) -> Sample:
     """A :class:`~zenith.ir.primitive.Sample` from arrays and parameters."""
     return Sample(tuple(values), params)
-
-
-def kind_of(dtype: np.dtype[Any]) -> str:
-    """The kind letter of a NumPy dtype as Zenith counts it; empty when Zenith has no such type."""
-    found = dtype_of(dtype)
-    return found.kind if found is not None else ""
 
 
 def index_dtype(types: Sequence[ArrayType], name: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite, View
-from zenith.ir.ops.common import all_batched, arrays, floats, kind_of, random_array, results_of, rng, sample
+from zenith.ir.ops.common import all_batched, arrays, floats, random_array, results_of, rng, sample
 from zenith.ir.ops.region import interpreted
 from zenith.ir.primitive import Params, Primitive, Sample, WithResiduals, not_differentiable, register
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType, Type, kind_of
 
 
 def _body_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:

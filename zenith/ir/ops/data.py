@@ -11,9 +11,9 @@ import numpy as np
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim, row_major
 from zenith.ir.lowering import Data, Elements
-from zenith.ir.ops.common import arrays, kind_of, require_kind, sample, with_batch_axis
+from zenith.ir.ops.common import arrays, require_kind, sample, with_batch_axis
 from zenith.ir.primitive import Params, Primitive, Sample, TypeRule, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, int64
+from zenith.ir.types import ArrayType, Type, int64, kind_of
 
 _CONSTANT = not_differentiable("it depends on no argument")
 

@@ -18,7 +18,6 @@ from zenith.ir.ops.common import (
     all_batched,
     arrays,
     index_dtype,
-    kind_of,
     random_array,
     require_same_dtype,
     rng,
@@ -26,7 +25,7 @@ from zenith.ir.ops.common import (
     with_batch_axis,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, int64
+from zenith.ir.types import ArrayType, Type, int64, kind_of
 
 
 def _check_part(name: str, x: ArrayType, sizes: Sequence[Any], starts: Sequence[ArrayType], batch: int) -> None:

@@ -16,15 +16,15 @@ from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
-    kind_of,
     random_array,
     require_kind,
     require_same_dtype,
     require_same_shape,
     rng,
+    wide,
 )
 from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, bool_
+from zenith.ir.types import ArrayType, DType, Type, bool_, float32, kind_of
 
 Partial = Callable[[Any, Sequence[Any], Any], Any] | int
 
@@ -57,8 +57,8 @@ def elementwise(
 
     def evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
         with np.errstate(all="ignore"):
-            out = function(*values)
-        return (np.asarray(out).astype(result.numpy if result else values[0].dtype, copy=False),)
+            out = np.asarray(function(*wide(values)))
+            return (out.astype(result.numpy if result else values[0].dtype, copy=False),)
 
     def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
         if kind_of(dtype) not in kinds:
@@ -70,7 +70,10 @@ def elementwise(
 
     def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
         assert callable(expression)
-        return [expression(b, *args)]
+        if not args[0].dtype.is_narrow:
+            return [expression(b, *args)]
+        wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
+        return [b.cast(expression(b, *wider), dtype=result or args[0].dtype)]
 
     return register(
         Primitive(

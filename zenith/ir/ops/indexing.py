@@ -17,7 +17,6 @@ from zenith.ir.ops.common import (
     all_batched,
     arrays,
     index_dtype,
-    kind_of,
     random_array,
     require_axis,
     require_kind,
@@ -25,11 +24,12 @@ from zenith.ir.ops.common import (
     require_same_shape,
     rng,
     sample,
+    wide,
     with_batch_axis,
 )
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, int64
+from zenith.ir.types import ArrayType, Type, int64, kind_of
 
 
 def check_bounds(name: str, indices: Any, size: int) -> None:
@@ -184,13 +184,13 @@ def _scatter_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _scatter(values: Sequence[Any], params: Params) -> tuple[Any]:
-    x, updates, *indices = values
+    x, updates, *indices = wide(values)
     for i, size in zip(indices, x.shape, strict=False):
         check_bounds("scatter_add", i, size)
     out = x.copy()
     with np.errstate(all="ignore"):
         np.add.at(out, tuple(indices), updates)
-    return (out,)
+        return (out.astype(values[0].dtype, copy=False),)
 
 
 def _scatter_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:

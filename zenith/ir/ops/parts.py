@@ -16,7 +16,6 @@ from zenith.ir.lowering import Elements
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
-    kind_of,
     random_array,
     require_axis,
     require_same_dtype,
@@ -25,7 +24,7 @@ from zenith.ir.ops.common import (
     sample,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType, Type, kind_of
 
 
 def _array(name: str, dtype: np.dtype[Any], *shape: int) -> Any:

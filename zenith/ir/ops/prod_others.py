@@ -13,10 +13,19 @@ import numpy as np
 
 from zenith.ir.dims import product
 from zenith.ir.lowering import Composite
-from zenith.ir.ops.common import arrays, kind_of, moved_axes, random_array, require_axis, require_kind, rng, sample
+from zenith.ir.ops.common import (
+    arrays,
+    moved_axes,
+    random_array,
+    require_axis,
+    require_kind,
+    rng,
+    sample,
+    wide,
+)
 from zenith.ir.ops.reduce import spread
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, int32
+from zenith.ir.types import ArrayType, Type, int32, kind_of
 
 
 def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -28,12 +37,13 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
-    (x,), axes = values, tuple(params["axes"])
+    (x,), axes = wide(values), tuple(params["axes"])
     zero = x == 0
     filled = np.where(zero, x.dtype.type(1), x)
     with np.errstate(all="ignore"):
         rest = np.prod(filled, axis=axes, keepdims=True) / filled
-    return (np.where(np.sum(zero, axis=axes, keepdims=True) - zero == 0, rest, x.dtype.type(0)),)
+        others = np.where(np.sum(zero, axis=axes, keepdims=True) - zero == 0, rest, x.dtype.type(0))
+        return (others.astype(values[0].dtype, copy=False),)
 
 
 def _expand(b: Any, args: Any, params: Params) -> Sequence[Any]:

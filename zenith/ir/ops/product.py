@@ -13,15 +13,15 @@ from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
-    kind_of,
     random_array,
     require_kind,
     require_same_dtype,
     rng,
     sample,
+    wide,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType, Type, kind_of
 
 
 def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -39,7 +39,7 @@ def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 def _matmul(values: Sequence[Any], params: Params) -> tuple[Any]:
     with np.errstate(all="ignore"):
-        return (np.matmul(*values),)
+        return (np.matmul(*wide(values)).astype(values[0].dtype, copy=False),)
 
 
 def _matmul_operations(types: Sequence[Any]) -> Dim:

@@ -14,7 +14,6 @@ from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite, Fold
 from zenith.ir.ops.common import (
     arrays,
-    kind_of,
     moved_axes,
     random_array,
     require_axis,
@@ -22,9 +21,10 @@ from zenith.ir.ops.common import (
     rng,
     same_op_jvp,
     sample,
+    wide,
 )
 from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, int64
+from zenith.ir.types import ArrayType, DType, Type, int64, kind_of
 
 
 def _reduced(x: ArrayType, axes: Sequence[int]) -> list[Any]:
@@ -54,8 +54,8 @@ def _reduction(
         (x,) = values
         start = identity(_dtype(x)) if x.size == 0 else np._NoValue
         with np.errstate(all="ignore"):
-            out = function(x, axis=tuple(params["axes"]), initial=start)
-        return (np.asarray(out).astype(x.dtype, copy=False),)
+            out = function(*wide(values), axis=tuple(params["axes"]), initial=start)
+            return (np.asarray(out).astype(x.dtype, copy=False),)
 
     def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
         if kind_of(dtype) and kind_of(dtype) in kinds:

@@ -10,7 +10,6 @@ import numpy as np
 from zenith.ir.lowering import Scalar
 from zenith.ir.ops.common import (
     arrays,
-    kind_of,
     random_array,
     require_kind,
     require_same_dtype,
@@ -20,7 +19,7 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import COMPUTE_DTYPES, ArrayType, Type
+from zenith.ir.types import DTYPES, ArrayType, Type, kind_of
 
 
 def _where_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -76,7 +75,7 @@ def _cast_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
 
 def _cast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype):
-        for target in COMPUTE_DTYPES:
+        for target in DTYPES:
             yield sample(np.abs(random_array(rng("cast"), dtype, (3, 4))), dtype=target)
 
 

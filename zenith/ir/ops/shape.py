@@ -15,7 +15,6 @@ from zenith.ir.dims import dim, product, prove_equal
 from zenith.ir.lowering import Elements, View
 from zenith.ir.ops.common import (
     arrays,
-    kind_of,
     moved_axes,
     random_array,
     require_axis,
@@ -24,7 +23,7 @@ from zenith.ir.ops.common import (
     sample,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType, Type, kind_of
 
 
 def _array(name: str, dtype: np.dtype[Any], *shape: int) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim
 from zenith.ir.lowering import Composite, Tile
-from zenith.ir.ops.common import arrays, kind_of, random_array, rng, sample
+from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, int64
+from zenith.ir.types import ArrayType, Type, int64, kind_of
 
 OPERATIONS = 100  # about what one element takes: twenty merges of a few comparisons and moves each
 _POSITION = not_differentiable("a position has no derivative")
@@ -42,7 +42,7 @@ def _samples(name: str) -> Any:
 register(Primitive(
     name="argsort", doc="The places of the last axis in ascending order of their elements; equal ones keep their "
     "order, nan comes last.", params={}, typing=lambda types, params: (_row_type("argsort", types).with_dtype(int64),),
-    evaluate=lambda values, params: (np.argsort(values[0], axis=-1, kind="stable"),),
+    evaluate=lambda values, params: (np.argsort(*wide(values), axis=-1, kind="stable"),),
     lowering=Tile("sort", _operations), jvp=_POSITION, vjp=_POSITION,
     batch=lambda b, args, batched, size, params: [b.argsort(args[0])], ulp=0, effect=False,
     samples=_samples("argsort"),
@@ -61,6 +61,10 @@ def _expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
     return [b.gather(x, *_elements_at(b, x, b.argsort(x)))]
 
 
+def _sorted(x: Any) -> Any:
+    return np.sort(*wide([x]), axis=-1, kind="stable").astype(x.dtype, copy=False)
+
+
 def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     if tangents[0] is None:
         return [None]
@@ -75,7 +79,6 @@ def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) ->
 register(Primitive(
     name="sort", doc="The elements of the last axis in ascending order, nan last; the derivative of equal elements is "
     "that of their order in the operand.", params={}, typing=lambda types, params: (_row_type("sort", types),),
-    evaluate=lambda values, params: (np.sort(values[0], axis=-1, kind="stable"),), lowering=Composite(_expand),
-    jvp=_jvp, vjp=_vjp, batch=lambda b, args, batched, size, params: [b.sort(args[0])], ulp=0, effect=False,
-    samples=_samples("sort"),
+    evaluate=lambda values, params: (_sorted(*values),), lowering=Composite(_expand), jvp=_jvp, vjp=_vjp,
+    batch=lambda b, args, batched, size, params: [b.sort(args[0])], ulp=0, effect=False, samples=_samples("sort"),
 ))  # fmt: skip

@@ -9,7 +9,8 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.errors import UnsupportedError
-from zenith.torch.aten.rules import RULES, Context, rule, to
+from zenith.ir.types import kind_of
+from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to
 from zenith.trace.dispatch import implementation
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
@@ -42,11 +43,17 @@ _LOGIC: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+def _with_numbers(function: Rule) -> Rule:
+    return rounded_once(function, numbers_only=True)
+
+
 def _register_elementwise() -> None:
     for name, unary in _UNARY.items():
         RULES[name] = lambda c, x, *_, f=unary, **__: f(c.cast(x))
+    for name in ("rsqrt", "silu"):
+        RULES[name] = rounded_once(RULES[name])
     for name, binary in _BINARY.items():
-        RULES[name] = lambda c, x, y, f=binary: f(*c.cast(x, y))
+        RULES[name] = _with_numbers(lambda c, x, y, f=binary: f(*c.cast(x, y)))
     for name, compare in _COMPARISONS.items():
         RULES[name] = lambda c, x, y, f=compare: f(to(x, c.common), to(y, c.common))
     for name in _COPIES:
@@ -61,12 +68,14 @@ _register_elementwise()
 
 
 @rule("add")
+@_with_numbers
 def _add(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
     x, y = c.cast(x, y)
     return x + (y if alpha == 1 else y * alpha)
 
 
 @rule("sub")
+@_with_numbers
 def _sub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
     x, y = c.cast(x, y)
     return x - (y if alpha == 1 else y * alpha)
@@ -78,16 +87,18 @@ def _rsub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
 
 
 @rule("div")
+@_with_numbers
 def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     x, y = c.cast(x, y)
     if rounding_mode == "floor":
         return znp.floor_divide(x, y)
     if rounding_mode == "trunc":
-        return znp.trunc(x / y) if c.dtype.kind == "f" else (x - znp.fmod(x, y)) // y
+        return znp.trunc(x / y) if kind_of(c.dtype) == "f" else (x - znp.fmod(x, y)) // y
     return x / y
 
 
 @rule("pow")
+@_with_numbers
 def _pow(c: Context, x: Any, exponent: Any) -> Any:
     x, exponent = c.cast(x, exponent)
     return x**exponent
@@ -109,11 +120,13 @@ def _hardtanh(c: Context, x: Any, min: Any = -1, max: Any = 1) -> Any:
 
 
 @rule("leaky_relu")
+@rounded_once
 def _leaky_relu(c: Context, x: Any, slope: float = 0.01) -> Any:
     return znp.where(x > 0, x, x * slope)
 
 
 @rule("elu")
+@rounded_once
 def _elu(c: Context, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
     return znp.where(x > 0, x * scale, znp.expm1(x * input_scale) * (alpha * scale))
 
@@ -136,6 +149,7 @@ def _where(c: Context, condition: Any, x: Any, y: Any) -> Any:
 
 
 @rule("gelu")
+@rounded_once
 def _gelu(c: Context, x: Any, approximate: str = "none") -> Any:
     if approximate == "tanh":
         return 0.5 * x * (1.0 + znp.tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))

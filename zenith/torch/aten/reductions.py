@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import zenith.numpy as znp
-from zenith.torch.aten.rules import RULES, Context, Rule, rule
+from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.bind import b
 
 
@@ -53,16 +53,19 @@ def _argmin(c: Context, x: Any, dim: int | None = None, keepdim: bool = False) -
 
 
 @rule("var")
+@rounded_once
 def _var(c: Context, x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
     return znp.var(x, axis=_axes(dim), ddof=1 if correction is None else int(correction), keepdims=keepdim)
 
 
 @rule("var_mean")
+@rounded_once
 def _var_mean(c: Context, x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
     return _var(c, x, dim, correction, keepdim), znp.mean(x, axis=_axes(dim), keepdims=keepdim)
 
 
 @rule("linalg_vector_norm")
+@rounded_once
 def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     x, along = c.cast(x), {"axis": _axes(dim), "keepdims": keepdim}
     if ord == 2:
@@ -75,12 +78,14 @@ def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: b
 
 
 @rule("softmax.int", "_softmax")
+@rounded_once
 def _softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
     e = znp.exp(_below_largest(c.cast(x), dim))
     return e / znp.sum(e, axis=dim, keepdims=True)
 
 
 @rule("log_softmax.int", "_log_softmax")
+@rounded_once
 def _log_softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
     shifted = _below_largest(c.cast(x), dim)
     return shifted - znp.log(znp.sum(znp.exp(shifted), axis=dim, keepdims=True))
@@ -92,6 +97,7 @@ def _below_largest(x: Any, dim: int) -> Any:
 
 
 @rule("layer_norm")
+@rounded_once
 def _layer_norm(
     c: Context, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Any:
@@ -99,6 +105,7 @@ def _layer_norm(
 
 
 @rule("native_layer_norm")
+@rounded_once
 def _native_layer_norm(c: Context, x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
     axes = tuple(range(x.ndim - len(shape), x.ndim))
     mean = znp.mean(x, axis=axes, keepdims=True)

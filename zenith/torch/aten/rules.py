@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
+from zenith.ir.types import dtype_of
 from zenith.trace import TracedSize
 
 Rule = Callable[..., Any]
@@ -19,14 +20,20 @@ RULES: dict[str, Rule] = {}
 
 @dataclass(frozen=True)
 class Context:
-    """What PyTorch found out about one operation: examples of its result and of its arguments."""
+    """What PyTorch found out about one operation: examples of its result and of its arguments.
+
+    ``single`` says that the rule computes in float32, and what it gives is rounded afterwards.
+    """
 
     value: Any
     arguments: tuple[Any, ...]
+    single: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type of the (first) result."""
+        """The element type of the (first) result, in which the rule computes."""
+        if self.single:
+            return np.dtype(np.float32)
         value = self.value[0] if isinstance(self.value, (tuple, list)) else self.value
         return numpy_dtype(value.dtype)
 
@@ -55,6 +62,35 @@ def to(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, (bool, int, float, TracedSize)) or value is None or value.dtype == dtype:
         return value
     return znp.astype(value, dtype)
+
+
+def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
+    """The rule, in float32 where its results are 16-bit floats, which are rounded when all is done, as in PyTorch.
+
+    Inside Zenith a value that is read twice would be rounded before, and a Python number beside 16-bit floats is one;
+    for ``numbers_only`` the second is all that there is to mend.
+    """
+
+    def computed(c: Context, *args: Any, **options: Any) -> Any:
+        if not is_narrow(c.dtype) or (numbers_only and not any(isinstance(a, float) for a in args)):
+            return function(c, *args, **options)
+        named = {name: _widened(value) for name, value in options.items()}
+        found = function(replace(c, single=True), *map(_widened, args), **named)
+        if not isinstance(found, tuple):
+            return to(found, c.dtype)
+        return tuple(to(f, numpy_dtype(v.dtype)) for f, v in zip(found, c.value, strict=True))
+
+    return computed
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is that of 16-bit floats."""
+    known = dtype_of(dtype)
+    return known is not None and known.is_narrow
+
+
+def _widened(value: Any) -> Any:
+    return to(value, np.dtype(np.float32)) if hasattr(value, "dtype") and is_narrow(value.dtype) else value
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -1,0 +1,55 @@
+"""Promotion: the element type that operands have in common, as NumPy 2 says it (NEP 50).
+
+NumPy itself is asked, ``int`` and ``float`` standing for Python numbers, which are weak. It knows bfloat16 as a type
+from outside, which has nothing in common with float16 or with wide integers, and beside which no Python number is weak.
+So bfloat16 is promoted as float16 is, which it resembles: int32 and bfloat16 are float64, and what would be float16 is
+bfloat16. The two together, neither of which holds the other, are float32.
+
+>>> import ml_dtypes
+>>> promote((np.dtype(ml_dtypes.bfloat16), float)), promote((np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)))
+(dtype(bfloat16), dtype('float32'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.types import bfloat16, float16, float32
+
+Key = Any  # a NumPy dtype, or ``int`` or ``float``
+_HALF, _BRAIN = float16.numpy, bfloat16.numpy
+
+
+@lru_cache(maxsize=4096)
+def promote(keys: tuple[Key, ...]) -> np.dtype[Any]:
+    """The type that all operands have in common."""
+
+    def ask(stand_ins: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
+        return (np.result_type(*(k(0) if isinstance(k, type) else k for k in stand_ins)),)
+
+    return _asked(ask, keys)[0]
+
+
+@lru_cache(maxsize=8192)
+def loop(ufunc: np.ufunc, keys: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
+    """The types in which NumPy computes ``ufunc`` for such operands; TypeError where it does not."""
+
+    def ask(stand_ins: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
+        if all(isinstance(key, type) for key in stand_ins):  # NumPy would compare Python ints as objects
+            stand_ins = tuple(np.dtype(key) for key in stand_ins)
+        return ufunc.resolve_dtypes((*stand_ins, *[None] * ufunc.nout))[: ufunc.nin]
+
+    return _asked(ask, keys)
+
+
+def _asked(ask: Callable[[tuple[Key, ...]], tuple[np.dtype[Any], ...]], keys: tuple[Key, ...]) -> Any:
+    """NumPy's answer, with float16 standing for bfloat16, or float32 for both where both are there."""
+    if _BRAIN not in keys:
+        return ask(keys)
+    if _HALF in keys:
+        return ask(tuple(float32.numpy if k in (_HALF, _BRAIN) else k for k in keys))
+    return tuple(_BRAIN if t == _HALF else t for t in ask(tuple(_HALF if k == _BRAIN else k for k in keys)))

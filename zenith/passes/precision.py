@@ -1,0 +1,93 @@
+"""16-bit floats: their arithmetic becomes float32's, and it is said where values are rounded to 16 bits.
+
+float16 and bfloat16 are types of memory; no kernel computes in them. Behind this pass they are read by conversions to
+float32 (:func:`is_widening`, exact) and made by conversions from it, and everything between is float32. Sums and
+products accumulate in it, as NumPy's do.
+
+A value is rounded to its type wherever a second reader, or anything but arithmetic, may see it: a result of the
+program, what is read twice, moved, compared, made an integer, cast, a factor of a matrix product. What is left is the
+value that one arithmetic operation alone reads, such as the product in ``x * y + z``: that is handed on as it is in the
+register.
+
+So each value is one number for all who look at it: ``y == np.max(y)`` is true somewhere, and a kernel that computes y
+again gets the same y. Which values are rounded follows from the program alone, never from how fusion cuts it into
+kernels. Rounding where kernels end, as compilers do that treat it as their own affair, has neither property. Rounding
+behind every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Composite, Fold, Scalar, Scatter, Tile
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, Type, float32
+from zenith.passes.cse import cse
+from zenith.passes.dce import dce
+from zenith.passes.rewrite import Rewriter, number_of, rebuild
+
+# They jump: what they are asked about must be what everybody else sees. (Comparisons give no 16-bit float.)
+DISCRETE = frozenset({"floor", "ceil", "trunc", "round", "sign", "floor_divide", "remainder"})
+
+
+def precision(graph: Graph) -> Graph:
+    """The graph with all arithmetic in types that kernels compute in."""
+    if not any(_is_narrow(t) for node in graph.walk() for t in node.types):
+        return graph
+    return _in_single(dce(cse(graph)))  # a value that is written twice, or read by nobody, is to be counted right
+
+
+def _in_single(graph: Graph) -> Graph:
+    handed_on = {number for number, node in graph.nodes() if _has_one_reader(graph, number, node)}
+
+    def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+        before = [a.type for a in graph.args(b.number)]
+        if not _is_arithmetic(node) or not any(map(_is_narrow, [*before, *node.types])):
+            return None
+        results = b.graph.add(node.primitive, [_widened(b, a) for a in args], node.params, node.line)
+        if b.number in handed_on:
+            return results
+        return [_rounded(b, r, t) for r, t in zip(results, node.types, strict=True)]
+
+    return rebuild(graph, visit, inner=_in_single)
+
+
+def _is_narrow(type: Type) -> bool:
+    return isinstance(type, ArrayType) and type.dtype.is_narrow
+
+
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a node computes with elements, and does not only move or convert them."""
+    computes = isinstance(node.primitive.lowering, Scalar | Fold | Tile | Scatter | Composite)
+    return computes and not node.bodies and node.primitive is not get("cast")
+
+
+def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:
+    """Whether the result of arithmetic is an operand of one arithmetic operation, element by element or to a sum."""
+    if not _is_arithmetic(node) or not all(map(_is_narrow, node.types)) or any(v.node == number for v in graph.outputs):
+        return False
+    users = graph.users(number)
+    reader = graph.node(users[0][1]) if len(users) == 1 else None
+    if reader is None or not isinstance(reader.primitive.lowering, Scalar | Fold):
+        return False
+    smooth = _is_arithmetic(reader) and reader.primitive.name not in DISCRETE
+    return smooth and all(map(_is_narrow, reader.types))
+
+
+def _widened(b: Rewriter, value: Value) -> Value:
+    """A value for arithmetic: a 16-bit float in float32, a literal as a literal."""
+    if not _is_narrow(value.type):
+        return value
+    number = number_of(b, value)
+    if number is not None:
+        return b.full(number, float32, value.shape)
+    result: Value = b.cast(value, dtype=float32)
+    return result
+
+
+def _rounded(b: Rewriter, value: Value, type: Type) -> Value:
+    if not isinstance(type, ArrayType) or value.type == type:
+        return value
+    result: Value = b.cast(value, dtype=type.dtype)
+    return result

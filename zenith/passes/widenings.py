@@ -1,0 +1,38 @@
+"""16-bit floats are converted by who reads them: what moves elements moves them as they are in memory.
+
+A *widening* is the exact conversion of a 16-bit float to float32. Behind this pass no movement stands behind one, so
+that fusion can count it to the readers, each of which makes its own while it loads: in memory there are 16 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, float32
+from zenith.passes.rewrite import Rewriter, rebuild
+
+MOVEMENTS = frozenset({"reshape", "transpose", "broadcast", "slice", "reverse"})
+
+
+def widenings(graph: Graph) -> Graph:
+    """The graph with widenings behind the movements of what they widen."""
+    return rebuild(graph, _visit)
+
+
+def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.primitive.name not in MOVEMENTS or not is_widening(b.graph, args[0].node):
+        return None
+    (source,) = b.operands(args[0])
+    (moved,) = b.copy(node, [source])
+    return [b.cast(moved, dtype=float32)]
+
+
+def is_widening(graph: Graph, number: int) -> bool:
+    """Whether a node converts 16-bit floats to float32."""
+    node = graph.node(number)
+    if node.primitive is not get("cast") or node.params["dtype"] != float32:
+        return False
+    (source,) = graph.args(number)
+    return isinstance(source.type, ArrayType) and source.dtype.is_narrow
