@@ -52,6 +52,13 @@ def test_python_numbers_and_trees(gpu):
         assert on_host(found["y"]).tolist() == (x * k).tolist() and found["z"].dtype == np.int32
 
 
+def test_half_precision_comes_and_goes_as_it_is(gpu, rng):
+    x = rng.standard_normal((3, 16)).astype(np.float16)
+    found = zenith.jit(lambda x: np.tanh(x) * 2)(on_device(x))
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(on_host(found), np.tanh(x) * 2, rtol=2e-3, atol=2e-3)
+
+
 def test_numbers_alone_on_the_gpu_give_arrays_there(gpu):
     found = zenith.jit(lambda k: np.full((3,), 2.0) * k, backend="cuda")(4.0)
     assert type(found) is cupy.ndarray and on_host(found).tolist() == [8.0] * 3

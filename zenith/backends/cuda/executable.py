@@ -131,6 +131,8 @@ class Executable:
             self._numbers = itertools.count()
             self._preparing = threading.local()
             self._fixed: FixedMemory[_Fixed] = FixedMemory(plan, weights, {name: name for name in kernels})
+            if plan.prepared:
+                self.driver.synchronize_device()  # weights may be written on any stream, no call has named its own
             self._bind(self.driver.stream())
         self._leases: list[_Lease] = []
         weakref.finalize(self, self._memory.settle).atexit = False  # what still runs reads its constants
