@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.backends.cuda.programs import PROGRAMS as SHARED
 from tests.passes.compare import program
 from zenith.backends.cuda.compile import available, compile_kernel
 from zenith.backends.cuda.forms import forms
@@ -19,33 +20,21 @@ pytestmark = pytest.mark.skipif(
 )
 
 PROGRAMS = {
-    "chain": ("x: {t}[n], y: {t}[n]", "v1 = mul(x, y)\nv2 = tanh(v1)\nv3 = add(v2, v2)\nreturn (v3,)"),
-    "rows": (
-        "x: {t}[n, m]",
-        """
-        v1 = reduce_max(x, axes=(1,))
-        v2 = broadcast(v1, shape=(n, m), axes=(0,))
-        v3 = sub(x, v2)
-        v4 = exp(v3)
-        v5 = reduce_sum(v4, axes=(1,))
-        v6 = broadcast(v5, shape=(n, m), axes=(0,))
-        v7 = div(v4, v6)
-        return (v7,)
-        """,
-    ),
-    "columns": ("x: {t}[n, m]", "v1 = reduce_sum(x, axes=(0,))\nreturn (v1,)"),
-    "product": ("x: {t}[n, k], w: {t}[k, m]", "v1 = matmul(x, w)\nv2 = exp(v1)\nreturn (v2,)"),
+    "chain": ("x: f32[n], y: f32[n]", "v1 = mul(x, y)\nv2 = tanh(v1)\nv3 = add(v2, v2)\nreturn (v3,)"),
+    "rows": SHARED["softmax"],
+    "columns": ("x: f32[n, m]", "v1 = reduce_sum(x, axes=(0,))\nreturn (v1,)"),
+    "product": ("x: f32[n, k], w: f32[k, m]", "v1 = matmul(x, w)\nv2 = exp(v1)\nreturn (v2,)"),
     "attention": (
-        "q: {t}[h, s, 32], k: {t}[h, u, 32], v: {t}[h, u, 32]",
+        "q: f32[h, s, 32], k: f32[h, u, 32], v: f32[h, u, 32]",
         "v1 = attention(q, k, v, scale=0.5, causal=False, mask='none', empty=0.0)\nreturn (v1,)",
     ),
-    "order": ("x: {t}[n, m]", "v1 = argsort(x)\nreturn (v1,)"),
+    "order": ("x: f32[n, m]", "v1 = argsort(x)\nreturn (v1,)"),
 }
 
 
 def codes(name, dtype, arch):
     inputs, text = PROGRAMS[name]
-    fused, _ = run(program(inputs.format(t=dtype), text))
+    fused, _ = run(program(inputs.replace("f32", dtype), text))
     bodies = [node.params for _, node in fused.nodes() if node.primitive.name == "fused"]
     target = cuda_target(arch)
     kernels = [k for params in bodies for k in lower_group(params["body"], params["anchor"], target).kernels]
