@@ -67,7 +67,7 @@ def _emit_convert(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     if source == target:
         return x
     if isinstance(source, Narrow):
-        source, x = types.float32, widened(builder, source, x)
+        x, source = widened(builder, source, x), types.float32
     if isinstance(target, Narrow):
         return narrowed(builder, target, _single(context, builder, source, x, target))
     if source in FLOATS and isinstance(target, types.Integer):

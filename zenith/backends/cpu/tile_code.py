@@ -64,7 +64,8 @@ def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Seque
     function.attributes.add("nounwind")
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
-    _Tile(*(vectors(builder, dtype, shape[2]) for dtype in dtypes), shape[1], *function.args).emit()
+    of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
+    _Tile(of_c, of_a, of_b, shape[1], *function.args).emit()
     builder.ret_void()
     return function
 

@@ -35,9 +35,9 @@ def _emit(context: Any, builder: Any, source: Any, target: Narrow, x: Any) -> An
     if source == target:
         return x
     if isinstance(source, Narrow):
-        source, x = types.float32, widened(builder, source, x)
+        x, source = widened(builder, source, x), types.float32
     if source == types.float64 and target == HALF:
-        source, x = types.float32, single_to_odd(builder, x)
+        x, source = single_to_odd(builder, x), types.float32
     single = context.cast(builder, x, source, types.float32)
     if target == BRAIN and _capability() < ROUNDS_BFLOAT16:
         return narrowed(builder, target, single)

@@ -42,7 +42,7 @@ def _samples(name: str) -> Any:
 register(Primitive(
     name="argsort", doc="The places of the last axis in ascending order of their elements; equal ones keep their "
     "order, nan comes last.", params={}, typing=lambda types, params: (_row_type("argsort", types).with_dtype(int64),),
-    evaluate=lambda values, params: (np.argsort(*wide(values), axis=-1, kind="stable"),),
+    evaluate=lambda values, params: (np.argsort(wide(values)[0], axis=-1, kind="stable"),),
     lowering=Tile("sort", _operations), jvp=_POSITION, vjp=_POSITION,
     batch=lambda b, args, batched, size, params: [b.argsort(args[0])], ulp=0, effect=False,
     samples=_samples("argsort"),
@@ -62,7 +62,7 @@ def _expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
 
 
 def _sorted(x: Any) -> Any:
-    return np.sort(*wide([x]), axis=-1, kind="stable").astype(x.dtype, copy=False)
+    return np.sort(wide([x])[0], axis=-1, kind="stable").astype(x.dtype, copy=False)
 
 
 def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
