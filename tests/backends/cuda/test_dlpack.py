@@ -10,7 +10,6 @@ from tests.backends.cuda.arrays import on_device, on_host
 from zenith.arrays.dlpack import _Device, _Tensor, _Type, _Versioned, borrowed
 from zenith.errors import TraceError, UnsupportedError
 
-pytest.importorskip("cupy")
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}

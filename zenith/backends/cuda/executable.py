@@ -26,11 +26,11 @@ from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Compile, Functions
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
-from zenith.backends.cuda.setup import WIDE, Maker, Setup
+from zenith.backends.cuda.setup import WIDE, Maker, Program, Setup
 from zenith.backends.cuda.status import StatusWords, words_of
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.plan import Plan
-from zenith.backends.steps import Launch, Place
+from zenith.backends.steps import FIXED, Launch, Place
 from zenith.backends.weights import WeightTable
 
 KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
@@ -75,11 +75,11 @@ class _Fixed:
 class _Lease:
     """What a call uses alone: arena, status words, setups by sizes."""
 
-    def __init__(self, executable: Executable, stream: int) -> None:
-        self.stream, self.key, self._executable = stream, _key(stream), executable
-        self.pinned = executable.driver.pinned(WORD)
-        failing = [executable.layout.launches[n].lines for n in executable.layout.failing]
-        self.status: StatusWords | None = words_of(self, executable.driver, failing) if failing else None
+    def __init__(self, program: Program, pool: Pool, stream: int) -> None:
+        self.stream, self.key, self._program, self._pool = stream, _key(stream), program, pool
+        self.pinned = program.driver.pinned(WORD)
+        failing = [program.layout.launches[n].lines for n in program.layout.failing]
+        self.status: StatusWords | None = words_of(self, program.driver, failing) if failing else None
         self.setups: OrderedDict[Any, Setup] = OrderedDict()
         self.arena: Any = None
         self.numbers: Any = None
@@ -90,21 +90,21 @@ class _Lease:
         found = self.setups.get(key)
         if found is None:
             status = 0 if self.status is None else self.status.address
-            found = self.setups[key] = Setup(self._executable, sizes, low, status, self.pinned)
+            found = self.setups[key] = Setup(self._program, sizes, low, status, self.pinned)
             if len(self.setups) > KEPT_SETUPS:
                 self.setups.popitem(last=False)
         else:
             self.setups.move_to_end(key)
         if found.arena and (self.arena is None or found.arena > self.arena.length):
             self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
-            self.arena = self._executable.pool.allocate(found.arena, self.stream, "arenas")
+            self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
         if self.arena is not None:
             found.move_arena(self.arena.address)
         return found
 
     def forget_read(self) -> None:
         """Let go of arrays whose readers are done."""
-        driver = self._executable.driver
+        driver = self._program.driver
         while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > KEPT_SETUPS):
             if not driver.is_done(self.events[0][0]):
                 driver.synchronize(self.stream)
@@ -120,12 +120,13 @@ class Executable:
         self.plan, self.pool, self.driver, self.device = plan, pool, pool.driver, device
         self.report: Any = None
         self.stages: dict[str, str] = {}
-        self.layout = Layout(plan)
         with on_device(self.driver, device):
             arch = self.driver.describe(device).arch
-            launches = [*(p.launch for p in plan.prepared), *self.layout.launches]
+            layout = Layout(plan)
+            launches = [*(p.launch for p in plan.prepared), *layout.launches]
             kernels = {launch.kernel.name: launch.kernel for launch in launches}
-            self.functions = {name: Functions(self.driver, k, compile, arch) for name, k in kernels.items()}
+            functions = {name: Functions(self.driver, k, compile, arch) for name, k in kernels.items()}
+            self.program = Program(self.driver, layout, functions)
             self._memory = DeviceMemory(pool, device)
             self._empty = self._memory.constant(np.zeros(EMPTY_BYTES, np.uint8))
             self._numbers = itertools.count()
@@ -140,12 +141,12 @@ class Executable:
     @property
     def sources(self) -> str:
         """The generated source of every kernel, in the form that always fits."""
-        return "\n".join(functions.functions[-1].code.source for functions in self.functions.values())
+        return "\n".join(functions.functions[-1].code.source for functions in self.program.functions.values())
 
     @property
     def kernels(self) -> list[tuple[str, float]]:
         """The kernels' names and what getting each took, in milliseconds."""
-        return [(name, functions.milliseconds) for name, functions in self.functions.items()]
+        return [(name, functions.milliseconds) for name, functions in self.program.functions.items()]
 
     # --- what is fixed ---
 
@@ -156,19 +157,19 @@ class Executable:
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""
-        run_once(
-            self.driver, self.functions[launch.kernel.name], launch, self._addresses(arrays), self._preparing.stream
-        )
+        functions, addresses = self.program.functions[launch.kernel.name], self._addresses(arrays)
+        run_once(self.driver, functions, launch, addresses, self._preparing.stream)
 
     def _addresses(self, arrays: Sequence[Any]) -> list[int]:
         return [array.address if array.size else self._empty.address for array in arrays]
 
     def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
         """The words and addresses of the arrays at fixed places."""
-        words = self.layout.fixed
+        layout = self.program.layout
+        words = layout.fixed
         found = dict(zip(arrays, self._addresses([*arrays.values()]), strict=True))
         pairs = [(words[name], address) for name, address in found.items()]
-        low = {p: found[p.name] % WIDE for p in self.layout.words if p.name in found and found[p.name] % WIDE}
+        low = {p: found[p.name] % WIDE for p in layout.words if p.kind in FIXED and found[p.name] % WIDE}
         at, addresses = np.array(pairs, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, low, dict(arrays))
 
@@ -265,7 +266,7 @@ class Executable:
                 except ValueError:
                     continue  # another thread was faster
                 return lease
-        return _Lease(self, stream)
+        return _Lease(self.program, self.pool, stream)
 
     def _drop_lease(self) -> None:
         """Give up the lease that waits longest."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,17 +39,13 @@ class Maker(Protocol):
     def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]: ...
 
 
-class Program(Protocol):
-    """What a setup needs of the executable: its layout, functions, and the device's driver."""
+@dataclass(frozen=True)
+class Program:
+    """What setups are made of: a plan's layout, and its kernels by name, loaded on a device."""
 
-    @property
-    def driver(self) -> Driver: ...
-
-    @property
-    def layout(self) -> Layout: ...
-
-    @property
-    def functions(self) -> Mapping[str, Functions]: ...
+    driver: Driver
+    layout: Layout
+    functions: Mapping[str, Functions]
 
 
 class Setup:
