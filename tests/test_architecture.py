@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"torch", "serial", "ahead", "cli", "__main__"}),
     frozenset({"kernels", "outside"}),
     frozenset({"api"}),
-    frozenset({"compile"}),
+    frozenset({"compile", "device", "memory"}),
     frozenset({"optim"}),
     frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
@@ -49,6 +49,7 @@ MAX_FUNCTION_LINES = 60
 # Every module-level lock of zenith/: its place, and what it guards. A lock belongs to state shared by threads.
 LOCKS = {
     "zenith.backends.cpu.threads._guard": "the one thread team of the process, and its start",
+    "zenith.backends.cuda.functions._lock": "the functions that are loaded on devices, which programs share",
 }
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
 

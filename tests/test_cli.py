@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import zenith
 from zenith import cli
 from zenith.backends.archive import read, write
+from zenith.backends.cuda import presence
 from zenith.config import config
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +52,7 @@ def test_without_a_command_the_help_is_printed():
     assert "doctor" in result.output
 
 
-@pytest.mark.parametrize("probe", [probe for _, probe in cli.CHECKS if probe is not cli.gpu])
+@pytest.mark.parametrize("probe", [probe for _, probe in cli.CHECKS if probe not in (cli.gpu, cli.cuda_packages)])
 def test_each_check_finds_what_is_here(probe):
     assert probe()
 
@@ -83,9 +84,15 @@ def test_ages_are_given_in_the_unit_that_suits_them():
     ]
 
 
-def test_the_gpu_is_not_used_yet():
-    with pytest.raises(cli.Absent, match="CPU"):
+def test_a_machine_without_a_gpu_is_told_what_is_missing(monkeypatch):
+    found = presence.Found(package="cupy 14.2", built_for=13020, driver=None)
+    monkeypatch.setattr(presence, "find", lambda: found)
+    with pytest.raises(cli.Absent, match=r"no NVIDIA driver[\s\S]*on the CPU"):
         cli.gpu()
+    with pytest.raises(cli.Absent, match=r"cupy 14\.2 for CUDA 13\.2, no driver"):
+        cli.cuda_packages()
+    monkeypatch.setattr(presence, "find", lambda: presence.Found("cupy 14.2", None, 13020, 13000, 1))
+    assert cli.cuda_packages() == "cupy 14.2 for CUDA 13.2, driver for CUDA 13.0"
 
 
 def test_a_saved_file_is_inspected(tmp_path):

@@ -30,9 +30,10 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, numpy, optim, random, torch
+    from zenith import debug, kernels, memory, numpy, optim, random, torch
     from zenith.ahead import aot
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+    from zenith.device import synchronize
     from zenith.numpy import (
         dynamic_index_in_dim,
         dynamic_slice,
@@ -108,6 +109,7 @@ __all__ = [
     "load",
     "make_graph",
     "map",
+    "memory",
     "numpy",
     "optim",
     "parse",
@@ -116,6 +118,7 @@ __all__ = [
     "scan",
     "stop_gradient",
     "switch",
+    "synchronize",
     "torch",
     "tree",
     "value_and_grad",
@@ -129,10 +132,11 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "numpy", "optim", "random", "torch", "transforms"):
+    if name in ("debug", "kernels", "memory", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
+        "device": ("synchronize",),
         "outside": ("custom_op", "pure_callback"),
         "ahead": ("aot",),
         "serial": ("load",),

@@ -8,7 +8,6 @@ True
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import os
 import platform
@@ -26,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 import zenith
+from zenith.backends.cuda import presence
 from zenith.errors import LoadError
 
 app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
@@ -113,19 +113,51 @@ def cache_folder() -> str:
     return f"{what} (ZENITH_CACHE_DIR, ZENITH_CACHE_BYTES change it)"
 
 
+def cuda_packages() -> str:
+    """CuPy and the driver, and the versions of CUDA that they are made for."""
+    found = presence.find()
+    parts = [
+        f"{found.package} for CUDA {presence.version_text(found.built_for)}" if found.built_for else "no CuPy",
+        f"driver for CUDA {presence.version_text(found.driver)}" if found.driver else "no driver",
+    ]
+    if found.package is None or found.driver is None:
+        raise Absent(", ".join(parts))
+    return ", ".join(parts)
+
+
+def cuda_compiler() -> str:
+    """The compiler of CUDA kernels, which needs no GPU, by compiling one."""
+    from zenith.backends.cuda.compile import available, compile_kernel
+    from zenith.backends.cuda.forms import Form
+    from zenith.backends.cuda.target import cuda_target
+    from zenith.backends.plan import plan
+    from zenith.backends.steps import Launch
+    from zenith.passes.pipeline import run
+
+    if not available():
+        raise Absent("not installed: pip install 'zenith-compiler[cuda13]'")
+    optimized, _ = run(zenith.make_graph(np.tanh)(np.ones(3, np.float32)))
+    (kernel,) = [step.kernel for step in plan(optimized, cuda_target()).steps if isinstance(step, Launch)]
+    code = compile_kernel(kernel, Form(), "sm_90a")
+    source = "the cache" if code.cached else f"{code.milliseconds / 1e3:.2f} s"
+    return f"a kernel became {len(code.cubin)} bytes for {code.arch} ({source})"
+
+
 def gpu() -> str:
-    """NVIDIA GPUs, by asking the driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        raise Absent("no NVIDIA driver (libcuda.so.1 cannot be loaded): kernels run on the CPU") from None
-    count = ctypes.c_int()
-    for status in (driver.cuInit(0), driver.cuDeviceGetCount(ctypes.byref(count))):
-        if status != 0:
-            raise Absent(f"the NVIDIA driver reports error {status}: kernels run on the CPU")
-    name = ctypes.create_string_buffer(100)
-    driver.cuDeviceGetName(name, 100, 0)
-    raise Absent(f"{count.value} found ({name.value.decode()}), not used yet: kernels run on the CPU")
+    """NVIDIA GPUs: a function computed on the first, or why none can be used."""
+    why = presence.problem(presence.find())
+    if why is not None:
+        raise Absent(f"{why.what}: kernels run on the CPU\n{why.fix}")
+    from zenith.arrays import cupy_adapter
+    from zenith.backends.cuda.driver import driver
+
+    device, adapter = driver().describe(driver().device()), cupy_adapter(driver().device())
+    x = np.linspace(-3, 3, 101, dtype=np.float32)
+    result = adapter.numpy(zenith.jit(np.tanh)(adapter.from_numpy(x)))
+    zenith.synchronize()
+    if not np.allclose(result, np.tanh(x), rtol=1e-5, atol=1e-6):
+        raise RuntimeError(f"a function computed on {device.name} is wrong by {np.abs(result - np.tanh(x)).max()}")
+    return f"{device.name} ({device.arch}, {device.memory / 1e9:.0f} GB), computes a function as NumPy does"
 
 
 def compile_something() -> str:
@@ -153,6 +185,8 @@ CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("processor", processor),
     ("threads", threads),
     ("cache folder", cache_folder),
+    ("CUDA", cuda_packages),
+    ("CUDA compiler", cuda_compiler),
     ("GPU", gpu),
     ("compiler", compile_something),
 )

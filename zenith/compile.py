@@ -17,11 +17,12 @@ from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall, NativeCall
+from zenith.ir.target import Target
 from zenith.ir.text import print_graph
 from zenith.ir.types import ArrayType
 from zenith.passes.pipeline import PassReport, run
 
-BACKENDS = ("cpu", "lanes", "reference")
+BACKENDS = ("cpu", "cuda", "lanes", "reference")
 
 
 @dataclass(slots=True)
@@ -82,17 +83,26 @@ class LoweredGraph:
     backend: str
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
+    device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
 
     @cached_property
     def lowering(self) -> Lowering:
         """The graph after all passes and its plan; backends are imported when they are used."""
         if self.backend == "reference":
             return Lowering(self.traced, [], None)
-        from zenith.backends.cpu.target import cpu_target
         from zenith.backends.plan import plan
 
         optimized, passes = run(self.traced)
-        return Lowering(optimized, passes, plan(optimized, cpu_target()))
+        return Lowering(optimized, passes, plan(optimized, self._target()))
+
+    def _target(self) -> Target:
+        if self.backend == "cuda":
+            from zenith.backends.cuda.target import cuda_target
+
+            return cuda_target()
+        from zenith.backends.cpu.target import cpu_target
+
+        return cpu_target()
 
     @property
     def graph(self) -> Graph:
@@ -110,11 +120,11 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str) -> LoweredGraph:
-    """Run the passes and plan the kernels, unless the cache has the program."""
+def lower_graph(graph: Graph, backend: str, device: int | None = None) -> LoweredGraph:
+    """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend)
+    lowered = LoweredGraph(graph, backend, device=device)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target
@@ -141,7 +151,7 @@ def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
-    executable = _link_cpu(lowered) if lowered.backend == "cpu" else _link_lanes(lowered)
+    executable = {"cpu": _link_cpu, "cuda": _link_cuda, "lanes": _link_lanes}[lowered.backend](lowered)
     if lowered.backend == "cpu" and any(donated):
         program, types = executable.program, [cast(ArrayType, v.type) for v in lowered.traced.inputs]
         inputs = list(zip(program.inputs, types, strict=True))
@@ -185,6 +195,15 @@ def _executable(stored: Any, weights: WeightTable) -> Any:
     executable.stages = stored.stages
     kernels = [(k.name, k.milliseconds) for k in executable.kernels.values()]
     executable.report = Report(groups=stored.groups, kernels=kernels)
+    return executable
+
+
+def _link_cuda(lowered: LoweredGraph) -> Any:
+    from zenith.backends.cuda.link import link
+
+    executable = link(lowered.plan, lowered.traced, lowered.device)
+    executable.stages = {"plan": str(lowered.plan), "kernels": executable.sources, "optimized": _text(lowered.graph)}
+    executable.report = Report(lowered.lowering.passes, _groups(lowered.graph), executable.kernels)
     return executable
 
 

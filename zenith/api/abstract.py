@@ -16,6 +16,7 @@ import numpy as np
 from zenith import tree
 from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Signature
+from zenith.arrays import cupy_adapter
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
@@ -137,6 +138,11 @@ def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[A
     (1073741824, 1048576)
     """
     return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def stand_in_for(backend: str | None) -> StandIn:
+    """What stands for arrays that a backend takes: of CuPy for a GPU, which need not be there."""
+    return cupy_adapter(0).stand_in if backend == "cuda" else numpy_stand_in
 
 
 def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:

@@ -12,19 +12,21 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from zenith import tree
-from zenith.api.abstract import numpy_stand_in, with_stand_ins
+from zenith.api.abstract import stand_in_for, with_stand_ins
 from zenith.api.compilable import Compilable
+from zenith.api.devices import choose
 from zenith.api.forms import Result
-from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, results_adapter, symbolic_sizes
+from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, declare
 from zenith.api.specialize import Program, Request, Specializer
-from zenith.arrays import adapter_for
+from zenith.arrays import adapter_for, maker_of_results
 from zenith.compile import BACKENDS
 from zenith.errors import TraceError, UnsupportedError, user_line
 from zenith.trace import current_recorder, trace
@@ -55,7 +57,7 @@ class Jitted(Compilable):
         self,
         function: Callable[..., Any],
         signature: Signature,
-        backend: str,
+        backend: str | None,
         dims: Declared,
         max_compilations: int | None,
     ) -> None:
@@ -103,15 +105,17 @@ class Jitted(Compilable):
             return self.function(*args, **kwargs)  # inlined into the trace in progress, whose values it may capture
         return self._specializer.make(key, self._request(call))
 
-    def _request(self, call: Call) -> Request:
+    def _request(self, call: Call, abstract: bool = False) -> Request:
         paths = self._signature.check(call)
         donated = call.donated(self._signature.donated_numbers)
-        return Request(call.leaves, lambda: self._build(call, paths), lambda: self._signature.describe(call), donated)
+        where = choose(self._backend, zip(paths, call.leaves, strict=True), abstract)
+        describe = partial(self._signature.describe, call)
+        return Request(call.leaves, lambda: self._build(call, paths), describe, where, donated)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
-        args, kwargs = with_stand_ins(args, kwargs, numpy_stand_in)
-        call = self._signature.split(args, kwargs)
-        return call.key(lambda: self._signature.paths(call)), self._request(call)
+        made, kwargs = with_stand_ins(args, kwargs, stand_in_for(self._backend))
+        call = self._signature.split(made, kwargs)
+        return call.key(lambda: self._signature.paths(call)), self._request(call, abstract=made is not args)
 
     def _build(self, call: Call, paths: list[str]) -> Program:
         names = input_names(paths)
@@ -128,7 +132,7 @@ class Jitted(Compilable):
         plain = [x if a is None else a.numpy(x) for x, a in zip(call.leaves, adapters, strict=True)]
         args, kwargs = call.rebuild(plain)
         results, treedef = tree.flatten(self.function(*args, **kwargs))
-        kind = results_adapter([x for x, a in zip(call.leaves, adapters, strict=True) if a is not None])
+        kind = maker_of_results([a for a in adapters if a is not None])
         return tree.unflatten(treedef, [kind.from_numpy(np.asarray(r)) for r in results])
 
     def _method_of(self, instance: Any) -> Jitted:
@@ -173,7 +177,7 @@ def jit(
     static_argnums: Numbers = (),
     static_argnames: Names = (),
     donate_argnums: Numbers = (),
-    backend: str = "cpu",
+    backend: str | None = None,
     dims: Declared | None = None,
     max_compilations: int | None = None,
 ) -> Any:
@@ -188,7 +192,8 @@ def jit(
     donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,
         so that a training step needs no second set of weights. Such an array must not be used after the call, and must
         share its memory with nothing else. What is not all of its memory, or is passed twice, is left alone.
-    backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
+    backend: None for the device of the arguments; ``"cpu"`` and ``"cuda"`` insist on it, ``"lanes"`` runs the CPU's
+        kernels as NumPy code, ``"reference"`` interprets the graph.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
     max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
@@ -199,6 +204,8 @@ def jit(
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
     otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Every size is a
     symbol: calls with other sizes compile nothing unless the function branched on a size.
+
+    On a GPU kernels run later, on the current stream of the results' library: see :func:`zenith.synchronize`.
 
     Raises
     ------
@@ -215,7 +222,7 @@ def jit(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations,
         )  # fmt: skip
-    if backend not in BACKENDS:
+    if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     if isinstance(function, Jitted):
         function = function.function

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays import NUMPY, Adapter, adapter_for, torch_adapter
+from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
 from zenith.errors import DTypeError, TraceError
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, bool_, dtype_of, float64, int64
@@ -30,12 +30,14 @@ KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **di
 class Kind:
     """What a program takes in the place of a leaf.
 
-    ``name`` is the library of an array, ``"scalar"`` for NumPy's scalars, ``"number"`` for a Python number.
+    ``name`` is the library of an array, ``"scalar"`` for NumPy's scalars, ``"number"`` for a Python number; ``device``
+    is the number of the GPU of an array, None for the CPU.
     """
 
     name: str
     dtype: DType
     rank: int
+    device: int | None = None
 
     @classmethod
     def of(cls, leaf: Any) -> Kind:
@@ -45,7 +47,7 @@ class Kind:
         adapter = adapter_of(leaf)
         dtype = dtype_of(leaf.dtype) if isinstance(leaf, np.generic) else adapter.dtype(leaf)
         assert dtype is not None, "the leaf was checked"
-        return cls("scalar" if isinstance(leaf, np.generic) else adapter.library, dtype, leaf.ndim)
+        return cls("scalar" if isinstance(leaf, np.generic) else adapter.library, dtype, leaf.ndim, adapter.device)
 
     @property
     def is_number(self) -> bool:
@@ -55,7 +57,7 @@ class Kind:
     @property
     def adapter(self) -> Adapter:
         """What reads such a leaf; imports torch for a tensor."""
-        return torch_adapter() if self.name == "torch" else NUMPY
+        return NUMPY if self.is_number else adapter_named(self.name, self.device)
 
     @property
     def key(self) -> Hashable:
@@ -109,7 +111,10 @@ def check_leaf(leaf: Any, name: str) -> None:
     elif isinstance(leaf, np.generic):
         NUMPY.check(np.asarray(leaf), name)
     else:
-        adapter_of(leaf).check(leaf, name)
+        adapter = adapter_for(leaf)
+        if adapter is None:
+            raise not_an_array(leaf, name)
+        adapter.check(leaf, name)
 
 
 def as_array(number: Any, name: str = "an argument") -> np.ndarray[Any, Any]:
@@ -129,11 +134,6 @@ def is_number(leaf: Any) -> bool:
 def adapter_of(leaf: Any) -> Adapter:
     """The adapter of a checked leaf."""
     return adapter_for(leaf) or NUMPY
-
-
-def results_adapter(leaves: Sequence[Any]) -> Adapter:
-    """Who allocates the results: torch when any leaf is a tensor, else NumPy."""
-    return torch_adapter() if any(adapter_of(leaf).library == "torch" for leaf in leaves) else NUMPY
 
 
 def input_names(paths: Sequence[str]) -> list[str]:
@@ -180,4 +180,5 @@ def dtype_text(leaf: Any) -> str:
         return f"a NumPy {leaf.dtype}"
     adapter = adapter_of(leaf)
     axes = f"[{', '.join('_' * rank_of(leaf))}]" if rank_of(leaf) else ""
-    return f"{adapter.library} {adapter.dtype(leaf)}{axes}"
+    place = "" if adapter.device is None else f" on cuda:{adapter.device}"
+    return f"{adapter.library} {adapter.dtype(leaf)}{axes}{place}"

@@ -114,7 +114,7 @@ class Profile(Shown):
 def profile(name: str, program: Specialization, request: Request) -> Profile:
     """Run a compiled program for a call several times; UnsupportedError unless it is compiled for the CPU."""
     if not hasattr(program.executable, "single_steps"):
-        raise UnsupportedError(f"{name} is not compiled", fix='profile a function with backend="cpu"')
+        raise UnsupportedError(f"{name} is not compiled for the CPU", fix='profile it with backend="cpu"')
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program that was found binds"
     whole, times = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch))

@@ -22,7 +22,7 @@ from zenith.errors import UnsupportedError, ZenithError
 def save(path: Path, front: str, name: str, signature: Signature, specializer: Specializer) -> None:
     """Write all programs of a function that ``front`` made; see :meth:`zenith.api.compilable.Compilable.save`."""
     programs = [(key, e.description, s) for key, e in specializer.entries() for s in e.specializations]
-    _check(name, specializer.backend, [s for _, _, s in programs])
+    _check(name, specializer.backend or "cpu", [s for _, _, s in programs])
     shelf = Shelf()
     content = {
         "front": front,
@@ -37,6 +37,9 @@ def save(path: Path, front: str, name: str, signature: Signature, specializer: S
 def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
     if not programs:
         raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
+    if any(s.device is not None for s in programs):
+        raise UnsupportedError(f"{name} has programs for a GPU, which files do not hold yet",
+                               fix="save a function that was called with arrays of the CPU alone")  # fmt: skip
     if backend != "cpu":
         raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
     if any(calls_outside(s.origin.graph) for s in programs):

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from zenith.api.binding import Binding, Condition, make_binding
+from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.leaves import Kind, as_array
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
-from zenith.arrays import NUMPY
+from zenith.arrays import maker_of_results
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
 from zenith.errors import SourceLine
@@ -132,12 +133,13 @@ class Specialization:
     kinds: tuple[Kind, ...]
     seconds: tuple[float, float]  # tracing, compiling
     used: int = 0
+    device: int | None = None  # the GPU that it runs on
 
     def __post_init__(self) -> None:
         self.binding, self.finish = self.origin.binding, self.origin.result.build
         self.bind = self.binding.function
         self.adapters = tuple(kind.adapter for kind in self.kinds)
-        self.results = next((a for a in self.adapters if a.library == "torch"), NUMPY)
+        self.results = maker_of_results(self.adapters, self.device)
         self.numbers = [position for position, kind in enumerate(self.kinds) if kind.is_number]
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
@@ -151,11 +153,12 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Request:
-    """One call, flattened: its leaves, their names for messages, and how to trace it when nothing fits."""
+    """One call, flattened: its leaves, their names for messages, where it runs, how to trace it when nothing fits."""
 
     leaves: Sequence[Any]
     build: Callable[[], Program]
     describe: Callable[[], tuple[str, ...]]
+    where: Where
     donated: Sequence[bool] = ()  # the leaves whose memory results may take
 
 
@@ -171,11 +174,11 @@ class Entry:
 class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
-    ``backend`` is one of :data:`zenith.compile.BACKENDS`, ``name`` stands in messages, and more than
+    ``backend`` is what the user asked for, None for what suits the arrays; ``name`` stands in messages, and more than
     ``max_compilations`` (None: any number) are refused.
     """
 
-    def __init__(self, backend: str, name: str, max_compilations: int | None = None) -> None:
+    def __init__(self, backend: str | None, name: str, max_compilations: int | None = None) -> None:
         self.backend, self.name, self.max_compilations = backend, name, max_compilations
         self.hits = 0
         self.repacked = 0
@@ -240,7 +243,7 @@ class Specializer:
         start = time.perf_counter()
         program = request.build()
         traced = time.perf_counter()
-        lowered = lower_graph(program.traced.graph, self.backend)
+        lowered = lower_graph(program.traced.graph, request.where.backend, request.where.device)
         guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
         binding = make_binding(program.traced.inputs, guards, program.traced.graph.symbols())
         return Lowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))
@@ -281,6 +284,7 @@ class Specializer:
             executable,
             tuple(map(Kind.of, request.leaves)),
             (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
+            device=request.where.device,
         )
         with self._lock:
             self.compilations += 1

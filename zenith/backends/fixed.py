@@ -8,15 +8,11 @@ all programs, so that new ones are prepared in memory that nobody uses any more 
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
-
-from zenith.backends.steps import ALIGN, FIXED, Place, Prepared, Weight, walk
+from zenith.backends.steps import FIXED, Place, Prepared, Weight, walk
 from zenith.backends.weights import Array, WeightTable
-from zenith.ir.types import DType
 
 State = TypeVar("State")
 State_co = TypeVar("State_co", covariant=True)
@@ -59,7 +55,7 @@ class FixedMemory(Generic[State]):
     def __init__(self, plan: Steps, table: WeightTable, codes: Mapping[str, Hashable]) -> None:
         self.table, self.codes = table, codes
         self.state: State | None = None
-        self._constants = {name: np.ascontiguousarray(a) for name, a in plan.constants.items()}
+        self._constants = {name: table.residence.constant(a) for name, a in plan.constants.items()}
         self._weights = plan.weights
         self._made_by = {name: p for p in plan.prepared for name in _results(p)}
         self._read = {p.name: p for s in walk(plan.steps) for p in s.places if p.kind in FIXED}
@@ -72,7 +68,10 @@ class FixedMemory(Generic[State]):
 
     def forget_stale(self, changed: Iterable[str]) -> None:
         """Let go of everything that a change of weights made stale. The table's lock is held."""
-        for name in (n for weight in changed for n in self._followers.get(weight, ())):
+        stale = [name for weight in changed for name in self._followers.get(weight, ())]
+        if any(self._read[name].kind == "prepared" for name in stale):
+            self.table.residence.settle()
+        for name in stale:
             self.state = None
             self._held.pop(name, None)
 
@@ -134,7 +133,8 @@ class FixedMemory(Generic[State]):
         """Run a launch for its results, after those that it reads."""
         places, results = prepared.launch.places, _results(prepared)
         sources = {p.name: self._array(p, processor) for p in places if p.name not in results}
-        made = {name: self._allocate(size, dtype) for name, dtype, size in prepared.results}
+        table = self.table
+        made = {name: table.residence.vector(size, dtype, table) for name, dtype, size in prepared.results}
         processor.run_once(prepared.launch, [{**sources, **made}[p.name] for p in places])
         for place in places:
             if place.name in made:
@@ -142,15 +142,6 @@ class FixedMemory(Generic[State]):
                 if place.name in self._read:
                     self._held[place.name] = made[place.name]
         return made
-
-    def _allocate(self, size: int, dtype: DType) -> Array:
-        """An aligned array, in the memory of stale results where that fits."""
-        length = size * dtype.itemsize
-        owner = self.table.allocate(length + ALIGN)
-        start = -owner.ctypes.data % ALIGN
-        array: Array = owner[start : start + length].view(dtype.numpy)
-        weakref.finalize(array, self.table.recycle, owner).atexit = False
-        return array
 
 
 def _results(prepared: Prepared) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from zenith.backends.residence import HOST, Residence
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, dtype_of
@@ -42,8 +43,9 @@ class Program(Protocol):
 class WeightTable(dict[str, Array]):
     """Arrays by name, held by reference: what ``graph.weights`` is for graphs whose programs follow changes."""
 
-    def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
+    def __init__(self, arrays: Mapping[str, Array] | None = None, residence: Residence = HOST) -> None:
         super().__init__(arrays or {})
+        self.residence = residence
         self.lock = threading.RLock()
         self.prepared: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
         self._changes: Counter[str] = Counter()
@@ -103,12 +105,12 @@ class WeightTable(dict[str, Array]):
         dtype = dtype_of(array.dtype)
         if dtype is None or ArrayType(dtype, array.shape) != type:
             raise ZenithError(f"weight {name} is {array.dtype}{list(array.shape)}, but the program was made for {type}")
-        if array.flags.c_contiguous:
-            return array
         key = self.version(name)
-        found = self._dense.get(key)
+        found: Array | None = self._dense.get(key)
         if found is None:
-            found = self._dense[key] = np.ascontiguousarray(array)
+            found = self.residence.dense(array)
+            if found is not array:
+                self._dense[key] = found
         return found
 
     def allocate(self, length: int) -> Array:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from zenith.ir.types import DType
 
-NARROWEST = 16  # columns of a guarded tile: neighbouring threads should find neighbours
+NARROWEST = 16  # rows or columns of a guarded tile: neighbouring threads should find neighbours
 
 
 class TileShape(Protocol):
@@ -48,20 +48,25 @@ class GuardedTile:
     """The cut of a product whose tiles are computed by teams of threads, which leave out what lies outside.
 
     A task is one tile of at most ``rows`` x ``panel`` elements, which sums ``block`` terms at once; operands are read
-    where they lie. All memory that a team shares has ``shared`` bytes at most.
+    where they lie. All memory that a team shares has ``shared`` bytes at most. There should be ``tasks`` of them at
+    least, or tiles' terms are cut.
     """
 
     rows: int
     panel: int
     block: int
     shared: int
+    tasks: int
 
-    def narrowed(self, columns: int | None) -> GuardedTile:
-        """The tile for so many columns, when they are known: half as wide, as long as they fit."""
-        panel = self.panel
-        while columns is not None and panel // 2 >= max(columns, NARROWEST):
-            panel //= 2
-        return replace(self, panel=panel)
+    def fitting(self, rows: int | None, columns: int | None) -> GuardedTile:
+        """The tile for so many rows and columns, where they are known: halved as long as they fit."""
+        return replace(self, rows=_halved(self.rows, rows), panel=_halved(self.panel, columns))
+
+
+def _halved(most: int, needed: int | None) -> int:
+    while needed is not None and most // 2 >= max(needed, NARROWEST):
+        most //= 2
+    return most
 
 
 @dataclass(frozen=True, slots=True)

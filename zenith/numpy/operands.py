@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, NumberError, ShapeError, TraceError, ZenithError, user_line
+from zenith.arrays import adapter_for
+from zenith.errors import DeviceError, DTypeError, NumberError, ShapeError, TraceError, ZenithError, user_line
 from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import DType, dtype_of
 from zenith.numpy.promotion import promote
@@ -37,7 +38,7 @@ def as_array(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and contains_traced(value):
         return dispatch.implementation("array")(value)
     try:
-        array = np.asarray(value)
+        array = np.asarray(snapshot(value))
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, ZenithError):
             raise
@@ -46,6 +47,22 @@ def as_array(value: Any) -> Any:
         array = array.astype(array.dtype.newbyteorder("="))
     known_dtype(array.dtype)
     return array
+
+
+def snapshot(value: Any) -> Any:
+    """An array on a GPU as a copy on the host, to be a constant of the trace in progress; anything else as it is.
+
+    Raises DeviceError outside of traces: what is computed at once is computed by NumPy, and nothing is moved silently.
+    """
+    adapter = None if isinstance(value, (np.ndarray, np.generic)) else adapter_for(value)
+    if adapter is None or adapter.device is None:
+        return value
+    if current_recorder() is None:
+        raise DeviceError(
+            f"an array on cuda:{adapter.device} was passed to what NumPy computes, on the CPU", where=user_line(),
+            fix="wrap the function in zenith.jit, which computes on the GPU",
+        )  # fmt: skip
+    return adapter.numpy(value)
 
 
 def strong(x: Any) -> Any:

@@ -12,14 +12,13 @@ import torch
 from zenith import tree
 from zenith.api.abstract import with_stand_ins
 from zenith.api.compilable import Compilable
+from zenith.api.devices import choose_for
 from zenith.api.forms import Result
-from zenith.api.leaves import input_spec
+from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
 from zenith.api.specialize import Program, Request, Specializer
-from zenith.arrays import torch_adapter
 from zenith.errors import TraceError, ZenithError
 from zenith.ir.dims import dim
-from zenith.ir.types import dtype_of
 from zenith.torch.calls import ModuleCall, module_kinds, result_of
 from zenith.torch.export import Exported, export
 from zenith.torch.translate import check_supported, translate
@@ -35,7 +34,7 @@ class CompiledModule(Compilable):
     def __init__(
         self,
         module: torch.nn.Module,
-        backend: str,
+        backend: str | None,
         dynamic_shapes: Any,
         max_compilations: int | None = None,
         release_weights: bool = False,
@@ -44,6 +43,7 @@ class CompiledModule(Compilable):
         self.__name__ = tree.identifier(type(module).__name__)
         self._signature = replace(Signature.of(module.forward), name=self.__name__)
         self._dynamic_shapes = dynamic_shapes
+        self._backend = backend
         self._specializer = Specializer(backend, self.__name__, max_compilations)
         self._keys = module_kinds()
         self._exports: dict[Hashable, list[Exported]] = {}
@@ -121,10 +121,13 @@ class CompiledModule(Compilable):
         return found
 
     def _request(self, call: ModuleCall) -> Request:
-        return Request(call.tensors, lambda: self._build(call), call.describe)
+        arrays = [(path, adapter_of(tensor)) for path, tensor in zip(call.paths, call.tensors, strict=True)]
+        if self._weights.adapter is not None:
+            arrays.append(("the module", self._weights.adapter))
+        return Request(call.tensors, lambda: self._build(call), call.describe, choose_for(self._backend, arrays))
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
-        call = ModuleCall(self._signature, *with_stand_ins(args, kwargs, _stand_in))
+        call = ModuleCall(self._signature, *with_stand_ins(args, kwargs, self._weights.stand_in))
         call.check()
         return call.key(), self._request(call)
 
@@ -163,13 +166,6 @@ class CompiledModule(Compilable):
         return Program(traced, flat.result(), exported.conditions)
 
 
-def _stand_in(shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
-    """One element that looks like a tensor of any size."""
-    kind = dtype_of(dtype)
-    assert kind is not None, "a struct has a known element type"
-    return torch_adapter().empty((), kind).zero_().expand(shape)
-
-
 class _Results:
     """The translated module as tracing wants it, and how its flat results become the module's own structure."""
 
@@ -196,7 +192,7 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
     *,
-    backend: str = "cpu",
+    backend: str | None = None,
     max_compilations: int | None = None,
     release_weights: bool = False,
 ) -> CompiledModule:
@@ -209,7 +205,9 @@ def from_torch(
     args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
-    backend: ``"cpu"``; ``"lanes"`` to run the same kernels as NumPy code, ``"reference"`` to interpret the graph.
+    backend: where to compute. None takes the device of the module and the tensors; ``"cpu"`` and ``"cuda"`` insist on
+        it, and nothing is moved silently; ``"lanes"`` runs the CPU's kernels as NumPy code, ``"reference"`` interprets
+        the graph.
     max_compilations: how many programs may ever be compiled, as for :func:`zenith.jit`; None is no limit.
     release_weights: after the first call give up the memory of weights that the program has in another form, such as
         packed; in their place the module gets tensors on the device ``meta``. A call that finds the module's weights

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from zenith.arrays import torch_adapter
+from zenith.arrays import adapter_for
 from zenith.errors import UnsupportedError
 from zenith.torch import aten
 from zenith.torch.weights import Weights
@@ -72,7 +72,9 @@ def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[
     """A weight, which shares the tensor's memory, or a snapshot of a tensor that is none of the module's weights."""
     if name in weights.table:
         return Tracer(recorder, recorder.graph.add_weight(name, weights.table[name]))
-    return Tracer(recorder, recorder.constant(torch_adapter().numpy(constants[name])))
+    adapter = adapter_for(constants[name])
+    assert adapter is not None, "a constant of an export is a tensor"
+    return Tracer(recorder, recorder.constant(adapter.numpy(constants[name])))
 
 
 def _apply(node: Any, values: Mapping[Any, Any]) -> Any:

@@ -18,8 +18,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from zenith.arrays import requires_grad, torch_adapter
+from zenith.arrays import Adapter, adapter_for, requires_grad, torch_adapter
+from zenith.backends.residence import HOST, Residence
 from zenith.backends.weights import WeightTable
+from zenith.errors import DeviceError
+from zenith.ir.types import dtype_of
 
 _END = object()  # behind all contents: a table that grew has something else in its place
 
@@ -29,7 +32,8 @@ class Weights:
 
     Attributes
     ----------
-    table: the arrays of all weights by name, which programs share.
+    table: the arrays of all weights by name, which programs share; on a GPU they stay in the tensors' memory.
+    adapter: what reads the weights, which says their device; None when there are none.
     names: the name in ``table`` for each of the module's own names; a tensor with several names stands there once.
     """
 
@@ -37,7 +41,16 @@ class Weights:
         self.module = module
         self._known = _Look(module)
         self.names = self._known.names
-        self.table = WeightTable({name: _array(name, t) for name, t in self._known.tensors.items()})
+        self.adapter = _adapter_of(self._known.tensors)
+        arrays = {name: _array(name, t) for name, t in self._known.tensors.items()}
+        self.table = WeightTable(arrays, HOST if self.adapter is None else _residence(self.adapter))
+
+    def stand_in(self, shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
+        """One element that looks like a tensor of any size, on the weights' device."""
+        kind = dtype_of(dtype)
+        assert kind is not None, "a struct has a known element type"
+        one: torch.Tensor = (self.adapter or torch_adapter()).empty((), kind).zero_()
+        return one.expand(shape)
 
     def changed(self) -> bool:
         """Whether the module's weights are not those that programs know."""
@@ -66,7 +79,9 @@ class Weights:
     def standing_in(self) -> Iterator[None]:
         """Within this block tensors without memory are replaced by ones that torch.export takes for weights."""
         released = {name: t for name, t in self._known.tensors.items() if t.is_meta}
-        self._replace({name: torch.empty_like(t, device="cpu") for name, t in released.items()})
+        device = None if self.adapter is None else self.adapter.device
+        place = torch.device("cpu") if device is None else torch.device("cuda", device)
+        self._replace({name: torch.empty_like(t, device=place) for name, t in released.items()})
         try:
             yield
         finally:
@@ -160,10 +175,45 @@ class _Look:
         )
 
 
+def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
+    """The adapter of all weights; DeviceError when they stand on several devices."""
+    found: dict[int | None, tuple[str, Adapter]] = {}
+    for name, tensor in tensors.items():
+        torch_adapter().check(tensor.detach(), f"weight {name}")
+        adapter = adapter_for(tensor)
+        assert adapter is not None, "a tensor that was checked has an adapter"
+        found.setdefault(adapter.device, (name, adapter))
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.values())[:2]
+        places = ["the CPU" if a.device is None else f"cuda:{a.device}" for a in (first, second)]
+        raise DeviceError(
+            f"weight {one} is on {places[0]} and weight {other} on {places[1]}: programs run on one device",
+            fix='move the module as a whole: module.to("cuda")',
+        )
+    return next((adapter for _, adapter in found.values()), None)
+
+
+def _residence(adapter: Adapter) -> Residence:
+    """Where programs have what they prepare from weights: on the weights' device."""
+    if adapter.device is None:
+        return HOST
+    from zenith.backends.cuda.device_memory import DeviceMemory
+    from zenith.backends.cuda.memory import pool
+
+    return DeviceMemory(pool(), adapter.device)
+
+
 def _array(name: str, tensor: torch.Tensor) -> Any:
     """The array on a tensor's memory; raises when Zenith cannot compute with it."""
     torch_adapter().check(tensor.detach(), f"weight {name}")
-    return torch_adapter().numpy(tensor)
+    if not tensor.is_cuda:
+        return torch_adapter().numpy(tensor)
+    from zenith.backends.cuda.device_memory import DeviceArray
+
+    dense = tensor.detach().contiguous()
+    dtype = torch_adapter().dtype(dense)
+    assert dtype is not None, "the tensor was checked"
+    return DeviceArray(dense.data_ptr(), tuple(dense.shape), dtype.numpy, dense)
 
 
 _version = torch.Tensor._version.__get__  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
 from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.types import ArrayType
-from zenith.numpy.operands import as_array
+from zenith.numpy.operands import as_array, snapshot
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
 from zenith.trace.sizes import TracedSize
@@ -74,7 +74,7 @@ def array_of(leaf: Any, name: str) -> Any:
     adapter = adapter_for(leaf)
     if adapter is not None:
         adapter.check(leaf, name)
-        return adapter.numpy(leaf)
+        return adapter.numpy(leaf) if adapter.device is None else snapshot(leaf)
     if not isinstance(leaf, (bool, int, float, np.generic, TracedSize)):
         raise TraceError(
             f"{name} is a {type(leaf).__name__}, neither an array nor a number",

@@ -12,7 +12,7 @@ SIZES = {"n": 8, "m": 768}
 
 
 def of(name, form=None, **sizes):
-    (kernel,) = kernels(name)
+    kernel, *_ = kernels(name)
     sizes = SIZES | sizes
     return geometry(kernel, form or Form(), kernel.tasks.evaluate(sizes), sizes)
 
@@ -25,7 +25,7 @@ def test_a_thread_takes_a_task_or_a_group_of_them():
 
 
 def test_a_tile_is_a_block():
-    assert of("product", k=200) == Geometry(4, 256)
+    assert of("product", n=1000, k=2000) == Geometry(512, 256), "16 x 32 tiles of 64 x 64"
 
 
 @pytest.mark.parametrize(

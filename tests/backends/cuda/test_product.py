@@ -101,9 +101,39 @@ def test_a_long_sum_is_cut_into_blocks() -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("n", [1, 17, 1000])
 def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtype: DType) -> None:
-    x, w = random((3, 9), dtype), random((9, n), dtype)
+    x, w = random((3, 99), dtype), random((99, n), dtype)
     graph = zenith.make_graph(lambda x: x @ w + 1)(x)
     (step,) = plan_of(graph, cuda_target()).steps
     assert isinstance(step, Launch) and step.kernel.shared_bytes <= SHARED
     lanes = [s for s in walk(step.kernel.body) if isinstance(s, Loop) and s.lanes]
     assert len(lanes) == 1 and any(isinstance(s, SharedProduct) for s in walk(step.kernel.body))
+
+
+@pytest.mark.parametrize(("m", "k", "n", "tiles", "parts"), [
+    (64, 768, 768, 12, 6), (640, 768, 768, 120, 2), (2048, 768, 768, 384, 1), (1, 3072, 768, 12, 22),
+    (8, 256, 10, 1, 2), (1, 128, 1, 1, 1),
+])  # fmt: skip
+@pytest.mark.parametrize("known", [True, False])
+def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, parts: int, known: bool) -> None:
+    """By the sizes of the call, whether they are known or not; a second kernel adds the parts up."""
+    shapes, sizes = (((m, k), (k, n)), {}) if known else ((("m", "k"), ("k", "n")), {"m": m, "k": k, "n": n})
+    specs = [zenith.ShapeDtypeStruct(shape, "float32") for shape in shapes]
+    plan = plan_of(zenith.make_graph(lambda x, w: np.exp(x @ w))(*specs), cuda_target())
+    multiply, *join = (step.kernel for step in plan.steps if isinstance(step, Launch))
+    assert multiply.tasks.evaluate(sizes) == tiles * parts
+    assert any(kernel.tasks.evaluate(sizes) for kernel in join) == (parts > 1)
+    assert plan.arena.evaluate(sizes) >= (m * n * parts * 4 if parts > 1 else 0)
+    assert all(kernel.shared_bytes <= SHARED for kernel in (multiply, *join))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("sizes", [(1, 700, 70), (65, 300, 130), (700, 130, 260), (3, 2000, 1)])
+def test_parts_of_terms_in_batches_with_work_behind(sizes: tuple[int, int, int], known: bool) -> None:
+    m, k, n = sizes
+    x, w, b = random((2, m, k), seed=1), random((2, k, n), seed=2), random((m,), seed=3)
+
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        return np.transpose(np.tanh(x @ w * 0.02), (0, 2, 1)) + b
+
+    wide = layer(*(a.astype(np.float64) for a in (x, w, b)))
+    np.testing.assert_allclose(run(layer, x, w, b, known=known), wide, atol=1e-5)

@@ -18,13 +18,15 @@ from zenith.ir.types import DType
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
 THREADS = 1 << 16  # about a quarter of what a large GPU holds at a time
+TASKS = 264  # blocks of threads that keep a large GPU busy: two for each multiprocessor
+SUMMED = 4  # bytes of a sum at least
 BLOCK = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 
 def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     """The tile of products of ``dtype``; few columns, when they are known, make it narrower."""
-    rows = BYTES // dtype.itemsize
-    return GuardedTile(rows, rows, BLOCK, SHARED).narrowed(columns)
+    rows = BYTES // max(dtype.itemsize, SUMMED)
+    return GuardedTile(rows, rows, BLOCK, SHARED, TASKS).fitting(None, columns)
 
 
 def cuda_target(arch: str = "sm_90a") -> Target:

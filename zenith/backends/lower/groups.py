@@ -50,15 +50,18 @@ def _thousands(body: Graph, target: Target) -> float | Refusal:
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
-    tile = target.product_tile(result.dtype, result.shape[-1].static)
-    return lower_shared_product(body, tile) if isinstance(tile, GuardedTile) else lower_product(body, tile, fixed)
+    rows, columns = (n.static for n in result.shape[-2:])
+    tile = target.product_tile(result.dtype, columns)
+    if isinstance(tile, GuardedTile):
+        return lower_shared_product(body, tile.fitting(rows, columns))
+    return lower_product(body, tile, fixed)
 
 
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
-        return lower_shared_attention(body, tile.narrowed(result.shape[-1].static))
+        return lower_shared_attention(body, tile.fitting(None, result.shape[-1].static))
     return lower_attention(body, tile)
 
 

@@ -77,9 +77,8 @@ class _SharedAttention(AttentionTask):
             at = bind(self.e, "at", key * self.key_stride + r)
             score: Expr = self.load(self.scores, at)
             if not self.late_scale:
-                score = self.masked(
-                    score, minimum(r, self.count - 1), start + key
-                )  # what no query has repeats the last one
+                row = minimum(r, self.count - 1)  # what no query has repeats the last one
+                score = self.masked(score, row, start + key)
             if self.params["causal"]:
                 seen = self.put(Apply("x >= y", (Position(self.first + r), Position(start + key)), bool_))
                 score = self.apply("where(x, y, z)", seen, score, self.number(-float("inf")))

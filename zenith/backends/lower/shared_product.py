@@ -2,81 +2,159 @@
 
 A task is one tile. It goes through the terms in blocks, each a :class:`~zenith.backends.kernel.SharedProduct` onto sums
 that the team shares; operands are read where they lie, at any constant strides, so nothing is packed or copied. The
-operations behind the product are one loop over the elements of the tile, in which every thread has its share. For
-targets whose tiles are not guarded see :mod:`zenith.backends.lower.product`.
+operations behind the product are one loop over the elements of the tile, in which every thread has its share.
+
+Where a call has fewer tiles than there are teams, as in products of few rows, the terms are cut into *parts*, a task
+each, whose sums go to a temporary buffer; a second kernel adds them up, in order, and applies what stands behind. How
+many parts there are follows from the sizes. For targets whose tiles are not guarded see
+:mod:`zenith.backends.lower.product`.
 """
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Kernel, Load, Loop, Operand, Scratch, SharedProduct, TaskLoop
+from collections.abc import Callable
+from dataclasses import replace
+
+from zenith.backends.kernel import (
+    STAGED,
+    Apply,
+    Branch,
+    Buffer,
+    Expr,
+    Kernel,
+    Load,
+    Loop,
+    Operand,
+    Scratch,
+    SharedProduct,
+    Statement,
+    Store,
+    TaskLoop,
+)
 from zenith.backends.lower.cut import quotient_up
-from zenith.backends.lower.elements import Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
 from zenith.backends.lower.operand import access, tile_result
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.backends.lower.overwrite import with_used_buffers
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import GuardedTile
+from zenith.ir.target import NARROWEST, GuardedTile
+
+PART = 128  # terms of a part at least: writing and reading its sums takes less than summing them
 
 
 def lower_shared_product(body: Graph, tile: GuardedTile) -> list[Kernel]:
-    """The one kernel."""
-    return [_SharedProduct(body, tile).lower()]
+    """The product, and what adds up its parts where there may be several."""
+    multiply = _Multiply(body, tile)
+    if multiply.parts == 1:
+        return [multiply.lower()]
+    return [multiply.lower(), _Join(body, replace(tile, rows=min(tile.rows, NARROWEST)), multiply.parts).lower()]
 
 
-class _SharedProduct:
+class _Tiles:
+    """A kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
+
     def __init__(self, body: Graph, tile: GuardedTile) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
         (*self.batch, self.m, self.n), self.k = self.result.shape, self.left.shape[-1]
+        self.blocks, self.panels = quotient_up(self.m, tile.rows), quotient_up(self.n, tile.panel)
+        self.tiles = product(self.batch) * self.panels * self.blocks
         self.e = self.face.builder()
+        self.partial, self.sums = self.e.fresh("partial"), self.e.fresh("sums")
+        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * tile.panel))
 
-    def lower(self) -> Kernel:
-        """Task t is a tile; neighbours are in one column of tiles, whose right operand they share."""
-        e, tile = self.e, self.tile
-        self.sums = e.fresh("sums")
-        e.append(Scratch(self.sums, self.result.dtype, tile.rows * tile.panel))
-        blocks = bind(e, "blocks", quotient_up(self.m, tile.rows))
-        t = e.fresh("t")
-        e.open(t)
-        self.index, panel = self._split(bind(e, "panel", symbol(t) // blocks))
-        self.top = bind(e, "top", symbol(t) % blocks * tile.rows)
+    def find(self, number: Dim) -> None:
+        """Where a tile lies; neighbours are in one column of tiles, whose right operand they share."""
+        e, tile, blocks = self.e, self.tile, bind(self.e, "blocks", self.blocks)
+        panel, matrix = bind(e, "panel", number // blocks), dim(0)
+        self.top = bind(e, "top", number % blocks * tile.rows)
+        if self.batch:
+            panel, matrix = panel % self.panels, bind(e, "matrix", panel // self.panels)
         self.column = bind(e, "column", panel * tile.panel)
-        self.height = self._part("height", self.m, self.top, tile.rows)
-        self.width = self._part("width", self.n, self.column, tile.panel)
-        self._terms()
-        self._epilogue()
-        tasks = product(self.batch) * quotient_up(self.n, tile.panel) * quotient_up(self.m, tile.rows)
-        e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        cost = minimum(self.m, tile.rows) * minimum(self.n, tile.panel) * (self.k + scalar_cost(self.body))
-        return self.face.kernel(tasks, cost, e)
+        self.index = tuple(decode_into(e, matrix, self.batch)) if self.batch else ()
+        self.height = self._inside("height", self.m, self.top, tile.rows)
+        self.width = self._inside("width", self.n, self.column, tile.panel)
 
-    def _split(self, panel: Dim) -> tuple[Index, Dim]:
-        """The number of a panel of all matrices as the index of its matrix and its number there."""
-        panels = quotient_up(self.n, self.tile.panel)
-        if not self.batch:
-            return (), panel
-        return tuple(decode_into(self.e, bind(self.e, "matrix", panel // panels), self.batch)), panel % panels
-
-    def _part(self, stem: str, size: Dim, start: Dim, most: int) -> Dim:
+    def _inside(self, stem: str, size: Dim, start: Dim, most: int) -> Dim:
         """How much of a tile is inside: a number when it is the same for all tiles."""
         if size.static is not None and (size.static <= most or size.static % most == 0):
             return dim(min(size.static, most))
         return bind(self.e, stem, minimum(size - start, most))
 
-    def _terms(self) -> None:
-        """All blocks of terms; without terms there is one, which makes the sums zero."""
-        e, size = self.e, self.tile.block
-        if self.k.static is not None and self.k.static <= size:
-            self._block(dim(0), self.k)
-            return
-        part = e.fresh("part")
-        e.open(part)
-        start = bind(e, "start", symbol(part) * size)
-        self._block(start, bind(e, "terms", minimum(self.k - start, size)))
-        e.append(Loop(part, dim(0), maximum(1, quotient_up(self.k, size)), False, e.close()))
+    def elements(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
+        """A loop over a tile's elements inside, by their places among the sums and their indices in the result."""
+        e, p = self.e, self.e.fresh("p")
+        e.open(p)
+        row, column = bind(e, "row", symbol(p) // self.width), bind(e, "j", symbol(p) % self.width)
+        visit(row * self.tile.panel + column, (*self.index, self.top + row, self.column + column))
+        e.append(Loop(p, dim(0), self.height * self.width, True, e.close()))
 
-    def _block(self, start: Dim, terms: Dim) -> None:
+    def store_results(self) -> None:
+        """Apply what stands behind the product to the sums, and write it."""
+
+        def store(at: Dim, index: tuple[Dim, ...]) -> None:
+            self.e.known[self.result.node, 0] = self.e.let(Load(self.sums, at, self.result.dtype))
+            store_results(self.e, self.face, index)
+
+        self.elements(store)
+
+    def in_parts(self, part: Dim, index: tuple[Dim, ...]) -> Dim:
+        """The position of an element's sum of one part."""
+        return part * product(self.result.shape) + row_major(self.result.shape, index)
+
+    def kernel(self, task: str, tasks: Dim, cost: Dim, parts: Dim, role: str) -> Kernel:
+        """The kernel of a task's statements; the buffer of the parts is empty where there is one only."""
+        self.e.append(TaskLoop(task, tasks, None, (), self.e.close(), False))
+        size = product(self.result.shape) * parts * minimum(parts - 1, 1)
+        made = self.face.kernel(tasks, cost, self.e)
+        return with_used_buffers(
+            replace(made, buffers=(*made.buffers, Buffer(self.partial, self.result.dtype, size, role)))
+        )
+
+
+class _Multiply(_Tiles):
+    def __init__(self, body: Graph, tile: GuardedTile) -> None:
+        super().__init__(body, tile)
+        self.parts = self._parts()
+
+    def _parts(self) -> Dim:
+        """In how many parts the terms are cut: one, unless there are too few tiles and many terms."""
+        wanted, most = dim(self.tile.tasks) // maximum(1, self.tiles), quotient_up(self.k, PART)
+        if any(n.static is not None and n.static <= 1 for n in (wanted, most)):
+            return dim(1)
+        return maximum(1, minimum(wanted, most))
+
+    def lower(self) -> Kernel:
+        """Task t is part ``t % parts`` of tile ``t // parts``."""
+        e, parts = self.e, bind(self.e, "parts", self.parts)
+        t = e.fresh("t")
+        e.open(t)
+        part = bind(e, "number", symbol(t) % parts)
+        self.find(bind(e, "tile", symbol(t) // parts))
+        self._sum_terms(part, parts)
+        self._choose(minimum(parts - 1, 1), self.store_results, lambda: self._store_part(part))
+        work = minimum(self.m, self.tile.rows) * minimum(self.n, self.tile.panel)
+        cost = work * (self.k + scalar_cost(self.body))
+        return self.kernel(t, self.tiles * self.parts, cost, self.parts, "temporary")
+
+    def _sum_terms(self, part: Dim, parts: Dim) -> None:
+        """All blocks of a part's terms; without terms there is one, which makes the sums zero."""
+        e, size, first, count = self.e, self.tile.block, dim(0), self.k
+        if parts != 1:
+            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), STAGED) * STAGED)
+            first = bind(e, "first", minimum(part * share, self.k))
+            count = bind(e, "count", minimum(self.k - first, share))
+        if count.static is not None and count.static <= size:
+            self._multiply(first, count, dim(0))
+            return
+        turn = e.fresh("turn")
+        e.open(turn)
+        done = bind(e, "done", symbol(turn) * size)
+        self._multiply(first + done, bind(e, "terms", minimum(count - done, size)), symbol(turn))
+        e.append(Loop(turn, dim(0), maximum(1, quotient_up(count, size)), False, e.close()))
+
+    def _multiply(self, start: Dim, terms: Dim, onto: Dim) -> None:
         left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
         left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
         right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
@@ -84,13 +162,54 @@ class _SharedProduct:
         a = Operand(left.buffer, bind(self.e, "left_at", left_at), left.strides)
         b = Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides)
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
-        self.e.append(SharedProduct(*shape, sums, a, b, terms, start))
+        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto))
 
-    def _epilogue(self) -> None:
-        """Apply what stands behind the product to the part of the sums that is inside, and write it."""
-        e, p = self.e, self.e.fresh("p")
-        e.open(p)
-        row, column = bind(e, "row", symbol(p) // self.width), bind(e, "j", symbol(p) % self.width)
-        e.known[self.result.node, 0] = e.let(Load(self.sums, row * self.tile.panel + column, self.result.dtype))
-        store_results(e, self.face, (*self.index, self.top + row, self.column + column))
-        e.append(Loop(p, dim(0), self.height * self.width, True, e.close()))
+    def _choose(self, at: Dim, *cases: Callable[[], None]) -> None:
+        """Write the case of a number, all of them when the number is not known."""
+        if at.static is not None:
+            cases[at.static]()
+        else:
+            self.e.append(Branch(bind(self.e, "case", at), 0, tuple(map(self._case, cases))))
+
+    def _case(self, write: Callable[[], None]) -> tuple[Statement, ...]:
+        self.e.open()
+        write()
+        return self.e.close()
+
+    def _store_part(self, part: Dim) -> None:
+        dtype = self.result.dtype
+        self.elements(lambda at, index: self.e.append(
+            Store(self.partial, self.in_parts(part, index), Load(self.sums, at, dtype))))  # fmt: skip
+
+
+class _Join(_Tiles):
+    def __init__(self, body: Graph, tile: GuardedTile, parts: Dim) -> None:
+        super().__init__(body, tile)
+        self.parts = parts
+
+    def lower(self) -> Kernel:
+        """Task t is tile t: the sums of all parts, in order; none where there is one part only."""
+        e, parts = self.e, bind(self.e, "parts", self.parts)
+        t = e.fresh("t")
+        e.open(t)
+        self.find(symbol(t))
+        self._add(dim(0), onto=False)
+        part = e.fresh("number")
+        e.open(part)
+        self._add(symbol(part), onto=True)
+        e.append(Loop(part, dim(1), parts, False, e.close()))
+        self.store_results()
+        cost = self.tile.rows * self.tile.panel * (self.parts + scalar_cost(self.body))
+        made = self.kernel(t, self.tiles * minimum(self.parts - 1, 1), cost, self.parts, "in")
+        return replace(made, operations=dim(0))
+
+    def _add(self, part: Dim, onto: bool) -> None:
+        dtype = self.result.dtype
+
+        def add(at: Dim, index: tuple[Dim, ...]) -> None:
+            total: Expr = Load(self.partial, self.in_parts(part, index), dtype)
+            if onto:
+                total = Apply("x + y", (Load(self.sums, at, dtype), total), dtype)
+            self.e.append(Store(self.sums, at, total))
+
+        self.elements(add)

@@ -1,0 +1,42 @@
+"""What tests of the runtime share: a driver without a device in CUDA's place, and tensors that seem to be on it."""
+
+import pytest
+
+from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver
+from zenith.backends.cuda import driver as driver_module
+
+
+@pytest.fixture
+def fake():
+    """A driver without a device, in the place of CUDA's."""
+    found = FakeDriver()
+    with driver_module.using(found):
+        yield found
+
+
+@pytest.fixture
+def compiler():
+    return FakeCompiler()
+
+
+@pytest.fixture
+def gpu(fake, compiler, monkeypatch):
+    """The same, with programs that are linked for it without machine code."""
+    monkeypatch.setattr("zenith.backends.cuda.link.compile_kernel", compiler)
+    return fake
+
+
+@pytest.fixture
+def cuda_tensors(gpu, monkeypatch):
+    """All tensors seem to be on the device, in whose place the host's memory stands anyway."""
+    torch = pytest.importorskip("torch")
+    from zenith.arrays import tensors
+
+    plain = (torch.Tensor, torch.nn.Parameter)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 77, raising=False)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda t: type(t) in plain), raising=False)
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda t: 0)
+    adapter = tensors.CudaTensorAdapter(0)
+    adapter._device = torch.device("cpu")
+    monkeypatch.setitem(tensors._cuda, 0, adapter)
+    return gpu

@@ -1,0 +1,251 @@
+"""A driver without a device: "device" memory is host memory, and launched kernels run as NumPy on it.
+
+It has the interface of :class:`zenith.backends.cuda.driver.Driver`. Every call is recorded; memory that no program may
+touch is noticed: what was given back is filled with ones, and a kernel's buffer must lie inside one piece of memory.
+Addresses are real, so CuPy's own array class works on this memory.
+"""
+
+import bisect
+import ctypes
+import itertools
+import threading
+from collections import Counter, namedtuple
+from types import SimpleNamespace
+
+import numpy as np
+
+from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cuda.driver import Device
+from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.forms import fits, is_team
+from zenith.backends.cuda.memory import ALIGN, NoMemory
+from zenith.backends.emit import LanesPrinter
+from zenith.backends.kernel import Kernel
+from zenith.backends.scalars import LANES_NAMESPACE
+
+Launch = namedtuple("Launch", "name form blocks threads stream tasks buffers sizes")
+POISON = 0xA5
+
+
+class FakeDriver:
+    """One device or several, without any; ``launches`` and ``copies`` record what was asked, ``calls`` counts it."""
+
+    def __init__(self, devices=1, memory=1 << 30):
+        self.devices, self.memory = devices, memory
+        self.launches, self.copies, self.waits, self.calls = [], [], [], Counter()
+        self.current_stream, self.delayed = 0, None
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._functions, self._numbers = {}, itertools.count(1000)
+        self._pieces, self._starts = {}, []
+        self.allocated = 0
+        self.modules = set()
+        self.events = {}
+
+    # --- devices and code ---
+
+    def device(self):
+        return getattr(self._local, "device", 0)
+
+    def use(self, device):
+        assert 0 <= device < self.devices
+        self._local.device = device
+
+    def describe(self, device):
+        return Device(device, f"fake {device}", (9, 0), self.memory)
+
+    def load(self, code):
+        number = next(self._numbers)
+        self._functions[number] = (code, lanes_function(code.kernel))
+        self.modules.add(number)
+        return number, number
+
+    def unload(self, module):
+        self.modules.remove(module)
+        del self._functions[module]
+
+    # --- launches ---
+
+    def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, table, extra):
+        assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0) and gx > 0 and bx > 0
+        code, run = self._functions[function]
+        given = read_parameters(code, table)
+        sizes = {name: given[name] for name in code.kernel.sizes}
+        tasks = given["tasks"] * (1 if is_team(code.kernel) else code.form.width)
+        assert tasks == code.kernel.tasks.evaluate(sizes)
+        addresses = [given[b.name] for b in code.kernel.buffers]
+        assert fits(code.kernel, code.form, sizes, addresses)
+        word = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(given["status"])) if given["status"] else [0]
+        buffers = [self.view(a, b, sizes) for a, b in zip(addresses, code.kernel.buffers, strict=True)]
+        self.launches.append(Launch(code.kernel.name, code.form, gx, bx, stream, tasks, addresses, [*sizes.values()]))
+
+        def work():
+            with np.errstate(all="ignore"):
+                run(0, tasks, [word, *buffers, *sizes.values()])
+
+        work() if self.delayed is None else self.delayed.append(work)
+
+    def view(self, address, buffer, sizes):
+        """The memory of a kernel's buffer: from its address to the end of what was allocated."""
+        kind, length = buffer.dtype.numpy, buffer.size.evaluate(sizes) * buffer.dtype.itemsize
+        with self._lock:
+            at = bisect.bisect_right(self._starts, address) - 1
+            start = self._starts[at] if at >= 0 else 0
+            end = start + len(self._pieces[start]) if at >= 0 else 0
+        if not start <= address < end:
+            end = address + length  # memory of an array of somebody else
+        assert address + length <= end, f"{buffer.name}: {length} bytes at {address} end behind their memory"
+        room = max(length, end - address) // buffer.dtype.itemsize * buffer.dtype.itemsize
+        return np.frombuffer((ctypes.c_char * room).from_address(address), kind)
+
+    # --- memory ---
+
+    def piece(self, length):
+        """New memory of the device; its address."""
+        with self._lock:
+            if self.allocated + length > self.memory:
+                raise NoMemory
+            owner = np.full(length + ALIGN, POISON, np.uint8)
+            start = -owner.ctypes.data % ALIGN
+            piece = owner[start : start + length]
+            self._pieces[piece.ctypes.data] = piece
+            bisect.insort(self._starts, piece.ctypes.data)
+            self.allocated += length
+            return piece.ctypes.data
+
+    def free(self, address):
+        with self._lock:
+            self.allocated -= len(self._pieces.pop(address))
+            self._starts.remove(address)
+
+    def poison(self, address):
+        self._pieces[address][:] = POISON
+
+    def pinned(self, length):
+        self.calls["pinned"] += 1
+        words = np.zeros(length, np.uint8)
+        return SimpleNamespace(address=words.ctypes.data, words=words)
+
+    def copy(self, to, source, length, stream):
+        assert length > 0
+        self.finish()
+        self.copies.append((to, source, length, stream))
+        ctypes.memmove(to, source, length)
+
+    def memory_info(self):
+        return self.memory - self.allocated, self.memory
+
+    def source(self):
+        return FakeSource(self)
+
+    # --- order ---
+
+    def stream(self):
+        return getattr(self._local, "stream", self.current_stream)
+
+    def on_stream(self, stream):
+        """Make a stream CuPy's current one in this thread."""
+        self._local.stream = stream
+
+    def finish(self):
+        """Run what was delayed."""
+        work, self.delayed = self.delayed, None if self.delayed is None else []
+        for step in work or ():
+            step()
+
+    def synchronize(self, stream):
+        self.calls["synchronize"] += 1
+        self.finish()
+
+    def synchronize_device(self):
+        self.calls["synchronize_device"] += 1
+        self.finish()
+
+    def record(self, stream):
+        event = next(self._numbers)
+        self.events[event] = stream
+        return event
+
+    def wait(self, stream, event):
+        self.waits.append((stream, self.events[event]))
+
+    def is_done(self, event):
+        assert event in self.events
+        return not self.delayed
+
+    def discard(self, event):
+        del self.events[event]
+
+
+class FakeSource:
+    """A pool in CuPy's manner: blocks of exact sizes, each for its device and stream."""
+
+    name = "a fake pool"
+
+    def __init__(self, driver):
+        self.driver, self.misses = driver, 0
+        self.free_blocks = {}
+        self._held = 0
+
+    def allocate(self, length, stream):
+        key = (self.driver.device(), stream, length)
+        try:
+            address = self.free_blocks.setdefault(key, []).pop()
+        except IndexError:
+            try:
+                address = self.driver.piece(length)
+            except NoMemory:
+                self.release()
+                address = self.driver.piece(length)
+            self.misses += 1
+            self._held += length
+        return _Owner(self, key, address), address
+
+    def held(self):
+        return self._held
+
+    def release(self):
+        for (_, _, length), blocks in self.free_blocks.items():
+            while blocks:
+                self.driver.free(blocks.pop())
+                self._held -= length
+
+    def counts(self):
+        return None
+
+
+class _Owner:
+    def __init__(self, source, key, address):
+        self.source, self.key, self.address = source, key, address
+
+    def __del__(self):
+        if self.source.driver.delayed is None:
+            self.source.driver.poison(self.address)
+        self.source.free_blocks.setdefault(self.key, []).append(self.address)
+
+
+class FakeCompiler:
+    """Stands for the compiler: no machine code; ``compiled`` records what was asked for."""
+
+    def __init__(self):
+        self.compiled = []
+
+    def __call__(self, kernel, form, arch):
+        self.compiled.append((kernel.name, form, arch))
+        return SimpleNamespace(kernel=kernel, form=form, cubin=b"", source=f"# {kernel.name} {form}", ptx="")
+
+
+def read_parameters(code, table):
+    """The parameters of a kernel, by name, from a table of their addresses."""
+    names = parameters(code.kernel)
+    word = ctypes.c_uint32 if code.form.index == "u32" else ctypes.c_uint64
+    kinds = dict.fromkeys(["status", *(b.name for b in code.kernel.buffers)], ctypes.c_uint64)
+    places = list((ctypes.c_uint64 * len(names)).from_address(table))
+    return {name: kinds.get(name, word).from_address(at).value for name, at in zip(names, places, strict=True)}
+
+
+def lanes_function(kernel: Kernel):
+    """The kernel as a function on NumPy arrays."""
+    scope = {**LANES_NAMESPACE, **TILE_FUNCTIONS}
+    exec(compile(LanesPrinter().kernel(kernel), f"<fake {kernel.name}>", "exec"), scope)
+    return scope[kernel.name]

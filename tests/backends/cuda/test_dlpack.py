@@ -1,0 +1,144 @@
+"""Arrays of any library on a GPU by DLPack, on a driver without a device: capsules made here, on its memory."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.backends.cuda.arrays import on_device, on_host
+from zenith.arrays.dlpack import _Device, _Tensor, _Type, _Versioned, borrowed
+from zenith.errors import TraceError, UnsupportedError
+
+pytest.importorskip("cupy")
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+KEPT: list = []
+
+
+def capsule(address, shape, strides, dtype, owner=None, versioned=True, major=1):
+    """A capsule of DLPack for memory of ``owner``, which stays as long as the tests."""
+    sizes = (ctypes.c_int64 * len(shape))(*shape)
+    steps = None if strides is None else (ctypes.c_int64 * len(shape))(*strides)
+    tensor = _Tensor(
+        address, _Device(2, 0), len(shape), _Type(CODES[dtype.kind], 8 * dtype.itemsize, 1), sizes, steps, 0
+    )
+    whole = _Versioned(major, 0, None, None, 0, tensor) if versioned else tensor
+    name = b"dltensor_versioned" if versioned else b"dltensor"
+    made = _new_capsule(ctypes.addressof(whole), name, None)
+    KEPT.append((sizes, steps, tensor, whole, owner))
+    return made
+
+
+class Namespace:
+    """An array namespace: how the library takes over what others lend."""
+
+    @staticmethod
+    def from_dlpack(array):
+        return Lent(on_host(array))
+
+    @staticmethod
+    def reshape(array, shape):
+        return Lent(np.ascontiguousarray(array.values.reshape(shape)))
+
+
+class Lent:
+    """An array of a library that Zenith has never heard of."""
+
+    versioned = True
+
+    def __init__(self, values):
+        self.values, self.streams = values, []
+        self.shape, self.dtype, self.ndim = values.shape, values.dtype, values.ndim
+        self.kept = on_device(values)
+
+    def __array_namespace__(self):
+        return Namespace
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.streams.append((stream, max_version))
+        strides = [s // self.dtype.itemsize for s in self.values.strides]
+        return capsule(self.kept.data.ptr, self.shape, strides, self.dtype, self.kept)
+
+
+class Older(Lent):
+    """The protocol without versions."""
+
+    def __dlpack__(self, *, stream=None):
+        self.streams.append((stream, None))
+        return capsule(self.kept.data.ptr, self.shape, None, self.dtype, self.kept, versioned=False)
+
+
+@pytest.mark.parametrize("kind", [Lent, Older])
+def test_in_and_out_without_a_copy(gpu, kind):
+    x = kind(np.arange(6, dtype=np.float32).reshape(2, 3))
+    gpu.current_stream = 9
+    step = zenith.jit(lambda x: np.exp(x))
+    found = step(x)
+    assert type(found) is Lent
+    np.testing.assert_allclose(found.values, np.exp(x.values), rtol=1e-6)
+    assert x.streams == [(9, (1, 0) if kind is Lent else None)]
+    assert x.kept.data.ptr in gpu.launches[0].buffers
+    step(kind(np.ones((4, 3), np.float32)))
+    assert step.cache_info().misses == 1
+
+
+def test_the_default_stream_has_its_own_number_in_dlpack(gpu):
+    x = Lent(np.ones(3, np.float32))
+    zenith.jit(lambda x: x + 1)(x)
+    assert x.streams == [(1, (1, 0))]
+
+
+def test_arrays_that_are_not_dense_are_copied_by_their_library(gpu):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    found = zenith.jit(lambda x: x * 2)(Lent(values))
+    np.testing.assert_array_equal(found.values, values * 2)
+
+
+def test_arrays_are_kept_until_they_are_read(gpu):
+    step = zenith.jit(lambda x: x + 1)
+    step(Lent(np.ones(3, np.float32)))
+    (lease,) = step._specializer.latest.executable._leases
+    gpu.delayed = []
+    for pending in (2, 3, 4):  # the driver without a device takes no event for done while work waits
+        step(Lent(np.ones(3, np.float32)))
+        assert len(lease.events) == pending
+    gpu.finish()
+    gpu.delayed = None
+    step(Lent(np.ones(3, np.float32)))
+    assert len(lease.events) == len(gpu.events) == 1
+
+
+def test_mixed_libraries_wait_for_each_other(gpu):
+    """The capsule says nothing of CuPy's own array: both are on CuPy's stream here, so that nobody waits."""
+    add = zenith.jit(lambda x, y: x + y)
+    found = add(on_device(np.ones(3, np.float32)), Lent(np.ones(3, np.float32)))
+    assert on_host(found).tolist() == [2.0] * 3 and not gpu.waits
+
+
+def test_numpy_arrays_are_lent_by_both_protocols():
+    x = np.arange(6, dtype=np.int64).reshape(2, 3)
+    for lent in (borrowed(x.__dlpack__(max_version=(1, 0))), borrowed(x.__dlpack__())):
+        assert (lent.address, lent.shape, lent.dtype) == (x.ctypes.data, (2, 3), np.int64)
+    assert borrowed(x.T.__dlpack__()) is None
+    assert borrowed(x[:, :1].T.__dlpack__()) is None
+    assert borrowed(np.empty((0, 3)).__dlpack__()).address == 0
+
+
+def test_later_versions_are_refused():
+    x = np.ones(3)
+    with pytest.raises(UnsupportedError, match="version 2 of DLPack"):
+        borrowed(capsule(x.ctypes.data, (3,), None, x.dtype, major=2))
+
+
+def test_arrays_on_the_cpu_are_converted_by_hand(gpu):
+    class OnHost(Lent):
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(TraceError, match=r"numpy\.asarray"):
+        zenith.jit(lambda x: x + 1)(OnHost(np.ones(3)))

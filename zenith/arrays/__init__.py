@@ -1,0 +1,65 @@
+"""Adapters: how Zenith reads and allocates the arrays of each library.
+
+Zenith has no array class. An :class:`Adapter` tells the address, element type, shape and strides of one library's
+arrays on one device and makes new ones; those of torch and CuPy are only made when a program has imported these
+already. Arrays of other libraries on a GPU come by DLPack. What no adapter takes (byte-swapped, object, sparse, on a
+device without a backend ...) is refused with the conversion to write.
+
+>>> import numpy as np
+>>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
+>>> adapter = adapter_for(x)
+>>> str(adapter.dtype(x)), adapter.shape(x.T), adapter.dense_address(x) == x.ctypes.data, adapter.dense_address(x.T)
+('f32', (3, 2), True, None)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from zenith.arrays.adapter import Adapter, requires_grad
+from zenith.arrays.dlpack import dlpack_adapter, is_on_gpu
+from zenith.arrays.gpu import cupy_adapter
+from zenith.arrays.host import NUMPY, NumpyAdapter
+from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapter
+
+__all__ = [
+    "NUMPY", "Adapter", "NumpyAdapter", "TorchAdapter", "adapter_for", "adapter_named", "cupy_adapter",
+    "maker_of_results", "requires_grad", "torch_adapter",
+]  # fmt: skip
+
+
+def adapter_for(array: Any) -> Adapter | None:
+    """The adapter that reads ``array``, or None when it is no array that Zenith knows."""
+    if isinstance(array, np.ndarray):
+        return NUMPY
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return cuda_tensor_adapter(array.get_device()) if array.is_cuda else torch_adapter()
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return cupy_adapter(array.data.device_id)
+    return dlpack_adapter(array) if is_on_gpu(array) else None
+
+
+def adapter_named(library: str, device: int | None) -> Adapter:
+    """The adapter of a library's arrays on a device; None is the CPU."""
+    if device is None:
+        return torch_adapter() if library == "torch" else NUMPY
+    if library == "torch":
+        return cuda_tensor_adapter(device)
+    return cupy_adapter(device) if library == "cupy" else dlpack_adapter.named(library, device)
+
+
+def maker_of_results(adapters: Iterable[Adapter], device: int | None = None) -> Adapter:
+    """Who makes the results of a call: torch when any argument is a tensor, else the library of the first array.
+
+    Where all arguments are numbers, that is CuPy on a device, NumPy on the CPU.
+    """
+    found = [adapter for adapter in adapters if adapter is not NUMPY]
+    if not found:
+        return NUMPY if device is None else cupy_adapter(device)
+    return next((a for a in found if a.library == "torch"), found[0])

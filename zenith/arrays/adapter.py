@@ -1,0 +1,126 @@
+"""What an adapter is: all that the rest of Zenith may ask about arrays of one library, on one kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenith.errors import UnsupportedError, ZenithError
+from zenith.ir.types import DType
+
+
+class Adapter(Protocol):
+    """What the rest of Zenith may ask about an array of one library."""
+
+    @property
+    def library(self) -> str:
+        """The library's import name."""
+        ...
+
+    @property
+    def device(self) -> int | None:
+        """The number of the GPU on which its arrays live; None for the CPU."""
+        ...
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its arrays live in the host's memory."""
+        ...
+
+    @property
+    def imports(self) -> bool:
+        """Whether its arrays can only be read after :meth:`arrive`."""
+        ...
+
+    def stream(self) -> int:
+        """The stream on which the library works now."""
+        ...
+
+    def arrive(self, array: Any, stream: int) -> Any:
+        """What the other methods read in the place of ``array``, ready for use on a stream."""
+        ...
+
+    def depart(self, array: Any) -> Any:
+        """A result as the library's own array, once the kernels that write it are on the stream."""
+        ...
+
+    def check(self, array: Any, name: str) -> None:
+        """Raise the fitting ZenithError, with its fix, when Zenith cannot compute with ``array``, called ``name``."""
+        ...
+
+    def signature(self, array: Any) -> Hashable:
+        """What a compiled program depends on: type and rank, and all that :meth:`check` looks at, cheaply."""
+        ...
+
+    def signature_of(self, dtype: DType, rank: int) -> Hashable:
+        """The signature of every accepted array of this type and rank."""
+        ...
+
+    def address(self, array: Any) -> int:
+        """The address of the element at index (0, ..., 0)."""
+        ...
+
+    def dtype(self, array: Any) -> DType | None:
+        """The element type; None when Zenith has no such type."""
+        ...
+
+    def shape(self, array: Any) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        ...
+
+    def dense_address(self, array: Any) -> int | None:
+        """The address, 0 for an array without elements; None when it is not dense in row-major order."""
+        ...
+
+    def dense(self, array: Any) -> Any:
+        """A dense array of the same elements, made by the library itself."""
+        ...
+
+    def is_sole_owner(self, array: Any) -> bool:
+        """Whether an array is dense, may be written, and is all of its memory."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new dense array with undefined contents."""
+        ...
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """A function that returns what :meth:`empty` does, in less time."""
+        ...
+
+    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """A NumPy array that shares the memory."""
+        ...
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """An array of this library that shares the memory of a NumPy array."""
+        ...
+
+
+class PlainAdapter:
+    """What adapters of arrays that are read as they are have in common; in the host's memory unless one says not."""
+
+    device: int | None = None
+    on_host, imports = True, False
+
+    def stream(self) -> int:
+        """There are no streams."""
+        return 0
+
+    def arrive(self, array: Any, stream: int) -> Any:
+        """The array itself."""
+        return array
+
+    def depart(self, array: Any) -> Any:
+        """The array itself."""
+        return array
+
+
+def requires_grad(name: str) -> ZenithError:
+    """The error for a tensor whose gradient would be lost."""
+    return UnsupportedError(
+        f"{name} requires a gradient, and Zenith does not record one",
+        fix="call inside `with torch.no_grad():` or torch.inference_mode(), or detach the tensor",
+    )

@@ -1,0 +1,101 @@
+"""NumPy's arrays, of any strides."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from zenith.arrays.adapter import PlainAdapter
+from zenith.errors import DTypeError, UnsupportedError
+from zenith.ir.types import DTYPES, DType, dtype_of
+
+
+class NumpyAdapter(PlainAdapter):
+    """NumPy arrays of any strides."""
+
+    library = "numpy"
+    # The data pointer is the first field behind the object header; PyArray_DATA, inlined into every extension module
+    # ever compiled for NumPy, reads it there. Unlike `from_buffer` this takes read-only, strided and empty arrays, and
+    # it is 8 times as fast as `array.ctypes.data`.
+    _data = object.__basicsize__
+
+    def check(self, array: Any, name: str) -> None:
+        """Refuse what is no plain array of a native element type."""
+        if type(array) not in (np.ndarray, np.memmap):
+            raise UnsupportedError(
+                f"{name} is a {type(array).__name__}, a subclass of numpy.ndarray with rules of its own",
+                fix=f"pass numpy.asarray({name})",
+            )
+        if dtype_of(array.dtype) is None:
+            raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have",
+                             fix=cast_advice(array.dtype, name))  # fmt: skip
+
+    def signature(self, array: Any) -> Hashable:
+        """Element type and rank."""
+        return array.dtype, array.ndim
+
+    def signature_of(self, dtype: DType, rank: int) -> Hashable:
+        """Element type and rank."""
+        return dtype.numpy, rank
+
+    def address(self, array: Any) -> int:
+        """The address of the first element."""
+        return ctypes.c_void_p.from_address(id(array) + self._data).value or 0
+
+    def dtype(self, array: Any) -> DType | None:
+        """The element type."""
+        return dtype_of(array.dtype)
+
+    def shape(self, array: Any) -> tuple[int, ...]:
+        """The sizes."""
+        return array.shape
+
+    def dense_address(self, array: Any) -> int | None:
+        """The address, 0 for an array without elements; None when it is not dense in row-major order."""
+        if not array.flags.c_contiguous:
+            return None
+        return (ctypes.c_void_p.from_address(id(array) + self._data).value or 0) if array.size else 0
+
+    def dense(self, array: Any) -> Any:
+        """A dense copy."""
+        return np.ascontiguousarray(array)
+
+    def is_sole_owner(self, array: Any) -> bool:
+        """Whether an array is dense, may be written, and is all of its memory."""
+        flags = array.flags
+        return flags.c_contiguous and flags.writeable and flags.owndata and array.size > 0
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """``numpy.empty``."""
+        return np.empty(shape, dtype.numpy)
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """``numpy.empty``."""
+        return partial(np.empty, shape, dtype.numpy)
+
+    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """The array itself."""
+        return array
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """The array itself."""
+        return array
+
+
+def cast_advice(dtype: np.dtype[Any], name: str) -> str:
+    """How to make an array of an element type that Zenith has."""
+    if not dtype.isnative and dtype_of(dtype.newbyteorder("=")) is not None:
+        return f'its bytes are swapped: pass {name}.astype({name}.dtype.newbyteorder("="))'
+    if dtype.kind == "c":
+        return f"complex numbers are not supported yet: compute with {name}.real and {name}.imag"
+    target = {"i": "int32", "u": "int64", "f": "float64", "O": "float64"}.get(dtype.kind)
+    if target is None:
+        return "pass an array of numbers: " + ", ".join(t.numpy_name for t in DTYPES)
+    return f"pass {name}.astype(numpy.{target})"
+
+
+NUMPY = NumpyAdapter()

@@ -1,0 +1,205 @@
+"""PyTorch's tensors, of the CPU and of GPUs, in any strides. Torch is imported when an adapter is made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from functools import partial
+from itertools import accumulate
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from zenith.arrays.adapter import PlainAdapter, requires_grad
+from zenith.errors import DeviceError, DTypeError, UnsupportedError
+from zenith.ir.types import DTYPES, DType, dtype_of
+
+
+class TorchAdapter(PlainAdapter):
+    """CPU tensors of PyTorch, in any strides, without a copy. Made by :func:`torch_adapter`."""
+
+    library = "torch"
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch, self._device = torch, torch.device("cpu")
+        self._to_torch = {t: getattr(torch, t.numpy_name) for t in DTYPES}
+        self._from_torch = {theirs: ours for ours, theirs in self._to_torch.items()}
+
+    def check(self, array: Any, name: str) -> None:
+        """Refuse tensors on other devices, without plain memory, or whose gradient would be lost."""
+        torch = self._torch
+        if type(array) not in (torch.Tensor, torch.nn.Parameter):
+            raise UnsupportedError(
+                f"{name} is a {type(array).__name__}, a subclass of torch.Tensor with rules of its own",
+                fix=f"pass {name}.as_subclass(torch.Tensor)",
+            )
+        if array.layout != torch.strided:
+            raise UnsupportedError(f"{name} has layout {array.layout}", fix=f"pass {name}.to_dense()")
+        if not (array.is_cpu or array.is_cuda):
+            raise DeviceError(f"{name} is on device {array.device}; Zenith computes on the CPU and on CUDA's devices",
+                              fix=f"pass {name}.cpu()")  # fmt: skip
+        if array.dtype not in self._from_torch:
+            raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have", fix=(
+                "pass " + name + (".real and .imag" if array.is_complex() else ".to(torch.int32)")))  # fmt: skip
+        if array.is_neg():
+            raise UnsupportedError(f"{name} is a view that negates lazily", fix=f"pass {name}.resolve_neg()")
+        if array.requires_grad and torch.is_grad_enabled():
+            raise requires_grad(name)
+
+    def signature(self, array: Any) -> Hashable:
+        """Everything that :meth:`check` asks: one accepted tensor stands for all of its signature."""
+        loses_gradient = array.requires_grad and self._torch.is_grad_enabled()
+        return array.dtype, array.ndim, array.device, array.layout, loses_gradient, array.is_neg()
+
+    def signature_of(self, dtype: DType, rank: int) -> Hashable:
+        """A strided tensor of this device, which loses no gradient and does not negate lazily."""
+        return self._to_torch[dtype], rank, self._device, self._torch.strided, False, False
+
+    def address(self, array: Any) -> int:
+        """The address of the first element."""
+        return array.data_ptr()
+
+    def dtype(self, array: Any) -> DType | None:
+        """The element type."""
+        return self._from_torch.get(array.dtype)
+
+    def shape(self, array: Any) -> tuple[int, ...]:
+        """The sizes (``torch.Size`` is a tuple of ints)."""
+        return array.shape
+
+    def dense_address(self, array: Any) -> int | None:
+        """The address; torch itself has 0 for a tensor without elements."""
+        return array.data_ptr() if array.is_contiguous() else None
+
+    def dense(self, array: Any) -> Any:
+        """A contiguous copy."""
+        return array.detach().contiguous()
+
+    def is_sole_owner(self, array: Any) -> bool:
+        """Whether a tensor is dense, is no part of autograd, and is all of its memory."""
+        whole = array.untyped_storage().nbytes() == array.numel() * array.element_size()
+        return whole and array.is_contiguous() and not array.requires_grad and array.numel() > 0
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """``torch.empty`` on this device, whatever the default device is."""
+        return self._torch.empty(shape, dtype=self._to_torch[dtype], device=self._device)
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """``new_empty_strided`` of a tensor: twice as fast as ``empty``, which reads more arguments."""
+        like = self.empty((), dtype)
+        strides = tuple(accumulate((max(n, 1) for n in shape[:0:-1]), mul, initial=1))[::-1] if shape else ()
+        return partial(like.new_empty_strided, shape, strides)
+
+    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """A NumPy array on the tensor's memory; bfloat16, which torch does not hand out, goes as 16-bit integers."""
+        plain = array.detach()
+        if plain.dtype == self._torch.bfloat16:
+            return plain.view(self._torch.int16).numpy().view(self._from_torch[plain.dtype].numpy)
+        return plain.numpy()
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """A tensor on the array's memory."""
+        if dtype_of(array.dtype) is not None and array.dtype.kind == "V":
+            return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
+        return self._torch.from_numpy(array)
+
+
+class CudaTensorAdapter(TorchAdapter):
+    """CUDA tensors of PyTorch on one device, without a copy, on torch's current stream. Results are torch's own."""
+
+    on_host = False
+
+    def __init__(self, device: int) -> None:
+        super().__init__()
+        self.device, self._device = device, self._torch.device("cuda", device)
+        self._current_stream = self._torch._C._cuda_getCurrentRawStream
+
+    def stream(self) -> int:
+        """Torch's current stream in this thread."""
+        return int(self._current_stream(self.device))
+
+    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """A copy on the host, for looking at values."""
+        return super().numpy(array.detach().cpu())
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """A copy on the device."""
+        return super().from_numpy(np.ascontiguousarray(array)).to(self._device)
+
+
+class TorchSource:
+    """Torch's caching allocator as the pool of everything: :class:`zenith.backends.cuda.memory.Source`."""
+
+    name = "PyTorch's caching allocator"
+
+    def __init__(self) -> None:
+        import torch
+
+        self._cuda, self._error = torch.cuda, torch.cuda.OutOfMemoryError
+        self.misses = 0
+
+    def allocate(self, length: int, stream: int) -> tuple[Any, int]:
+        """A block of torch's, which belongs to the stream."""
+        from zenith.backends.cuda.memory import NoMemory
+
+        try:
+            address = int(self._cuda.caching_allocator_alloc(length, None, stream))
+        except self._error as error:
+            raise NoMemory from error
+        return _TorchBlock(address, self._cuda.caching_allocator_delete), address
+
+    def held(self) -> int:
+        """Bytes that torch has taken from the device."""
+        return int(self._cuda.memory_reserved())
+
+    def release(self) -> None:
+        """``torch.cuda.empty_cache``."""
+        self._cuda.empty_cache()
+
+    def counts(self) -> Any:
+        """Torch's own counters, for everything in the process."""
+        from zenith.backends.cuda.memory import Counts
+
+        found = self._cuda.memory_stats()
+        words = ("allocation.all.allocated", "segment.all.allocated", "allocation.all.freed",
+                 "allocated_bytes.all.current", "allocated_bytes.all.peak")  # fmt: skip
+        return Counts(*(int(found.get(word, 0)) for word in words))
+
+
+class _TorchBlock:
+    """Memory of torch's allocator, given back with this object."""
+
+    __slots__ = ("_address", "_delete")
+
+    def __init__(self, address: int, delete: Any) -> None:
+        self._address, self._delete = address, delete
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self._delete(self._address)
+
+
+_host: TorchAdapter | None = None
+_cuda: dict[int, CudaTensorAdapter] = {}
+
+
+def torch_adapter() -> TorchAdapter:
+    """The adapter of CPU tensors; imports torch."""
+    global _host
+    if _host is None:
+        _host = TorchAdapter()
+    return _host
+
+
+def cuda_tensor_adapter(device: int) -> CudaTensorAdapter:
+    """The adapter of the tensors of a GPU. From the first one on, torch's allocator serves Zenith's memory, too."""
+    if device not in _cuda:
+        from zenith.backends.cuda.memory import pool
+
+        if pool().source.name != TorchSource.name:
+            pool().draw_on(TorchSource())
+        _cuda[device] = CudaTensorAdapter(device)
+    return _cuda[device]

@@ -1,0 +1,152 @@
+"""Actions: what the host does for the steps of a plan, each a function of the stream.
+
+Launches in a row are one action. Loops and branches are run by the host: a loop that counts never waits for the
+device, one that asks a condition and a branch read a few bytes back, which waits for the stream. Calls of Python
+functions copy what they read to the host and what they fill to the device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.cuda.driver import Driver, Pinned
+from zenith.backends.steps import Branch, Call, Loop
+
+Action = Callable[[int], None]
+Row = tuple[int, int, int, int]  # function, blocks, threads, address of the table of parameters
+
+
+class Launches:
+    """Kernels one after the other. ``rows`` is read at every call: where memory stands is in the parameters."""
+
+    def __init__(self, driver: Driver, rows: Sequence[Row]) -> None:
+        self.rows, self._launch = tuple(rows), driver.launch
+
+    def __call__(self, stream: int) -> None:
+        launch = self._launch
+        for function, blocks, threads, parameters in self.rows:
+            launch(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, 0)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one frame, and the ways in which the host reads and writes what they point at."""
+
+    driver: Driver
+    values: Any  # a ctypes array
+    pinned: Pinned  # some bytes for what is read back
+
+    def read(self, word: int, kind: Any, stream: int) -> Any:
+        """The one number at the address in a word; waits for the stream."""
+        self.driver.copy(self.pinned.address, self.values[word], ctypes.sizeof(kind), stream)
+        self.driver.synchronize(stream)
+        return kind.from_address(self.pinned.address).value
+
+    def to_host(self, word: int, array: Any, stream: int) -> None:
+        """Copy what stands at the address in a word."""
+        if array.nbytes:
+            self.driver.copy(array.ctypes.data, self.values[word], array.nbytes, stream)
+
+    def to_device(self, word: int, array: Any, stream: int) -> None:
+        """Copy to the address in a word."""
+        if array.nbytes:
+            self.driver.copy(self.values[word], array.ctypes.data, array.nbytes, stream)
+
+
+class HostCall:
+    """A call back into Python, with copies of arrays on the host."""
+
+    def __init__(self, words: Words, step: Call, places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.words, self.step, self.places, self.shapes = words, step, places, shapes
+
+    def __call__(self, stream: int) -> None:
+        types = self.step.types
+        arrays = [np.empty(shape, type.dtype.numpy) for shape, type in zip(self.shapes, types, strict=True)]
+        first = len(arrays) - self.step.results
+        for word, array in zip(self.places[:first], arrays[:first], strict=True):
+            self.words.to_host(word, array, stream)
+        self.words.driver.synchronize(stream)
+        self.step(arrays)
+        for word, array in zip(self.places[first:], arrays[first:], strict=True):
+            self.words.to_device(word, array, stream)
+        self.words.driver.synchronize(stream)  # before the arrays on the host are gone
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The words of a loop's carried value, and its bytes."""
+
+    current: int
+    following: int
+    start: int
+    result: int
+    other: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """The words of a part and of the whole, and the bytes of a part."""
+
+    part: int
+    whole: int
+    length: int
+
+
+class HostLoop:
+    """A loop that the host counts, or goes on as long as the device leaves true."""
+
+    def __init__(
+        self,
+        words: Words,
+        loop: Loop[Any, Any],
+        count: int | None,
+        carried: Sequence[Carried],
+        sliced: Sequence[Sliced],
+        flag: int | None,
+        condition: Sequence[Action],
+        steps: Sequence[Action],
+    ) -> None:
+        self.words, self.loop, self.count = words, loop, count
+        self.carried, self.sliced, self.flag, self.condition, self.steps = carried, sliced, flag, condition, steps
+
+    def __call__(self, stream: int) -> None:
+        values = self.words.values
+        still = [(c, values[c.start], values[c.result], values[c.other]) for c in self.carried]
+        for number in itertools.count():
+            for carry, start, result, other in still:
+                last, following = (other, result) if number % 2 == 0 else (result, other)
+                values[carry.current], values[carry.following] = (last if number else start), following
+            if number == self.count or not self._continues(stream):
+                break
+            for part in self.sliced:
+                at = self.count - 1 - number if self.loop.reverse and self.count is not None else number
+                values[part.part] = values[part.whole] + at * part.length
+            for step in self.steps:
+                step(stream)
+        for carry, _, result, _ in still:
+            if values[carry.current] != result and carry.length:
+                self.words.driver.copy(result, values[carry.current], carry.length, stream)
+
+    def _continues(self, stream: int) -> bool:
+        for step in self.condition:
+            step(stream)
+        return self.flag is None or bool(self.words.read(self.flag, ctypes.c_uint8, stream))
+
+
+class HostBranch:
+    """One of several rows of actions, by a number on the device."""
+
+    def __init__(self, words: Words, step: Branch[Any], index: int, branches: Sequence[Sequence[Action]]) -> None:
+        self.words, self.step, self.index, self.branches = words, step, index, branches
+
+    def __call__(self, stream: int) -> None:
+        index = self.words.read(self.index, ctypes.c_int32, stream)
+        for action in self.branches[min(max(index, 0), len(self.branches) - 1)]:
+            action(stream)

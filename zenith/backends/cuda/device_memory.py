@@ -1,0 +1,69 @@
+"""Arrays on a device, as programs see them: an address with a type and sizes, and whoever holds the memory.
+
+Constants are uploaded once. Weights that are on the device already are read where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.cuda.driver import on_device
+from zenith.backends.cuda.memory import Block, Pool
+from zenith.backends.residence import Owners
+from zenith.ir.types import DType
+
+
+class DeviceArray:
+    """A dense array on a device; ``owner`` is what keeps its memory: a block, or an array of some library."""
+
+    __slots__ = ("__weakref__", "address", "dtype", "owner", "shape")
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: Any) -> None:
+        self.address, self.shape, self.dtype, self.owner = address, shape, dtype, owner
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+
+class DeviceMemory:
+    """The memory of one device, for what is fixed: see :class:`zenith.backends.residence.Residence`."""
+
+    def __init__(self, pool: Pool, device: int) -> None:
+        self.pool, self.driver, self.device = pool, pool.driver, device
+
+    def constant(self, array: Any) -> DeviceArray:
+        """The array on the device, copied there and waited for."""
+        array = np.asarray(array, order="C")
+        with on_device(self.driver, self.device):
+            block = self._block(array.nbytes)
+            if array.nbytes:
+                self.driver.copy(block.address, array.ctypes.data, array.nbytes, 0)
+                self.driver.synchronize(0)
+        return DeviceArray(block.address, array.shape, array.dtype, block)
+
+    def dense(self, array: DeviceArray) -> DeviceArray:
+        """The array itself: what is no dense array was copied by its own library."""
+        return array
+
+    def vector(self, size: int, dtype: DType, owners: Owners) -> DeviceArray:
+        """A new array; what became stale has gone back to the pool."""
+        with on_device(self.driver, self.device):
+            block = self._block(size * dtype.itemsize)
+        return DeviceArray(block.address, (size,), dtype.numpy, block)
+
+    def settle(self) -> None:
+        """Wait for the device: kernels that were launched may read what was prepared before."""
+        with on_device(self.driver, self.device):
+            self.driver.synchronize_device()
+
+    def _block(self, length: int) -> Block:
+        return self.pool.allocate(length, 0, "constants and weights")

@@ -1,0 +1,260 @@
+"""The one narrow door to the device: loading, launching, copying, streams and memory for status words.
+
+A :class:`Driver` is what the rest of Zenith sees of CUDA; the real one is CuPy's low-level modules. Whatever a call
+does often is a function of CuPy's itself, with no Python around it. A test puts another driver in its place
+(:func:`using`). Addresses, streams, functions and events are integers, as CUDA's own handles are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from zenith.backends.cuda.presence import find, problem
+
+LEGACY, PER_THREAD = 1, 2  # CUDA's handles of the default streams; 0 is the legacy one, too
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU: its number, name, compute capability and bytes of memory."""
+
+    number: int
+    name: str
+    capability: tuple[int, int]
+    memory: int
+
+    @property
+    def arch(self) -> str:
+        """What kernels are compiled for, with the architecture's own instructions where it has such."""
+        major, minor = self.capability
+        return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
+class Pinned(Protocol):
+    """Host memory that the device reads and writes at the same address."""
+
+    @property
+    def address(self) -> int: ...
+
+
+class Driver(Protocol):
+    """What Zenith asks of CUDA. Everything happens on the current device of the calling thread."""
+
+    launch: Callable[..., None]
+    """``cuLaunchKernel(function, 3 of grid, 3 of block, shared bytes, stream, address of parameters, 0)``."""
+
+    def device(self) -> int:
+        """The number of the calling thread's current device, which is ready for launches."""
+        ...
+
+    def use(self, device: int) -> None:
+        """Make a device the calling thread's current one."""
+        ...
+
+    def describe(self, device: int) -> Device:
+        """A device."""
+        ...
+
+    def load(self, code: Any) -> tuple[int, int]:
+        """The module and the function of compiled code (its ``cubin``, and its kernel's name)."""
+        ...
+
+    def unload(self, module: int) -> None:
+        """Give a module back, once everything that was launched is done."""
+        ...
+
+    def stream(self) -> int:
+        """CuPy's current stream in this thread."""
+        ...
+
+    def copy(self, to: int, source: int, length: int, stream: int) -> None:
+        """Copy bytes in the order of a stream, between any memories."""
+        ...
+
+    def synchronize(self, stream: int) -> None:
+        """Wait until everything on a stream is done."""
+        ...
+
+    def synchronize_device(self) -> None:
+        """Wait until everything on the current device is done."""
+        ...
+
+    def record(self, stream: int) -> int:
+        """An event: everything that is on a stream so far."""
+        ...
+
+    def wait(self, stream: int, event: int) -> None:
+        """What comes on a stream from now on waits for an event."""
+        ...
+
+    def is_done(self, event: int) -> bool:
+        """Whether an event has happened."""
+        ...
+
+    def discard(self, event: int) -> None:
+        """Let an event be used again; who waits for it already is not disturbed."""
+        ...
+
+    def pinned(self, length: int) -> Pinned:
+        """Zeroed host memory that kernels can write to; it lives as long as somebody refers to it."""
+        ...
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes of the current device."""
+        ...
+
+    def source(self) -> Any:
+        """Where device memory comes from (:class:`zenith.backends.cuda.memory.Source`)."""
+        ...
+
+
+class CudaDriver:
+    """CUDA through CuPy. Raises DeviceError when it cannot be used here, with the reason and the fix."""
+
+    def __init__(self) -> None:
+        why = problem(find())
+        if why is not None:
+            raise why
+        import cupy
+        from cupy_backends.cuda.api import driver, runtime
+
+        self._cupy, self._driver, self._runtime = cupy, driver, runtime
+        self.launch: Callable[..., None] = driver.launchKernel
+        self._here = threading.local()  # the devices whose context a thread has
+        self.use, self.synchronize = runtime.setDevice, runtime.streamSynchronize
+        self.synchronize_device, self.memory_info = runtime.deviceSynchronize, runtime.memGetInfo
+        self._free_events: dict[int, list[int]] = {}
+        self._device_of: dict[int, int] = {}
+
+    def device(self) -> int:
+        """The device; a thread's first question gives it the device's context, which the driver's functions need."""
+        device = int(self._runtime.getDevice())
+        try:
+            ready = self._here.devices
+        except AttributeError:
+            ready = self._here.devices = set()
+        if device not in ready:
+            self._runtime.free(0)
+            ready.add(device)
+        return device
+
+    def describe(self, device: int) -> Device:
+        """A device, by its properties."""
+        found = self._runtime.getDeviceProperties(device)
+        return Device(device, found["name"].decode(), (found["major"], found["minor"]), found["totalGlobalMem"])
+
+    def load(self, code: Any) -> tuple[int, int]:
+        """The module and the function of a cubin."""
+        self.device()  # the thread needs the device's context
+        module = self._driver.moduleLoadData(code.cubin)
+        return module, self._driver.moduleGetFunction(module, code.kernel.name)
+
+    def unload(self, module: int) -> None:
+        """Wait, since launched kernels may be running, and unload."""
+        self._runtime.deviceSynchronize()
+        self._driver.moduleUnload(module)
+
+    def stream(self) -> int:
+        """CuPy's current stream."""
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def copy(self, to: int, source: int, length: int, stream: int) -> None:
+        """Any direction: the addresses say which memory they are of."""
+        self._runtime.memcpyAsync(to, source, length, self._runtime.memcpyDefault, stream)
+
+    def record(self, stream: int) -> int:
+        """An event without a time, of those that were discarded on this device or a new one."""
+        device = self.device()
+        free = self._free_events.setdefault(device, [])
+        try:
+            event = free.pop()
+        except IndexError:
+            event = int(self._runtime.eventCreateWithFlags(self._runtime.eventDisableTiming))
+            self._device_of[event] = device
+        self._runtime.eventRecord(event, stream)
+        return event
+
+    def wait(self, stream: int, event: int) -> None:
+        """On the device; the host goes on."""
+        self._runtime.streamWaitEvent(stream, event)
+
+    def is_done(self, event: int) -> bool:
+        """CUDA says 0 for an event that has happened, 600 for one that has not."""
+        try:
+            return int(self._runtime.eventQuery(event) or 0) == 0
+        except self._runtime.CUDARuntimeError as error:
+            if error.status == 600:
+                return False
+            raise
+
+    def discard(self, event: int) -> None:
+        """Events are kept for the next use."""
+        self._free_events[self._device_of[event]].append(event)
+
+    def pinned(self, length: int) -> Pinned:
+        """Mapped memory: under unified addressing the device's address of it is the host's."""
+        return _PinnedMemory(self._runtime, length)
+
+    def source(self) -> Any:
+        """A pool of CuPy's."""
+        from zenith.backends.cuda.memory import CupySource
+
+        return CupySource()
+
+
+class _PinnedMemory:
+    def __init__(self, runtime: Any, length: int) -> None:
+        self.address = int(runtime.hostAlloc(length, runtime.hostAllocMapped | runtime.hostAllocPortable))
+        self._free = runtime.freeHost
+        ctypes.memset(self.address, 0, length)
+
+    def __del__(self) -> None:
+        if getattr(self, "address", 0) and not sys.is_finalizing():
+            self._free(self.address)
+
+
+_driver: Driver | None = None
+
+
+def driver() -> Driver:
+    """The process's driver; the first call looks for CUDA. Raises DeviceError when there is none."""
+    global _driver
+    if _driver is None:
+        _driver = CudaDriver()
+    return _driver
+
+
+def driver_in_use() -> Driver | None:
+    """The process's driver if it was needed already."""
+    return _driver
+
+
+@contextmanager
+def using(other: Driver) -> Iterator[None]:
+    """Within this block another driver stands for CUDA."""
+    global _driver
+    before, _driver = _driver, other
+    try:
+        yield
+    finally:
+        _driver = before
+
+
+@contextmanager
+def on_device(driver: Driver, device: int) -> Iterator[None]:
+    """Within this block a device is the calling thread's current one."""
+    before = driver.device()
+    if before == device:
+        yield
+        return
+    driver.use(device)
+    try:
+        yield
+    finally:
+        driver.use(before)

@@ -1,0 +1,301 @@
+"""The executable for a GPU: a plan with its kernels loaded on one device, and what one call of it does.
+
+A call leases what belongs to its stream (an arena, status words, setups for the sizes that were met), writes addresses
+into the setup's frame and launches; it waits for nothing. What comes later on the same stream comes after it on the
+device too, so the next call there may use the same arena at once; calls on other streams, and calls of other threads
+meanwhile, lease their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
+from zenith.backends.cuda.driver import PER_THREAD, on_device
+from zenith.backends.cuda.frame import Layout
+from zenith.backends.cuda.functions import Compile, Functions
+from zenith.backends.cuda.memory import Pool
+from zenith.backends.cuda.once import run_once
+from zenith.backends.cuda.setup import WIDE, Maker, Setup
+from zenith.backends.cuda.status import StatusWords, words_of
+from zenith.backends.fixed import FixedMemory
+from zenith.backends.plan import Plan
+from zenith.backends.steps import Launch, Place
+from zenith.backends.weights import WeightTable
+
+KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
+KEPT_LEASES = 16  # leases that wait for the next call on their streams
+EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
+WORD = 8
+
+
+class Adapter(Maker, Protocol):
+    """How arrays of one kind are read and made (see :mod:`zenith.arrays`)."""
+
+    @property
+    def on_host(self) -> bool: ...
+
+    @property
+    def imports(self) -> bool: ...
+
+    def stream(self) -> int: ...
+
+    def arrive(self, array: Any, stream: int) -> Any: ...
+
+    def depart(self, array: Any) -> Any: ...
+
+    def address(self, array: Any) -> int: ...
+
+    def dense_address(self, array: Any) -> int | None: ...
+
+    def dense(self, array: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """Where the arrays at fixed places stand, for the words of frames; ``low`` are bits of unaligned addresses."""
+
+    number: int
+    words: Any
+    addresses: Any
+    low: Mapping[Place, int]
+    arrays: Mapping[str, DeviceArray]
+
+
+class _Lease:
+    """What a call uses alone: arena, status words, setups by sizes."""
+
+    def __init__(self, executable: Executable, stream: int) -> None:
+        self.stream, self.key, self._executable = stream, _key(stream), executable
+        self.pinned = executable.driver.pinned(WORD)
+        failing = [executable.layout.launches[n].lines for n in executable.layout.failing]
+        self.status: StatusWords | None = words_of(self, executable.driver, failing) if failing else None
+        self.setups: OrderedDict[Any, Setup] = OrderedDict()
+        self.arena: Any = None
+        self.numbers: Any = None
+        self.events: list[tuple[int, Any]] = []  # arrays of others that are read until an event
+
+    def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Place, int]) -> Setup:
+        """What follows from the sizes, made when they are new."""
+        found = self.setups.get(key)
+        if found is None:
+            status = 0 if self.status is None else self.status.address
+            found = self.setups[key] = Setup(self._executable, sizes, low, status, self.pinned)
+            if len(self.setups) > KEPT_SETUPS:
+                self.setups.popitem(last=False)
+        else:
+            self.setups.move_to_end(key)
+        if found.arena and (self.arena is None or found.arena > self.arena.length):
+            self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
+            self.arena = self._executable.pool.allocate(found.arena, self.stream, "arenas")
+        if self.arena is not None:
+            found.move_arena(self.arena.address)
+        return found
+
+    def forget_read(self) -> None:
+        """Let go of arrays whose readers are done."""
+        driver = self._executable.driver
+        while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > KEPT_SETUPS):
+            if not driver.is_done(self.events[0][0]):
+                driver.synchronize(self.stream)
+            driver.discard(self.events.pop(0)[0])
+
+
+class Executable:
+    """A program on one device; made by :func:`zenith.compile.compile_graph`. Safe to call from several threads."""
+
+    donation = None
+
+    def __init__(self, plan: Plan, weights: WeightTable, pool: Pool, device: int, compile: Compile) -> None:
+        self.plan, self.pool, self.driver, self.device = plan, pool, pool.driver, device
+        self.report: Any = None
+        self.stages: dict[str, str] = {}
+        self.layout = Layout(plan)
+        with on_device(self.driver, device):
+            arch = self.driver.describe(device).arch
+            launches = [*(p.launch for p in plan.prepared), *self.layout.launches]
+            kernels = {launch.kernel.name: launch.kernel for launch in launches}
+            self.functions = {name: Functions(self.driver, k, compile, arch) for name, k in kernels.items()}
+            self._memory = DeviceMemory(pool, device)
+            self._empty = self._memory.constant(np.zeros(EMPTY_BYTES, np.uint8))
+            self._numbers = itertools.count()
+            self._preparing = threading.local()
+            self._fixed: FixedMemory[_Fixed] = FixedMemory(plan, weights, {name: name for name in kernels})
+            self._bind(self.driver.stream())
+        self._leases: list[_Lease] = []
+        weakref.finalize(self, self._memory.settle).atexit = False  # what still runs reads its constants
+
+    @property
+    def sources(self) -> str:
+        """The generated source of every kernel, in the form that always fits."""
+        return "\n".join(functions.functions[-1].code.source for functions in self.functions.values())
+
+    @property
+    def kernels(self) -> list[tuple[str, float]]:
+        """The kernels' names and what getting each took, in milliseconds."""
+        return [(name, functions.milliseconds) for name, functions in self.functions.items()]
+
+    # --- what is fixed ---
+
+    def _bind(self, stream: int) -> _Fixed:
+        """The fixed memory for a call on a stream; what is missing is prepared there and waited for."""
+        self._preparing.stream = stream
+        return self._fixed.bind(self)
+
+    def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
+        """Run a prepared launch."""
+        run_once(
+            self.driver, self.functions[launch.kernel.name], launch, self._addresses(arrays), self._preparing.stream
+        )
+
+    def _addresses(self, arrays: Sequence[Any]) -> list[int]:
+        return [array.address if array.size else self._empty.address for array in arrays]
+
+    def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
+        """The words and addresses of the arrays at fixed places."""
+        words = self.layout.fixed
+        found = dict(zip(arrays, self._addresses([*arrays.values()]), strict=True))
+        pairs = [(words[name], address) for name, address in found.items()]
+        low = {p: found[p.name] % WIDE for p in self.layout.words if p.name in found and found[p.name] % WIDE}
+        at, addresses = np.array(pairs, np.int64).reshape(-1, 2).T
+        return _Fixed(next(self._numbers), at, addresses, low, dict(arrays))
+
+    # --- calls ---
+
+    def run(
+        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
+    ) -> list[Any]:
+        """Run on arrays (read through their adapters); results are made by ``results``, on whose stream all happens.
+
+        The results are there when the stream has come so far. Raises OutOfBoundsError when an earlier call's kernel
+        has reported an index outside its axis.
+        """
+        if self.driver.device() != self.device:
+            with on_device(self.driver, self.device):
+                return self.run(arrays, adapters, sizes, results)
+        stream = results.stream()
+        fixed = self._fixed.state or self._bind(stream)
+        lease = self._lease(stream)
+        try:
+            if lease.status is not None:
+                lease.status.check()
+            return self._call(lease, fixed, arrays, adapters, sizes, results)
+        finally:
+            self._leases.append(lease)
+            if len(self._leases) > KEPT_LEASES:
+                self._drop_lease()
+
+    def _call(
+        self, lease: _Lease, fixed: _Fixed, arrays: Sequence[Any], adapters: Sequence[Adapter],
+        sizes: Mapping[str, int], results: Adapter,
+    ) -> list[Any]:  # fmt: skip
+        stream = lease.stream
+        guests = [a for a in adapters if a is not results or a.imports]
+        others = self._follow(guests, stream) if guests else ()
+        if guests:
+            arrays = [adapter.arrive(array, stream) for array, adapter in zip(arrays, adapters, strict=True)]
+        addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
+        keep: list[Any] = []
+        if guests or not all(addresses):
+            addresses = self._settled(lease, arrays, adapters, addresses, keep)
+        setup = self._setup(lease, fixed, sizes, addresses)
+        out = setup.make_results(results)
+        setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
+        for action in setup.actions:
+            action(stream)
+        if others or any(guest.imports for guest in guests):
+            self._release(lease, others, (arrays, keep))
+        return [results.depart(array) for array in out] if results.imports else out
+
+    def _setup(self, lease: _Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
+        unaligned = reduce(or_, addresses, 0) % WIDE or fixed.low
+        if unaligned:
+            low = {Place("input", n): a % WIDE for n, a in zip(self.plan.inputs, addresses, strict=True) if a % WIDE}
+            low.update(fixed.low)
+            setup = lease.setup(sizes, (*sizes.values(), tuple(low.items())), low)
+        else:
+            setup = lease.setup(sizes, (*sizes.values(),), {})
+        setup.take_fixed(fixed.number, fixed.words, fixed.addresses)
+        return setup
+
+    def _settled(
+        self, lease: _Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
+        keep: list[Any],
+    ) -> list[int | None]:  # fmt: skip
+        """Addresses on the device of dense arrays: of copies where arrays are not dense or stand on the host."""
+        found: list[int | None] = []
+        for number, (array, adapter, address) in enumerate(zip(arrays, adapters, addresses, strict=True)):
+            if adapter.on_host:
+                address = self._upload(lease, number, array)
+            elif address is None:
+                keep.append(adapter.dense(array))
+                address = adapter.dense_address(keep[-1])
+            found.append(address or self._empty.address)
+        return found
+
+    def _upload(self, lease: _Lease, number: int, array: Any) -> int:
+        """Bring a number of the host along, in the order of the stream; CUDA has copied it when the call returns."""
+        if lease.numbers is None:
+            lease.numbers = self.pool.allocate(2 * WORD * len(self.plan.inputs), lease.stream, "arenas")
+        address: int = lease.numbers.address + 2 * WORD * number
+        self.driver.copy(address, array.ctypes.data, array.nbytes, lease.stream)
+        return address
+
+    # --- several streams ---
+
+    def _lease(self, stream: int) -> _Lease:
+        """A lease of this stream that nobody uses, the latest first."""
+        key = _key(stream)
+        for lease in reversed(self._leases):
+            if lease.key == key:
+                try:
+                    self._leases.remove(lease)
+                except ValueError:
+                    continue  # another thread was faster
+                return lease
+        return _Lease(self, stream)
+
+    def _drop_lease(self) -> None:
+        """Give up the lease that waits longest."""
+        try:
+            lease = self._leases.pop(0)
+        except IndexError:
+            return
+        for event, _ in lease.events:
+            self.driver.discard(event)
+        if lease.events:
+            self.driver.synchronize_device()  # arrays of others that it keeps are read no more
+
+    def _follow(self, guests: Sequence[Adapter], stream: int) -> Sequence[int]:
+        """Have the stream wait for the streams on which arrays of other libraries are made; name these."""
+        others = {g.stream() for g in guests if not g.on_host} - {stream}
+        for other in others:
+            self._wait(stream, other)
+        return tuple(others)
+
+    def _wait(self, stream: int, other: int) -> None:
+        event = self.driver.record(other)
+        self.driver.wait(stream, event)
+        self.driver.discard(event)
+
+    def _release(self, lease: _Lease, others: Sequence[int], arrays: Any) -> None:
+        """Other libraries may use their arrays' memory again when the kernels have read it."""
+        for other in others:
+            self._wait(other, lease.stream)
+        lease.forget_read()
+        lease.events.append((self.driver.record(lease.stream), arrays))
+
+
+def _key(stream: int) -> Any:
+    """What tells streams apart: CUDA has one handle for the default streams of all threads."""
+    return (stream, threading.get_ident()) if stream == PER_THREAD else stream

@@ -1,0 +1,23 @@
+"""Linking a plan on a GPU: its kernels compiled and loaded, its constants uploaded."""
+
+from __future__ import annotations
+
+from zenith.backends.cuda.compile import compile_kernel
+from zenith.backends.cuda.device_memory import DeviceMemory
+from zenith.backends.cuda.driver import driver
+from zenith.backends.cuda.executable import Executable
+from zenith.backends.cuda.memory import pool
+from zenith.backends.plan import Plan
+from zenith.backends.weights import WeightTable
+from zenith.ir.graph import Graph
+
+
+def link(plan: Plan, graph: Graph, device: int | None = None) -> Executable:
+    """The executable of a plan on a device, the current one when None.
+
+    Raises DeviceError when no GPU can be used here.
+    """
+    device = driver().device() if device is None else device
+    weights = graph.weights
+    table = weights if isinstance(weights, WeightTable) else WeightTable({}, DeviceMemory(pool(), device))
+    return Executable(plan, table, pool(), device, compile_kernel)

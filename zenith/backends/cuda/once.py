@@ -1,0 +1,30 @@
+"""Prepared launches: run when weights are new, with parameters of their own, and waited for."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from zenith.backends.cuda.driver import Driver
+from zenith.backends.cuda.functions import Functions
+from zenith.backends.cuda.status import out_of_bounds
+from zenith.backends.steps import Launch
+
+
+def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Sequence[int], stream: int) -> None:
+    """Run a launch whose work is the same in every call; its results are there when this returns.
+
+    Raises OutOfBoundsError when an index was outside its axis.
+    """
+    kernel = launch.kernel
+    sizes, tasks = dict.fromkeys(kernel.sizes, 0), kernel.tasks.evaluate({})
+    if not tasks:
+        return
+    function = functions.choose(sizes, addresses)
+    grid, arguments = functions.launch(function, tasks, sizes)
+    status = driver.pinned(8)
+    arguments.set_addresses(status.address, addresses)
+    driver.launch(function.handle, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, arguments.address, 0)
+    driver.synchronize(stream)
+    if ctypes.c_int64.from_address(status.address).value:
+        raise out_of_bounds(launch.lines)

@@ -1,0 +1,186 @@
+"""Setups: everything of a program that follows from the sizes of a call, made once for each set of sizes.
+
+A setup is a frame with its sizes filled in, a table of parameters and a grid for each launch, and the actions that a
+call goes through. A call then writes the addresses of its arguments and results, and starts the actions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenith.backends.cuda.actions import (
+    Action,
+    Carried,
+    HostBranch,
+    HostCall,
+    HostLoop,
+    Launches,
+    Row,
+    Sliced,
+    Words,
+)
+from zenith.backends.cuda.driver import Driver, Pinned
+from zenith.backends.cuda.frame import Layout
+from zenith.backends.cuda.functions import Functions
+from zenith.backends.steps import Branch, Call, Launch, Loop, Place
+
+WIDE = 16  # bytes of the widest access
+
+
+class Maker(Protocol):
+    """What makes results: an adapter."""
+
+    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]: ...
+
+
+class Program(Protocol):
+    """What a setup needs of the executable: its layout, functions, and the device's driver."""
+
+    @property
+    def driver(self) -> Driver: ...
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def functions(self) -> Mapping[str, Functions]: ...
+
+
+class Setup:
+    """A program for one set of sizes; one call uses it at a time.
+
+    ``low`` is the low bits of the addresses of arguments and fixed places, by place, where they are not 0. ``status``
+    is the address of the first status word.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        low: Mapping[Place, int],
+        status: int,
+        pinned: Pinned,
+    ) -> None:
+        self.layout, self.sizes, self._program, self._low = program.layout, dict(sizes), program, dict(low)
+        plan, layout = self.layout.plan, self.layout
+        self.buffer = (ctypes.c_int64 * layout.length)()
+        self.address = ctypes.addressof(self.buffer)
+        self.words = np.ctypeslib.as_array(self.buffer)
+        self._words = Words(program.driver, self.buffer, pinned)
+        for name, word in layout.sizes.items():
+            self.words[word] = sizes[name]
+        for number, launch in enumerate(layout.failing):
+            self.words[layout.parameters(launch)["status"]] = status + 8 * number
+        self.arena = plan.arena.evaluate(sizes)
+        offsets = [(layout.slots[s.name], s.offset.evaluate(sizes)) for s in plan.slots if s.name in layout.slots]
+        self._slots, self._offsets = np.array(offsets, np.int64).reshape(-1, 2).T
+        self._arena_address: int | None = None
+        self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
+        self.shapes = [tuple(n.evaluate(sizes) for n in type.shape) for _, type in plan.outputs]
+        self.pack = struct.Struct(f"={layout.arguments}q").pack_into
+        self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
+        self._kept: list[Any] = []
+        self.actions = self._actions(plan.steps)
+        self.makers: list[Callable[[], Any]] = []
+        self._results: Maker | None = None
+
+    def make_results(self, results: Maker) -> list[Any]:
+        """New arrays for the results of a call."""
+        if self._results is not results:
+            types = [type for _, type in self.layout.plan.outputs]
+            self.makers = [results.maker(shape, t.dtype) for shape, t in zip(self.shapes, types, strict=True)]
+            self._results = results
+        return [make() for make in self.makers]
+
+    def move_arena(self, address: int) -> None:
+        """Have the slots in the arena at an address."""
+        if address != self._arena_address:
+            self.words[self._slots] = self._offsets + address
+            self._arena_address = address
+
+    def take_fixed(self, number: int, words: Any, addresses: Any) -> None:
+        """Write the addresses of what is fixed."""
+        if number != self.fixed:
+            self.words[words] = addresses
+            self.fixed = number
+
+    # --- actions ---
+
+    def _actions(self, steps: Sequence[Any]) -> list[Action]:
+        """Actions for a row of steps; launches that follow each other are one."""
+        found: list[Action] = []
+        rows: list[Row] = []
+        for step in steps:
+            if isinstance(step, Launch):
+                rows += self._row(step)
+                continue
+            if rows:
+                found.append(Launches(self._program.driver, rows))
+                rows = []
+            found.append(self._action(step))
+        return [*found, Launches(self._program.driver, rows)] if rows else found
+
+    def _action(self, step: Any) -> Action:
+        words = self.layout.words
+        match step:
+            case Call():
+                shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
+                return HostCall(self._words, step, [words[p] for p in step.places], shapes)
+            case Branch():
+                branches = [self._actions(steps) for steps in step.branches]
+                return HostBranch(self._words, step, words[step.index], branches)
+            case Loop():
+                return self._loop(step)
+        raise AssertionError(step)
+
+    def _loop(self, loop: Loop[Any, Any]) -> Action:
+        words, low = self.layout.words, self._low
+        carried = [
+            Carried(
+                words[c.current],
+                words[c.following],
+                words[c.start],
+                words[c.result],
+                words[c.other],
+                c.length.evaluate(self.sizes),
+            )
+            for c in loop.carries
+        ]
+        sliced = [Sliced(words[s.part], words[s.whole], s.length.evaluate(self.sizes)) for s in loop.slices]
+        for carry in loop.carries:
+            low[carry.current] = low[carry.following] = _joined(low.get(p, 0) for p in carry.places)
+        for part, found in zip(loop.slices, sliced, strict=True):
+            low[part.part] = _joined((low.get(part.whole, 0), found.length % WIDE))
+        count = None if loop.count is None else loop.count.evaluate(self.sizes)
+        flag = None if loop.flag is None else words[loop.flag]
+        condition, steps = self._actions(loop.condition), self._actions(loop.steps)
+        return HostLoop(self._words, loop, count, carried, sliced, flag, condition, steps)
+
+    def _row(self, launch: Launch) -> list[Row]:
+        """How a launch is called; nothing when it has no tasks."""
+        kernel, number = launch.kernel, self._numbers[id(launch)]
+        tasks = kernel.tasks.evaluate(self.sizes)
+        if not tasks:
+            return []
+        functions = self._program.functions[kernel.name]
+        sizes = {name: self.sizes[name] for name in kernel.sizes}
+        function = functions.choose(sizes, [self._low.get(place, 0) for place in launch.places])
+        grid, arguments = functions.launch(function, tasks, sizes)
+        words = self.layout.parameters(number)
+        for name in self.layout.OWN.keys() & {*arguments.names} - {"status"}:
+            self.words[words[name]] = arguments.value(name)
+        table = (ctypes.c_int64 * len(arguments.names))(*(self.address + 8 * words[name] for name in arguments.names))
+        self._kept += [table, function]  # the function keeps its module loaded
+        return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
+
+
+def _joined(lows: Any) -> int:
+    found = 0
+    for low in lows:
+        found |= low
+    return found

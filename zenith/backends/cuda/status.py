@@ -1,0 +1,124 @@
+"""Status words: how a kernel that runs later says that an index was outside its axis.
+
+A word lives in mapped host memory: the kernel writes it, and the host reads it without waiting for anything. So an
+error is raised by the next call on that stream that begins after the kernel has written, or by
+:func:`zenith.synchronize`, which waits first. The words of programs that are gone are kept until what was launched
+with them has surely ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+
+from zenith.backends.cuda.driver import Driver, on_device
+from zenith.backends.cuda.memory import pool_in_use
+from zenith.errors import OutOfBoundsError, SourceLine
+
+RETIRED = 64  # so many blocks of words of programs that are gone are kept, then the device is waited for
+
+
+class StatusWords:
+    """One word for each launch that can fail, with the user's lines it came from; made by :func:`words_of`."""
+
+    def __init__(self, driver: Driver, lines: Sequence[Sequence[SourceLine]]) -> None:
+        self.driver, self.device, self.lines = driver, driver.device(), lines
+        self._memory = driver.pinned(8 * len(lines))
+        self.address = self._memory.address
+        self._words = (ctypes.c_int64 * len(lines)).from_address(self.address)
+        self._none = bytes(8 * len(lines))
+
+    def address_of(self, number: int) -> int:
+        """The address of a launch's word."""
+        return self.address + 8 * number
+
+    @property
+    def reports(self) -> bool:
+        """Whether a launch has reported something."""
+        return bytes(self._words) != self._none
+
+    def check(self) -> None:
+        """Raise OutOfBoundsError when a launch has reported an index; all words are cleared."""
+        if bytes(self._words) == self._none:
+            return
+        failed = [number for number, word in enumerate(self._words) if word]
+        for number in failed:
+            self._words[number] = 0
+        if failed:
+            raise out_of_bounds(self.lines[failed[0]])
+
+
+def out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
+    """The error for an index that a kernel found outside its axis."""
+    return OutOfBoundsError(
+        "an index is outside its axis", where=next(iter(lines), None),
+        fix="check the indices against the array's shape; what a GPU finds is told by a later call, or by "
+        "zenith.synchronize()",
+    )  # fmt: skip
+
+
+class _Board:
+    """All words of the process that kernels may still write to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._words: dict[int, StatusWords] = {}
+        self._retired: list[int] = []  # appended to by finalizers, which must not wait for a lock
+
+    def add(self, owner: object, words: StatusWords) -> None:
+        """Keep words while ``owner`` lives, and then until the device was waited for."""
+        number = id(words)
+        with self._lock:
+            self._words[number] = words
+            if len(self._retired) > RETIRED:
+                self._drop_retired()
+        weakref.finalize(owner, self._retired.append, number).atexit = False
+
+    def _drop_retired(self) -> None:
+        """Forget words of programs that are gone and have nothing to report. The lock is held."""
+        gone = [self._retired.pop() for _ in range(len(self._retired))]
+        for driver, device in {(self._words[n].driver, self._words[n].device) for n in gone}:
+            with on_device(driver, device):
+                driver.synchronize_device()
+        for number in gone:
+            if self._words[number].reports:
+                self._retired.append(number)
+            else:
+                del self._words[number]
+
+    def check(self) -> None:
+        """Raise for the first words that report something. All devices were waited for."""
+        with self._lock:
+            found = list(self._words.values())
+        try:
+            for words in found:
+                words.check()
+        finally:
+            with self._lock:
+                self._drop_retired()
+
+
+_BOARD = _Board()
+
+
+def words_of(owner: object, driver: Driver, lines: Sequence[Sequence[SourceLine]]) -> StatusWords:
+    """Words for the launches of ``owner``, on the current device."""
+    words = StatusWords(driver, lines)
+    _BOARD.add(owner, words)
+    return words
+
+
+def synchronize() -> None:
+    """Wait for everything that was launched on all devices that were used, and raise what it has reported.
+
+    Raises OutOfBoundsError when an index was outside its axis. Without a GPU there is nothing to wait for.
+    """
+    pool = pool_in_use()
+    if pool is None:
+        return
+    for device in sorted(pool.devices):
+        with on_device(pool.driver, device):
+            pool.driver.synchronize_device()
+    _BOARD.check()
