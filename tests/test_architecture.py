@@ -49,7 +49,9 @@ MAX_FUNCTION_LINES = 60
 # Every module-level lock of zenith/: its place, and what it guards. A lock belongs to state shared by threads.
 LOCKS = {
     "zenith.backends.cpu.threads._guard": "the one thread team of the process, and its start",
+    "zenith.backends.cuda.driver._guard": "the one driver of the process, while it is made",
     "zenith.backends.cuda.functions._lock": "the functions that are loaded on devices, which programs share",
+    "zenith.backends.cuda.memory._guard": "the one pool of the process, while it is made",
 }
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
 

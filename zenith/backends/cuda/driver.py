@@ -220,13 +220,15 @@ class _PinnedMemory:
 
 
 _driver: Driver | None = None
+_guard = threading.Lock()
 
 
 def driver() -> Driver:
     """The process's driver; the first call looks for CUDA. Raises DeviceError when there is none."""
     global _driver
     if _driver is None:
-        _driver = CudaDriver()
+        with _guard:
+            _driver = _driver or CudaDriver()
     return _driver
 
 

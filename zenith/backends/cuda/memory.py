@@ -263,15 +263,19 @@ def megabytes(length: int) -> str:
 
 
 _pool: Pool | None = None
+_guard = threading.Lock()
 
 
 def pool() -> Pool:
     """The pool of the process's driver; raises DeviceError where there is no device."""
     global _pool
-    found = driver()
-    if _pool is None or _pool.driver is not found:
-        _pool = Pool(found, found.source())
-    return _pool
+    wanted, found = driver(), _pool
+    if found is None or found.driver is not wanted:
+        with _guard:
+            if _pool is None or _pool.driver is not wanted:
+                _pool = Pool(wanted, wanted.source())
+            found = _pool
+    return found
 
 
 def pool_in_use() -> Pool | None:

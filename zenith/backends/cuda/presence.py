@@ -54,10 +54,8 @@ def find() -> Found:
         if error.name != "cupy":
             return Found(package="cupy", broken=str(error), driver=driver)
         return Found(driver=driver)
-    except ImportError as error:  # a library of CUDA's is missing, or CuPy is installed twice
-        return Found(
-            package="cupy", broken=next(iter(str(error).strip().splitlines()), "no reason given"), driver=driver
-        )
+    except ImportError as error:  # a library of CUDA's is missing; CuPy tells at length, and what it met is the cause
+        return Found(package="cupy", broken=f"{error.__cause__ or error}".strip().partition("\n")[0], driver=driver)
     from cupy_backends.cuda.api import driver as api
     from cupy_backends.cuda.api import runtime
 
