@@ -13,7 +13,8 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
-then how a product or attention stores its result. Groups grow greedily in program order:
+then how a product or attention stores its result. So does the widening of a 16-bit float: every reader makes its own.
+Groups grow greedily in program order:
 an operation joins the latest group that computes one of its operands at the same place, and unites it with the other
 groups that do, unless a path through another group leads back (groups must stay acyclic).
 """
