@@ -23,14 +23,18 @@ settings.register_profile(
 settings.load_profile("deterministic")
 
 
+def pytest_sessionstart(session):
+    """Where tests on a GPU were asked for, nothing begins without one."""
+    if MODE == "required" and (why := lack()) is not None:
+        pytest.exit(f"tests on a GPU were asked for, and none can be used: {why}", returncode=1)
+
+
 def pytest_collection_modifyitems(items):
     """Tests marked ``gpu`` are skipped with the reason where no GPU can be used; see tests/gpu/device.py."""
     ours = [item for item in items if item.get_closest_marker("gpu")]
     why = lack() if ours else None
     if why is None:
         return
-    if MODE == "required":
-        pytest.exit(f"tests on a GPU were asked for, and none can be used: {why}", returncode=1)
     for item in ours:
         item.add_marker(pytest.mark.skip(reason=f"no GPU: {why}"))
 

@@ -15,6 +15,7 @@ from benchmarks.gpu.check import RESULTS
 from benchmarks.gpu.contenders import AUTOTUNE, COPY, EAGER, FROM_TORCH, GPU_CONTENDERS, JIT, PRODUCT
 from benchmarks.gpu.workloads import GPU_WORKLOADS
 from benchmarks.report import table as rich_table
+from zenith.backends.cuda.presence import find, problem
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 console = Console(width=None if sys.stdout.isatty() else 160)
@@ -35,6 +36,9 @@ def run(
         raise typer.BadParameter(
             f"unknown workloads {', '.join(sorted(unknown))}; there are {', '.join(GPU_WORKLOADS)}"
         )
+    if why := problem(find()):
+        console.print(f"nothing can be measured: {why}")
+        raise typer.Exit(1)
     taking_part = [c.name for c in SLOW] if autotune else [name for name in GPU_CONTENDERS if name != AUTOTUNE.name]
     if not autotune and not names:
         _measure_pool(output)
