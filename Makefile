@@ -6,6 +6,7 @@
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
 #   make docs    regenerate ARCHITECTURE.md
+#   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -19,6 +20,7 @@ EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
 .PHONY: demo test lint pytest fuzz train bench docs format clean
+.PHONY: gpu gpu-check gpu-tests gpu-bench gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -46,6 +48,56 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks table
 	$(BIN)/python -m benchmarks.readme
+
+# A machine with a GPU may have no network, and packages of its own: these targets take its Python as it is, with wheels
+# from the folder GPU_WHEELS where packages are missing. Every part ends within ten minutes, can be named alone, and
+# stores what it finds in GPU_RESULTS as it comes. `make gpu-wheels`, elsewhere, fills a folder of wheels.
+GPU_PYTHON ?= python3
+GPU_WHEELS ?=
+GPU_SITE ?= build/gpu-site
+GPU_RESULTS ?= benchmarks/results/gpu
+GPU_WORKERS ?= 8
+GPU_SECONDS ?= 540
+GPU_TARGET := --python-version 3.12 --implementation cp $(foreach n,2_28 2_27 2_24 2_17 2014,--platform manylinux$(if \
+	$(findstring _,$(n)),_)$(n)_x86_64)
+GPU_RUN := env PYTHONPATH=$(CURDIR):$(abspath $(GPU_SITE)) $(GPU_PYTHON)
+
+# All parts, also when an earlier one failed; without a GPU nothing is tried.
+gpu: gpu-check
+	@failed=; for part in gpu-tests gpu-bench gpu-bench-autotune gpu-table; do \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+
+gpu-check: $(GPU_SITE)/stamp
+	$(GPU_RUN) -m benchmarks.gpu.check
+
+# Interrupted when the time is over, so that what has failed by then is still told.
+gpu-tests: $(GPU_SITE)/stamp
+	mkdir -p $(GPU_RESULTS)
+	ZENITH_GPU=required timeout --signal=INT $(GPU_SECONDS) $(GPU_RUN) -m pytest -m gpu -W default -p no:cacheprovider \
+		$$($(GPU_RUN) -c "import xdist" 2>/dev/null && echo --numprocesses $(GPU_WORKERS) --dist worksteal) \
+		tests/gpu tests/backends/test_registry.py > $(GPU_RESULTS)/tests.txt 2>&1; \
+	status=$$?; tail -n 60 $(GPU_RESULTS)/tests.txt; exit $$status
+
+gpu-bench: $(GPU_SITE)/stamp
+	$(GPU_RUN) -m benchmarks.gpu run --seconds $(GPU_SECONDS) --output $(GPU_RESULTS)
+
+gpu-bench-autotune: $(GPU_SITE)/stamp
+	$(GPU_RUN) -m benchmarks.gpu run --autotune --seconds $(GPU_SECONDS) --output $(GPU_RESULTS)/autotune
+
+gpu-table: $(GPU_SITE)/stamp
+	$(GPU_RUN) -m benchmarks.gpu table --folder $(GPU_RESULTS)
+
+$(GPU_SITE)/stamp: $(if $(GPU_WHEELS),$(wildcard $(GPU_WHEELS)/*.whl))
+	mkdir -p $(GPU_SITE)
+	$(if $^,$(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target $(GPU_SITE) $^)
+	touch $@
+
+gpu-wheels:
+	@test -n "$(GPU_WHEELS)" || { echo "say GPU_WHEELS=FOLDER"; exit 1; }
+	$(GPU_PYTHON) -m pip download --quiet --no-deps --only-binary=:all: $(GPU_TARGET) --dest $(GPU_WHEELS) \
+		--requirement benchmarks/gpu/requirements.txt
+	du -sh $(GPU_WHEELS)
 
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_architecture.py

@@ -105,27 +105,33 @@ class Session:
                 worker = Worker(name, self.workload.name, self.settings, cache)
                 workers[name] = stack.enter_context(worker)
                 self._attempt(name, self._qualify, worker)
+                self._attempt(name, self._calibrate, worker)
         return workers
 
     def _present(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.tallies[name].absence is None]
 
     def _attempt(self, name: str, step: Callable[[Tally, Worker], None], worker: Worker) -> None:
-        """One step of one contender; whoever fails it is out, with the reason."""
+        """One step of one contender; whoever fails it is out, with the reason, and takes no further ones."""
         tally = self.tallies[name]
+        if tally.absence is not None:
+            return
         try:
             step(tally, worker)
         except WorkerError as error:
             tally.absence = error.record
 
     def _qualify(self, tally: Tally, worker: Worker) -> None:
-        """Start; refuse a wrong result; find how many passes make a round."""
+        """Start; refuse a wrong result."""
         tally.starts.append(worker.hear()["start"])
         error, seconds = worker.results(self._reference)
         if not error <= self.workload.bound:
             raise WorkerError({"refused": f"error {error:.1e} to float64, bound {self.workload.bound:.0e}"})
         tally.error = max(tally.error, error)
         tally.first_passes.append(seconds)
+
+    def _calibrate(self, tally: Tally, worker: Worker) -> None:
+        """Find how many passes make a round."""
         tally.passes = worker.ask("calibrate", seconds=self.settings.round_s)["passes"]
 
     def _round(self, tally: Tally, worker: Worker) -> None:

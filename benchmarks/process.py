@@ -61,7 +61,7 @@ class Worker:
         self, contender: str, workload: str, settings: Settings, cache: Path, saved: Path | None = None
     ) -> None:
         self.contender = contender
-        self._timeout = settings.timeout_s
+        self.timeout = settings.timeout_s
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", contender, workload, *([] if saved is None else [str(saved)])],
             cwd=ROOT,
@@ -81,9 +81,9 @@ class Worker:
     def hear(self) -> Record:
         """The worker's next message; WorkerError when it is missing, has failed, or stays silent for too long."""
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], self._timeout)
+        ready, _, _ = select.select([self._process.stdout], [], [], self.timeout)
         if not ready:
-            raise WorkerError({"failed": f"no answer within {self._timeout:g} s"})
+            raise WorkerError({"failed": f"no answer within {self.timeout:g} s"})
         line = self._process.stdout.readline()
         if not line:
             raise WorkerError({"failed": f"the process ended with status {self._process.wait()}"})

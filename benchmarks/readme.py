@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report, sheets
-from benchmarks.sheets import Sheet
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
@@ -20,7 +19,9 @@ def summary(documents: Sequence[dict[str, Any]]) -> str:
     if not documents:
         return NOTHING
     parts = [sheets.ratios(documents), sheets.times(documents), sheets.changing_sizes(documents)]
-    return "\n\n".join([*(_markdown(s) for s in parts if s.rows), _descriptions(documents), *sheets.notes(documents)])
+    return "\n\n".join(
+        [*(sheets.markdown(s) for s in parts if s.rows), _descriptions(documents), *sheets.notes(documents)]
+    )
 
 
 def details(documents: Sequence[dict[str, Any]]) -> str:
@@ -28,15 +29,8 @@ def details(documents: Sequence[dict[str, Any]]) -> str:
     if not documents:
         return f"# Measurements\n\n{NOTHING}\n"
     parts = [sheets.everything(documents), sheets.starts(documents)]
-    body = [*map(_markdown, parts), _descriptions(documents), *sheets.notes(documents)]
+    body = [*map(sheets.markdown, parts), _descriptions(documents), *sheets.notes(documents)]
     return "\n\n".join(["# Measurements", *body]) + "\n"
-
-
-def _markdown(sheet: Sheet) -> str:
-    """A sheet under its title."""
-    rule = tuple("---" if number < sheet.labels else "---:" for number in range(len(sheet.columns)))
-    lines = "\n".join(f"| {' | '.join(line)} |" for line in [sheet.columns, rule, *sheet.rows])
-    return f"**{sheet.title}**\n\n{lines}"
 
 
 def _descriptions(documents: Sequence[dict[str, Any]]) -> str:

@@ -29,11 +29,11 @@ def load(folder: Path = RESULTS) -> list[Record]:
 def terminal(documents: Sequence[Record]) -> Iterator[Table | Text]:
     """Everything that the measurements say, for a terminal."""
     parts = [sheets.everything(documents), sheets.ratios(documents), sheets.changing_sizes(documents)]
-    yield from (_table(sheet) for sheet in parts if sheet.rows)
+    yield from (table(sheet) for sheet in parts if sheet.rows)
     yield Text("\n".join(sheets.notes(documents)))
 
 
-def _table(sheet: Sheet) -> Table:
+def table(sheet: Sheet) -> Table:
     """A sheet whose rows stand in sections by what the first column says."""
     made = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD)
     for number, column in enumerate(sheet.columns):

@@ -25,6 +25,13 @@ class Sheet:
     labels: int = 1
 
 
+def markdown(sheet: Sheet) -> str:
+    """A sheet under its title, for a document."""
+    rule = tuple("---" if number < sheet.labels else "---:" for number in range(len(sheet.columns)))
+    lines = "\n".join(f"| {' | '.join(line)} |" for line in [sheet.columns, rule, *sheet.rows])
+    return f"**{sheet.title}**\n\n{lines}"
+
+
 def duration(seconds: float) -> str:
     """Three significant digits and a fitting unit.
 

@@ -52,9 +52,10 @@ class Running:
         for number, arguments in enumerate(self.batches):
             begin = time.perf_counter()
             result = self.call(*arguments)
+            self.contender.finish(result)
             seconds.append(time.perf_counter() - begin)
             if number in self.checked:
-                kept.append(outcome(self.call, result))
+                kept.append(outcome(self.call, result, self.contender.fetch))
         np.savez(path, *kept)
         return seconds
 
@@ -65,10 +66,11 @@ class Running:
         return [self._seconds(repeat(self.batches[0], count)) / count]
 
     def _seconds(self, stream: Iterable[tuple[Any, ...]]) -> float:
-        call = self.call
+        call, result = self.call, None
         begin = time.perf_counter()
         for arguments in stream:
-            call(*arguments)
+            result = call(*arguments)
+        self.contender.finish(result)
         return time.perf_counter() - begin
 
     def round(self, count: int) -> dict[str, Any]:
@@ -83,7 +85,7 @@ class Running:
         """Call until the span is over: threads wake up, move to cores of their own, caches fill."""
         end = time.perf_counter() + seconds
         for arguments in cycle(self.batches):
-            self.call(*arguments)
+            self.contender.finish(self.call(*arguments))
             if time.perf_counter() >= end:
                 return
 
@@ -154,7 +156,7 @@ def first_call(contender: Contender, workload: Workload, saved: Path | None = No
     else:
         assert contender.saving is not None, "who saved can load"
         call = contender.saving.load(saved)
-    call(*first)
+    contender.finish(call(*first))
     return Running(contender, call, batches, workload.checked()), time.perf_counter() - begin
 
 
@@ -171,9 +173,9 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
     try:
         contender = contenders.find(contender_name)
         import_seconds = load(contender)
-        from benchmarks.workloads import WORKLOADS  # brings NumPy along, whose import counts as the library's
+        from benchmarks import workloads  # brings NumPy along, whose import counts as the library's
 
-        workload = WORKLOADS[workload_name]
+        workload = workloads.find(workload_name)
         if missing := missing_library(workload):
             raise MissingLibraryError(f"{missing} is not installed")
         with nullcontext() if workload.descent else contender.scope():

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.gpu.device import FAKE, MODE, lack
+
 # Set before Zenith reads its settings. Workers of one run, and processes that tests start, inherit the folder.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["ZENITH_CACHE_DIR"] = tempfile.mkdtemp(prefix="zenith-tests-")
@@ -19,6 +21,41 @@ settings.register_profile(
     "deterministic", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("deterministic")
+
+
+def pytest_sessionstart(session):
+    """Where tests on a GPU were asked for, nothing begins without one."""
+    if MODE == "required" and (why := lack()) is not None:
+        pytest.exit(f"tests on a GPU were asked for, and none can be used: {why}", returncode=1)
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked ``gpu`` are skipped with the reason where no GPU can be used; see tests/gpu/device.py."""
+    ours = [item for item in items if item.get_closest_marker("gpu")]
+    why = lack() if ours else None
+    if why is None:
+        return
+    for item in ours:
+        item.add_marker(pytest.mark.skip(reason=f"no GPU: {why}"))
+
+
+@pytest.fixture(autouse=True)
+def _driver_of_gpu_tests(request):
+    """Where ``ZENITH_GPU=fake``, tests marked ``gpu`` have the driver without a device."""
+    if FAKE and request.node.get_closest_marker("gpu"):
+        request.getfixturevalue("fake_gpu")
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    """A driver without a device, and programs that are linked for it without machine code."""
+    from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver
+    from zenith.backends.cuda import driver
+
+    found = FakeDriver(memory=1 << 33)
+    monkeypatch.setattr("zenith.backends.cuda.link.compile_kernel", FakeCompiler())
+    with driver.using(found):
+        yield found
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ import nbclient
 import nbformat
 import pytest
 
+from zenith.backends.cuda.compile import available
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gradients.md")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -73,6 +75,8 @@ def test_there_are_notebooks():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebook_is_stored_without_outputs_and_runs(path):
+    if path.name == "04_gpu.ipynb" and not available():
+        pytest.skip("the CUDA compiler has wheels for Linux x86-64")
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -27,12 +27,16 @@ BASELINE = EAGER.name
 
 
 def find(name: str) -> Contender:
-    """The contender of a name; ``package.module:ATTRIBUTE`` names one that is defined elsewhere."""
+    """The contender of a name, one on a GPU too; ``package.module:ATTRIBUTE`` names one that is defined elsewhere."""
     if ":" in name:
         module, _, attribute = name.partition(":")
         contender: Contender = getattr(importlib.import_module(module), attribute)
         return contender
-    return CONTENDERS[name]
+    if name in CONTENDERS:
+        return CONTENDERS[name]
+    from benchmarks.gpu.contenders import GPU_CONTENDERS
+
+    return GPU_CONTENDERS[name]
 
 
 __all__ = ["BASELINE", "CONTENDERS", "OWN", "Contender", "find"]

@@ -25,41 +25,46 @@ def numpy_program(workload: Workload) -> Program:
     return workload.numpy(workload.weights(), np)
 
 
-def _jax_program(workload: Workload) -> Program:
+def jax_program(workload: Workload) -> Program:
     """The program on ``jax.numpy``; its weights are arguments, as in JAX's own libraries."""
     import jax.numpy as jnp
 
     build = workload.numpy
     assert build is not None
-    return partial(lambda weights, *arguments: build(weights, jnp)(*arguments), _jax_arrays(workload.weights()))
+    return partial(lambda weights, *arguments: build(weights, jnp)(*arguments), jax_arrays(workload.weights()))
 
 
-class _Jax:
-    """``jax.jit`` of a program whose first argument is bound; a call waits for the result."""
+class Jax:
+    """``jax.jit`` of a program whose first argument is bound; a call waits for the result unless told otherwise."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, waits: bool = True) -> None:
         import jax
 
         program: Any = job.program
         self._jitted: Any = jax.jit(program.func)
         (self._weights,) = program.args
+        self._waits = waits
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._jitted(self._weights, *arguments).block_until_ready()
+        result = self._jitted(self._weights, *arguments)
+        return result.block_until_ready() if self._waits else result
 
     def facts(self) -> dict[str, Any]:
         """How many shapes were compiled."""
         return {"compilations": self._jitted._cache_size()}
 
 
-class _JaxStep(FunctionalStep):
-    """``jax.jit`` of ``value_and_grad`` and a rule written by hand; weights and state are donated."""
+class JaxStep(FunctionalStep):
+    """``jax.jit`` of ``value_and_grad`` and a rule written by hand; weights and state are donated.
 
-    def __init__(self, workload: Workload) -> None:
+    ``waits`` says that each call waits for its results.
+    """
+
+    def __init__(self, workload: Workload, waits: bool = True) -> None:
         import jax
         import jax.numpy as jnp
 
-        build, descent, weights = workload.numpy, workload.descent, _jax_arrays(workload.weights())
+        build, descent, weights = workload.numpy, workload.descent, jax_arrays(workload.weights())
         assert build is not None and descent is not None
         learns = descent.rule is not None
 
@@ -70,14 +75,15 @@ class _JaxStep(FunctionalStep):
         step = functional_step(gradient, advance if learns else None)
         self._jitted: Any = jax.jit(step, donate_argnums=(0, 1) if learns else ())
         state = descent.start(weights, jnp) if learns else ()
-        super().__init__(self._jitted, weights, state, learns, jax.block_until_ready)
+        super().__init__(self._jitted, weights, state, learns, jax.block_until_ready if waits else tuple)
 
     def facts(self) -> dict[str, Any]:
         """How many shapes were compiled."""
         return {"compilations": self._jitted._cache_size()}
 
 
-def _jax_arrays(arrays: Arrays) -> tuple[Any, ...]:
+def jax_arrays(arrays: Arrays) -> tuple[Any, ...]:
+    """JAX's arrays, on its default device."""
     import jax.numpy as jnp
 
     return tuple(map(jnp.asarray, arrays))
@@ -114,12 +120,12 @@ NUMPY = Contender(
 JAX = Contender(
     "jax",
     libraries=("jax", "jax.numpy"),
-    program=_jax_program,
-    convert=_jax_arrays,
-    compile=_Jax,
+    program=jax_program,
+    convert=jax_arrays,
+    compile=Jax,
     facts=lambda call: call.facts(),  # type: ignore[attr-defined]
     versions=("jax", "jaxlib"),
-    step=_JaxStep,
+    step=JaxStep,
     loops=True,
     declines=needs_numpy_program,
 )

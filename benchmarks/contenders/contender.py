@@ -23,6 +23,12 @@ Program = Callable[..., Any]
 CACHE_VARIABLE = "BENCHMARKS_CACHE_DIR"
 
 
+def _copy(array: Any) -> Array:
+    import numpy as np
+
+    return np.asarray(array).copy()
+
+
 @dataclass(frozen=True)
 class Job:
     """What a contender compiles: the program as a user of its library would write it, for a first call.
@@ -67,6 +73,9 @@ class Contender:
     step: how it computes gradients and trains; None if it does not.
     loops: whether it runs a long loop as a loop.
     declines: why it takes no part in a workload, or None; imports nothing.
+    finish: waits until the results of the last call, which it takes, and of all before are there.
+    fetch: a result, or another array of the library's, as a NumPy array of its own.
+    ceiling: it does what bounds the workload's time and nothing else, so that there are no results to check.
     """
 
     name: str
@@ -81,6 +90,9 @@ class Contender:
     step: Callable[[Workload], Step] | None = None
     loops: bool = False
     declines: Callable[[Workload], str | None] = lambda workload: None
+    finish: Callable[[Any], None] = lambda result: None
+    fetch: Callable[[Any], Array] = _copy
+    ceiling: bool = False
 
     def load(self) -> None:
         """Import the libraries; ModuleNotFoundError when one is not installed."""
@@ -136,8 +148,6 @@ def cache_folder() -> Path:
     return Path(os.environ[CACHE_VARIABLE])
 
 
-def outcome(call: Program, result: Any) -> Array:
+def outcome(call: Program, result: Any, fetch: Callable[[Any], Array] = _copy) -> Array:
     """What is checked of a call of any contender: a copy of its result as a NumPy array, or what a step led to."""
-    import numpy as np
-
-    return call.outcome(result) if isinstance(call, Step) else np.array(result)
+    return call.outcome(result, fetch) if isinstance(call, Step) else fetch(result)

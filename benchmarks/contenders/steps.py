@@ -21,11 +21,11 @@ class Step(ABC):
     def arrays(self) -> Sequence[Any]:
         """The weights after the last call, or its gradient where there is no rule."""
 
-    def outcome(self, loss: Any) -> Array:
+    def outcome(self, loss: Any, fetch: Callable[[Any], Array]) -> Array:
         """What is checked of the last call."""
         from benchmarks.workloads.workload import flat
 
-        return flat(loss, self.arrays())
+        return flat(fetch(loss), [fetch(x) for x in self.arrays()])
 
 
 class FunctionalStep(Step):
@@ -71,14 +71,19 @@ def functional_step(gradient: Callable[..., Any], advance: Callable[..., Any] | 
 
 
 class TorchStep(Step):
-    """Autograd and PyTorch's own optimisers, whose fused form is its fastest on the CPU."""
+    """Autograd and PyTorch's own optimisers, whose fused form is its fastest; ``place`` moves the module first."""
 
-    def __init__(self, workload: Workload, compile: Callable[[Any], Any] = lambda module: module) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        compile: Callable[[Any], Any] = lambda module: module,
+        place: Callable[[Any], Any] = lambda module: module,
+    ) -> None:
         import torch
 
         descent = workload.descent
         assert descent is not None
-        module = workload.torch(workload.weights()).train()
+        module = place(workload.torch(workload.weights())).train()
         self._weights = list(module.parameters())
         self._loss = compile(module)
         self._optimizer: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,13 @@ def _jit(job: Job) -> Program:
     return compiled
 
 
-class _Step(FunctionalStep):
-    """``zenith.jit`` of ``value_and_grad`` and an optimiser of ``zenith.optim``; weights and state are donated."""
+class ZenithStep(FunctionalStep):
+    """``zenith.jit`` of ``value_and_grad`` and an optimiser of ``zenith.optim``; weights and state are donated.
 
-    def __init__(self, workload: Workload) -> None:
+    ``place`` moves an array to where the step is to run.
+    """
+
+    def __init__(self, workload: Workload, place: Callable[[Any], Any] = lambda array: array) -> None:
         import zenith
         from zenith import optim
 
@@ -58,7 +62,9 @@ class _Step(FunctionalStep):
 
         gradient = zenith.value_and_grad(lambda weights, *batch: build(weights, zenith.numpy)(*batch))
         step = zenith.jit(functional_step(gradient, advance if rule else None), donate_argnums=(0, 1) if rule else ())
-        super().__init__(step, weights, rule.init(weights) if rule else (), learns=rule is not None)
+        leaves, structure = zenith.tree.flatten((weights, rule.init(weights) if rule else ()))
+        weights, state = zenith.tree.unflatten(structure, map(place, leaves))
+        super().__init__(step, weights, state, learns=rule is not None)
 
     def cache_info(self) -> Any:
         """What was compiled."""
@@ -97,7 +103,7 @@ JIT = Contender(
     facts=_compilations,
     saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "numpy"),
-    step=_Step,
+    step=ZenithStep,
     loops=True,
     declines=needs_numpy_program,
 )

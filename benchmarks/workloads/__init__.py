@@ -32,4 +32,14 @@ _ALL = (
 )
 WORKLOADS = {workload.name: workload for workload in _ALL}
 
-__all__ = ["WORKLOADS", "Array", "Arrays", "Program", "Workload"]
+
+def find(name: str) -> Workload:
+    """The workload of a name, one for a GPU too."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    from benchmarks.gpu.workloads import GPU_WORKLOADS
+
+    return GPU_WORKLOADS[name]
+
+
+__all__ = ["WORKLOADS", "Array", "Arrays", "Program", "Workload", "find"]

@@ -99,10 +99,27 @@ def _torch_two_layers(arrays: Arrays) -> Any:
     return torch.nn.Sequential(torch_linear(w1, b1), torch_gelu(), torch_linear(w2, b2))
 
 
-def _sequences() -> Sequence[Arrays]:
+def _sequences(batch: int, width: int) -> Sequence[Arrays]:
     """Dense arrays of all lengths over one memory: fifty of their own would take a gigabyte."""
-    (longest,) = normal(((8 * max(LENGTHS) * 1024,),), seed=1)
-    return [(longest[: 8 * length * 1024].reshape(8, length, 1024),) for length in LENGTHS]
+    (longest,) = normal(((batch * max(LENGTHS) * width,),), seed=1)
+    return [(longest[: batch * length * width].reshape(batch, length, width),) for length in LENGTHS]
+
+
+def dynamic_lengths(name: str, batch: int, width: int, **more: Any) -> Workload:
+    """Two linear layers with gelu between, over sequences of another length in each call."""
+    return Workload(
+        name=name,
+        description=f"linear, gelu, linear, {width} wide, batch {batch}, "
+        f"a pass over {len(LENGTHS)} random lengths from 100 to 1000",
+        batches=lambda: _sequences(batch, width),
+        first=first_inputs(((batch, FIRST_LENGTH, width),)),
+        weights=weights(((width, width), (width,), (width, width), (width,))),
+        numpy=_numpy_two_layers,
+        torch=_torch_two_layers,
+        long=True,
+        varied=True,
+        **more,
+    )
 
 
 MATMUL = Workload(
@@ -115,14 +132,4 @@ MATMUL = Workload(
     torch=_torch_matmul,
 )
 MLP_B1, MLP_B32 = _mlp(1), _mlp(32)
-DYNAMIC_LENGTHS = Workload(
-    name="dynamic_lengths",
-    description="linear, gelu, linear, 1024 wide, batch 8, a pass over 50 random lengths from 100 to 1000",
-    batches=_sequences,
-    first=first_inputs(((8, FIRST_LENGTH, 1024),)),
-    weights=weights(((1024, 1024), (1024,), (1024, 1024), (1024,))),
-    numpy=_numpy_two_layers,
-    torch=_torch_two_layers,
-    long=True,
-    varied=True,
-)
+DYNAMIC_LENGTHS = dynamic_lengths("dynamic_lengths", batch=8, width=1024)

@@ -43,7 +43,9 @@ def _torch_loss(model: Callable[[Arrays], Any]) -> Callable[[Arrays], Any]:
     return build
 
 
-def _numpy_mlp(arrays: Arrays, np: Any) -> Program:
+def numpy_mlp(arrays: Arrays, np: Any) -> Program:
+    """A perceptron with relu between its layers, over ``numpy`` or a module like it."""
+
     def mlp(x: Array) -> Array:
         *hidden, last = range(0, len(arrays), 2)
         for i in hidden:
@@ -53,7 +55,8 @@ def _numpy_mlp(arrays: Arrays, np: Any) -> Program:
     return mlp
 
 
-def _torch_mlp(arrays: Arrays) -> Any:
+def torch_mlp(arrays: Arrays) -> Any:
+    """The same as a PyTorch module."""
     import torch
 
     parts: list[torch.nn.Module] = []
@@ -102,8 +105,8 @@ TRAIN_MLP = Workload(
     batches=inputs(((32, 512), (32, 64))),
     first=first_inputs(((32, 512), (32, 64))),
     weights=weights(((256, 512), (256,), (128, 256), (128,), (64, 128), (64,))),
-    numpy=_numpy_loss(_numpy_mlp),
-    torch=_torch_loss(_torch_mlp),
+    numpy=_numpy_loss(numpy_mlp),
+    torch=_torch_loss(torch_mlp),
     descent=Descent("sgd", rate=1e-2, momentum=0.9),
 )
 TRAIN_TRANSFORMER = transformer("train_transformer", SMALL, batch=8, length=128, rate=1e-4)

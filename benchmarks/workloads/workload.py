@@ -46,6 +46,9 @@ class Workload:
     descent: the program returns a loss, and a call also computes its gradient, and may make a step of training; what is
         checked is the loss with the new weights, or with the gradient.
     loops: the program has a loop, for which it takes the ``scan`` that goes with its array module.
+    checks: how many batches of a pass are checked at most.
+    bytes, flops: what a pass has to move through memory at least, and the operations of its products; 0 where neither
+        the one nor the other bounds its time.
     """
 
     name: str
@@ -63,6 +66,9 @@ class Workload:
     sentences: int = 0
     descent: Descent | None = None
     loops: bool = False
+    checks: int = CHECKED
+    bytes: int = 0
+    flops: int = 0
 
     @property
     def has_matrices(self) -> bool:
@@ -83,7 +89,7 @@ class Workload:
     def checked(self) -> list[int]:
         """The numbers of the batches whose results are checked: all, or so many that are spread evenly."""
         count = len(self.batches())
-        return sorted({round(number) for number in np.linspace(0, count - 1, min(count, CHECKED))})
+        return sorted({round(number) for number in np.linspace(0, count - 1, min(count, self.checks))})
 
     def reference(self) -> list[Array]:
         """The results of the checked batches in float64, from the float32 inputs and weights."""

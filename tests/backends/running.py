@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from tests.bounds import reference_bounds, violations
+from tests.gpu.device import download, upload
 from tests.ir.cases import same
-from zenith.arrays import NUMPY
+from zenith.arrays import NUMPY, cupy_adapter
 from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cuda.status import synchronize
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
@@ -39,6 +41,20 @@ class ScalarExecutable(LanesExecutable):
             self.sources[kernel.name], self._functions[kernel.name] = source, scope[kernel.name]
 
 
+class OnDevice:
+    """A program for a GPU behind NumPy arrays, which are copied there and back."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.executable = compile_graph(graph, "cuda")
+
+    def run(self, args: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+        """The results as NumPy arrays, once everything is done and nothing was reported."""
+        adapter = cupy_adapter(0)
+        found = self.executable.run([upload(a) for a in args], [adapter] * len(args), sizes, adapter)
+        synchronize()
+        return [download(r) for r in found]
+
+
 def plan_of(graph: Graph, target: Target | None = None) -> Plan:
     """The plan of a graph after all passes, for this processor or another target."""
     return plan(run_passes(graph)[0], target or cpu_target())
@@ -47,8 +63,11 @@ def plan_of(graph: Graph, target: Target | None = None) -> Plan:
 def compiled(graph: Graph, backend: str) -> Any:
     """The executable of a backend.
 
-    ``scalar`` is the scalar printer's source as plain Python, ``cuda on lanes`` the kernels of a GPU's plan with NumPy.
+    ``scalar`` is the scalar printer's source as plain Python, ``cuda on lanes`` the kernels of a GPU's plan with NumPy,
+    ``cuda`` the GPU itself.
     """
+    if backend == "cuda":
+        return OnDevice(graph)
     if backend == "scalar":
         return ScalarExecutable(plan_of(graph), TILE_FUNCTIONS, WeightTable.of(graph))
     if backend == "cuda on lanes":

@@ -19,6 +19,7 @@ from zenith.ir.primitive import Primitive, Sample, all_primitives
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, kind_of, uint32
 
 ELEMENTWISE = [p for p in all_primitives() if isinstance(p.lowering, Scalar) and not p.params]
+GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 OTHERS = [p for p in dict(SUPPORTED) if p not in ELEMENTWISE]
 
 
@@ -32,7 +33,7 @@ def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, 
             check(call(compiled(graph, backend), graph, args), graph, args)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes"])
+@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes", GPU])
 @pytest.mark.parametrize("primitive", OTHERS, ids=lambda p: p.name)
 def test_samples_as_planned_for_each_target(primitive: Primitive, backend: str) -> None:
     """Sample k of all element types is one program, whose kernels other samples share: sizes are symbols."""
@@ -44,7 +45,7 @@ def test_samples_as_planned_for_each_target(primitive: Primitive, backend: str) 
         check(call(compiled(graph, backend), graph, args), graph, args)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes"])
+@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes", GPU])
 def test_samples_of_static_sizes(backend: str) -> None:
     """The fuzzer runs many static programs; here one has each primitive that is not elementwise."""
     graph, args = Graph("samples"), []
@@ -92,7 +93,7 @@ def _arity(primitive: Primitive, dtype: DType) -> int:
     return next((len(s.values) for s in primitive.samples(dtype.numpy)), 0)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "lanes"])
+@pytest.mark.parametrize("backend", ["cpu", "lanes", GPU])
 @pytest.mark.parametrize(("dtype", "arity"), list(_cases()), ids=str)
 def test_elementwise_primitives_at_the_edges(dtype: DType, arity: int, backend: str) -> None:
     primitives = [p for p in ELEMENTWISE if _arity(p, dtype) == arity]
@@ -139,7 +140,7 @@ def _within(primitive: Primitive, args: Sequence[Any], result: Any, expected: An
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="NumPy's own conversions differ elsewhere")
-@pytest.mark.parametrize("backend", ["cpu", "lanes"])
+@pytest.mark.parametrize("backend", ["cpu", "lanes", GPU])
 def test_casts_at_the_edges(backend: str) -> None:
     cast = next(p for p in all_primitives() if p.name == "cast")
     graph = Graph("casts")

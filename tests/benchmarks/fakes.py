@@ -1,6 +1,7 @@
 """Contenders that behave badly, for the harness to catch."""
 
 import os
+import time
 
 import numpy as np
 
@@ -51,3 +52,11 @@ DYING = Contender("dying", libraries=("numpy",), program=_dying)
 PRINTING = Contender("printing", libraries=("numpy",), program=_printing)
 SAVING = Contender("saving", libraries=("numpy",), program=_numpy, saving=Saving(_saving, _loaded))
 CHOOSY = Contender("choosy", libraries=("numpy",), program=_numpy, declines=lambda workload: "it is too small for me")
+
+
+def _sleeping(workload):
+    return lambda *arrays: time.sleep(1000)
+
+
+SLEEPING = Contender("sleeping", libraries=("numpy",), program=_sleeping)
+CEILING = Contender("ceiling", libraries=("numpy",), program=lambda workload: lambda *arrays: None, ceiling=True)

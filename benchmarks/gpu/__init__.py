@@ -1,0 +1,1 @@
+"""Measurements on a GPU: what is found there, workloads, contenders, reports. ``make gpu`` runs everything."""

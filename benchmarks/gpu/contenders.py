@@ -1,0 +1,353 @@
+"""Who is measured on a GPU. Everybody computes in float32, no one in TF32, and is waited for at the end of a round.
+
+Two contenders are ceilings: a copy of as many bytes as the workload moves at least, and PyTorch's product of large
+matrices. They take turns with all others, so that what is reached is told of the same minutes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.contenders.arrays import Jax, JaxStep, jax_arrays, jax_program, numpy_program
+from benchmarks.contenders.contender import (
+    Contender,
+    Job,
+    Program,
+    inference_mode,
+    needs_numpy_program,
+    torch_program,
+)
+from benchmarks.contenders.steps import Step, TorchStep
+from benchmarks.contenders.zenith import ZenithStep
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Array, Arrays, Workload
+
+PREFIX = "gpu "
+SQUARE = 4096  # of the product that is the ceiling
+ENVIRONMENT = {  # a process takes no more memory than it needs, and JAX multiplies in float32
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "JAX_DEFAULT_MATMUL_PRECISION": "highest",
+}
+
+
+def use_environment() -> None:
+    """Set what all processes of a measurement inherit."""
+    os.environ.update(ENVIRONMENT)
+
+
+# --- arrays: a batch that begins one larger array, as all lengths of W12 do, shares its copy on the device ---
+
+
+def _moved(arrays: Arrays, move: Callable[[Array], Any], kept: dict[int, tuple[Array, Any]]) -> tuple[Any, ...]:
+    return tuple(_move(x, move, kept) for x in arrays)
+
+
+def _move(x: Array, move: Callable[[Array], Any], kept: dict[int, tuple[Array, Any]]) -> Any:
+    base = x.base
+    if base is None or base.ndim != 1 or base.ctypes.data != x.ctypes.data:
+        return move(x)
+    if id(base) not in kept:
+        kept[id(base)] = base, move(base)
+    return kept[id(base)][1][: x.size].reshape(x.shape)
+
+
+_TENSORS: dict[int, tuple[Any, Any]] = {}
+_CUPY: dict[int, tuple[Any, Any]] = {}
+
+
+def cuda_tensors(arrays: Arrays) -> tuple[Any, ...]:
+    """Tensors on the GPU."""
+    import torch
+
+    return _moved(arrays, lambda x: torch.from_numpy(x).cuda(), _TENSORS)
+
+
+def cupy_arrays(arrays: Arrays) -> tuple[Any, ...]:
+    """CuPy's arrays."""
+    import cupy
+
+    return _moved(arrays, cupy.asarray, _CUPY)
+
+
+def _cupy_array(array: Any) -> Any:
+    import cupy
+
+    return cupy.asarray(array)
+
+
+def _from_cupy(array: Any) -> Array:
+    import cupy
+
+    found: Array = cupy.asnumpy(array)
+    return found
+
+
+def _from_tensor(tensor: Any) -> Array:
+    found: Array = tensor.detach().cpu().numpy()
+    return found
+
+
+def _finish_torch(result: Any) -> None:
+    import torch
+
+    torch.cuda.synchronize()
+
+
+def _finish_cupy(result: Any) -> None:
+    import cupy
+
+    cupy.cuda.Device().synchronize()
+
+
+def _finish_zenith(result: Any) -> None:
+    import zenith
+
+    zenith.synchronize()
+
+
+def _finish_jax(result: Any) -> None:
+    import jax
+
+    jax.block_until_ready(result)
+
+
+# --- Zenith ---
+
+
+def _jit(job: Job) -> Program:
+    import zenith
+
+    compiled: Program = zenith.jit(job.program)
+    return compiled
+
+
+def _from_torch(job: Job) -> Program:
+    import zenith
+
+    module: Any = job.program
+    compiled: Program = zenith.from_torch(module, job.first)
+    return compiled
+
+
+def _zenith_facts(call: Any) -> dict[str, Any]:
+    import zenith
+
+    return {"compilations": call.cache_info().misses, "pool": str(zenith.memory.stats())}
+
+
+# --- PyTorch ---
+
+
+def _module(workload: Workload) -> Program:
+    import torch
+
+    torch.set_float32_matmul_precision("highest")
+    program: Program = torch_program(workload).cuda()  # type: ignore[attr-defined]
+    return program
+
+
+def _on_gpu(module: Any) -> Any:
+    return module.cuda()
+
+
+def _inductor(mode: str | None) -> Callable[[Job], Program]:
+    def compile(job: Job) -> Program:
+        import torch
+
+        compiled: Program = torch.compile(job.program, mode=mode)
+        return compiled
+
+    return compile
+
+
+def _torch_step(workload: Workload) -> Step:
+    return TorchStep(workload, place=_on_gpu)
+
+
+def _inductor_step(mode: str | None) -> Callable[[Workload], Step]:
+    def step(workload: Workload) -> Step:
+        import torch
+
+        return TorchStep(workload, lambda module: torch.compile(module, mode=mode), _on_gpu)
+
+    return step
+
+
+def _torch_contender(name: str, **more: Any) -> Contender:
+    return Contender(
+        PREFIX + name,
+        libraries=("torch",),
+        program=_module,
+        convert=cuda_tensors,
+        scope=inference_mode,
+        finish=_finish_torch,
+        fetch=_from_tensor,
+        versions=("torch", "triton"),
+        **more,
+    )
+
+
+# --- kernels written by hand, CuPy's fusion ---
+
+
+def _by_hand(workload: Workload) -> str | None:
+    from benchmarks.gpu.by_hand import NAMES
+
+    return None if workload.name in NAMES else "no kernel is written by hand for this"
+
+
+def _raw(workload: Workload) -> Program:
+    from benchmarks.gpu.raw_kernels import program
+
+    return program(workload)
+
+
+def _triton(workload: Workload) -> Program:
+    from benchmarks.gpu.triton_kernels import program
+
+    return program(workload)
+
+
+def _fuse(job: Job) -> Program:
+    import cupy
+
+    fused: Program = cupy.fuse(job.program)
+    return fused
+
+
+def _cupy_program(workload: Workload) -> Program:
+    import cupy
+
+    assert workload.numpy is not None
+    return workload.numpy(cupy_arrays(workload.weights()), cupy)
+
+
+def _is_elementwise(workload: Workload) -> str | None:
+    return None if workload.expression else "cupy.fuse takes elementwise programs"
+
+
+def _same_sizes(workload: Workload) -> str | None:
+    return "it compiles anew for each size" if workload.varied else needs_numpy_program(workload)
+
+
+def _same_sizes_or_absent(workload: Workload) -> str | None:
+    return "it tunes anew for each size" if workload.varied else None
+
+
+# --- ceilings ---
+
+
+def _copy(workload: Workload) -> Program:
+    import torch
+
+    source = torch.ones(workload.bytes // 2, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return lambda *arguments: target.copy_(source)
+
+
+def _product(workload: Workload) -> Program:
+    import torch
+
+    torch.set_float32_matmul_precision("highest")
+    a, b = (torch.randn(SQUARE, SQUARE, device="cuda") for _ in range(2))
+    return lambda *arguments: torch.mm(a, b)
+
+
+def _moves(workload: Workload) -> str | None:
+    return None if workload.bytes else "memory does not bound it"
+
+
+def _multiplies(workload: Workload) -> str | None:
+    return None if workload.flops else "products do not bound it"
+
+
+JIT = Contender(
+    PREFIX + "zenith jit",
+    libraries=("cupy", "zenith"),
+    program=numpy_program,
+    convert=cupy_arrays,
+    compile=_jit,
+    facts=_zenith_facts,
+    versions=("zenith-compiler", "numba", "numba-cuda", "cupy-cuda13x"),
+    step=lambda workload: ZenithStep(workload, _cupy_array),
+    declines=needs_numpy_program,
+    finish=_finish_zenith,
+    fetch=_from_cupy,
+)
+FROM_TORCH = Contender(
+    PREFIX + "zenith from_torch",
+    libraries=("torch", "zenith"),
+    program=_module,
+    convert=cuda_tensors,
+    compile=_from_torch,
+    scope=inference_mode,
+    facts=_zenith_facts,
+    versions=("zenith-compiler", "numba", "numba-cuda", "torch"),
+    finish=_finish_zenith,
+    fetch=_from_tensor,
+)
+EAGER = _torch_contender("torch eager", step=_torch_step)
+INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None))
+AUTOTUNE = _torch_contender(
+    "torch.compile max-autotune", compile=_inductor("max-autotune"), step=_inductor_step("max-autotune-no-cudagraphs"),
+    declines=_same_sizes_or_absent,
+)  # fmt: skip
+JAX = Contender(
+    PREFIX + "jax",
+    libraries=("jax", "jax.numpy"),
+    program=jax_program,
+    convert=jax_arrays,
+    compile=lambda job: Jax(job, waits=False),
+    facts=lambda call: call.facts(),  # type: ignore[attr-defined]
+    versions=("jax", "jaxlib"),
+    step=lambda workload: JaxStep(workload, waits=False),
+    declines=_same_sizes,
+    finish=_finish_jax,
+)
+CUPY_FUSE = Contender(
+    PREFIX + "cupy fuse",
+    libraries=("cupy",),
+    program=_cupy_program,
+    convert=cupy_arrays,
+    compile=_fuse,
+    versions=("cupy-cuda13x",),
+    declines=_is_elementwise,
+    finish=_finish_cupy,
+    fetch=_from_cupy,
+)
+CUPY_RAW = Contender(
+    PREFIX + "cupy RawKernel",
+    libraries=("cupy",),
+    program=_raw,
+    convert=cupy_arrays,
+    versions=("cupy-cuda13x",),
+    declines=_by_hand,
+    finish=_finish_cupy,
+    fetch=_from_cupy,
+)
+TRITON = Contender(
+    PREFIX + "triton",
+    libraries=("torch", "triton"),
+    program=_triton,
+    convert=cuda_tensors,
+    versions=("torch", "triton"),
+    declines=_by_hand,
+    finish=_finish_torch,
+    fetch=_from_tensor,
+)
+COPY = Contender(
+    PREFIX + "copy", libraries=("torch",), program=_copy, convert=lambda arrays: (), declines=_moves,
+    finish=_finish_torch, ceiling=True,
+)  # fmt: skip
+PRODUCT = Contender(
+    PREFIX + "torch.mm", libraries=("torch",), program=_product, convert=lambda arrays: (), declines=_multiplies,
+    finish=_finish_torch, ceiling=True,
+)  # fmt: skip
+
+_ALL = (JIT, FROM_TORCH, EAGER, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW, TRITON, COPY, PRODUCT)
+GPU_CONTENDERS = {contender.name: contender for contender in _ALL}
+OWN = (JIT.name, FROM_TORCH.name)
+CEILINGS = (COPY.name, PRODUCT.name)

@@ -1,0 +1,100 @@
+"""What is measured on a GPU, the most telling first: a run whose time is over has these.
+
+The programs are those of the CPU's workloads, at sizes that a GPU is used for. Arrays of the memory-bound ones are
+several times larger than its cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.workloads.elementwise import CHAIN, GELU
+from benchmarks.workloads.encoder import BERT, ENCODER, LENGTH, Encoder
+from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
+from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
+from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
+from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER, numpy_mlp, torch_mlp
+from benchmarks.workloads.workload import Array, Arrays, Program, Shapes, Workload, first_inputs, inputs, weights
+
+MANY = 32 * 1024 * 1024
+FLOAT = 4
+
+
+def _with_shapes(shapes: Shapes) -> dict[str, Any]:
+    """Sizes do not change from call to call, so everybody may specialise to them."""
+    return {"batches": inputs(shapes), "first": first_inputs(shapes)}
+
+
+def _numpy_linear_gelu(arrays: Arrays, np: Any) -> Program:
+    w, b = arrays
+
+    def linear_gelu(x: Array) -> Array:
+        return gelu(x @ w.T + b, np)
+
+    return linear_gelu
+
+
+def _torch_linear_gelu(arrays: Arrays) -> Any:
+    import torch
+
+    return torch.nn.Sequential(torch_linear(*arrays), torch_gelu())
+
+
+def encoder_flops(encoder: Encoder, tokens: int) -> int:
+    """Operations of an encoder's products and attention for one sequence."""
+    linear = 4 * encoder.width**2 + 2 * encoder.width * encoder.middle
+    return encoder.layers * 2 * tokens * (linear + 2 * tokens * encoder.width)
+
+
+_ALL = (
+    replace(
+        CHAIN,
+        name="gpu_chain",
+        description="sigmoid(exp(tanh(gelu(x)))) over 32 M floats",
+        **_with_shapes(((MANY,),)),
+        bytes=2 * FLOAT * MANY,
+    ),
+    replace(
+        LAYERNORM_SOFTMAX,
+        name="gpu_layernorm_softmax",
+        description="softmax(layernorm(x)) over the rows of 32768x1024",
+        **_with_shapes(((MANY // 1024, 1024),)),
+        bytes=2 * FLOAT * MANY,
+    ),
+    replace(
+        MATMUL,
+        name="gpu_matmul",
+        description="W1: 1024x1024 @ 1024x1024 in float32",
+        **_with_shapes(((1024, 1024),)),
+        weights=weights(((1024, 1024),)),
+        flops=2 * 1024**3,
+    ),
+    Workload(
+        name="gpu_linear_gelu",
+        description="W17: gelu(linear(x)), M 1024, N 4096, K 1024, float32",
+        **_with_shapes(((1024, 1024),)),
+        weights=weights(((4096, 1024), (4096,))),
+        numpy=_numpy_linear_gelu,
+        torch=_torch_linear_gelu,
+        flops=2 * 1024 * 4096 * 1024,
+    ),
+    replace(
+        ENCODER, name="gpu_bert_encoder", description=f"W3: {ENCODER.description}", flops=encoder_flops(BERT, LENGTH)
+    ),
+    Workload(
+        name="gpu_mlp",
+        description="W15: the MLP 512-256-128-64 with relu, batch 32",
+        **_with_shapes(((32, 512),)),
+        weights=weights(((256, 512), (256,), (128, 256), (128,), (64, 128), (64,))),
+        numpy=numpy_mlp,
+        torch=torch_mlp,
+    ),
+    replace(TRAIN_TRANSFORMER, name="gpu_train_transformer"),
+    replace(SOFTMAX, name="gpu_softmax", description=f"W14: {SOFTMAX.description}", bytes=2 * FLOAT * 1024**2),
+    replace(LAYERNORM, name="gpu_layernorm", description=f"W14: {LAYERNORM.description}", bytes=2 * FLOAT * 512 * 768),
+    replace(GELU, name="gpu_gelu", description=f"W14: {GELU.description}", bytes=2 * FLOAT * 1024**2),
+    replace(TRAIN_MLP, name="gpu_train_mlp"),
+    dynamic_lengths("gpu_dynamic_lengths", batch=32, width=4096, checks=2, flops=2 * 2 * 32 * sum(LENGTHS) * 4096**2),
+)
+GPU_WORKLOADS = {workload.name: workload for workload in _ALL}

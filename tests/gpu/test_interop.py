@@ -1,0 +1,90 @@
+"""Arrays of CuPy, PyTorch, JAX and any DLPack library, in and out, without copies."""
+
+import numpy as np
+import pytest
+
+import zenith
+
+
+def double(x):
+    return np.exp(x) * 2
+
+
+def test_cupy_arrays(real, rng):
+    x = rng.standard_normal((5, 7), dtype=np.float32)
+    run = zenith.jit(double)
+    for given in (real.asarray(x), real.asarray(x.T).T, real.asarray(np.repeat(x, 2, 1))[:, ::2]):
+        found = run(given)
+        assert type(found) is real.ndarray
+        np.testing.assert_allclose(real.asnumpy(found), double(x), rtol=1e-6)
+
+
+def test_torch_tensors(cuda_torch):
+    x = cuda_torch.randn(5, 7, device="cuda")
+    run = zenith.jit(double)
+    for given in (x, x.t(), x[:, ::2]):
+        found = run(given)
+        assert type(found) is cuda_torch.Tensor and found.is_cuda
+        cuda_torch.testing.assert_close(found, cuda_torch.exp(given) * 2, rtol=1e-6, atol=1e-6)
+
+
+def test_results_of_the_libraries_are_the_same_numbers(real, cuda_torch):
+    x = real.arange(12, dtype=np.float32).reshape(3, 4) / 12
+    run = zenith.jit(double)
+    other = run(cuda_torch.from_dlpack(x))
+    np.testing.assert_array_equal(real.asnumpy(run(x)), other.cpu().numpy())
+
+
+def test_a_result_goes_on_without_a_copy(real, cuda_torch):
+    found = zenith.jit(double)(real.ones(1000, np.float32))
+    assert cuda_torch.from_dlpack(found).data_ptr() == found.data.ptr
+
+
+class Lender:
+    """An array that knows DLPack alone, with the array module of CuPy."""
+
+    def __init__(self, array):
+        self.array, self.asked = array, []
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __array_namespace__(self):
+        import cupy
+
+        return cupy
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.asked.append((stream, max_version))
+        return self.array.__dlpack__(stream=stream)
+
+
+def test_any_array_with_dlpack(real):
+    x = Lender(real.linspace(0, 1, 9, dtype=np.float32))
+    found = zenith.jit(double)(x)
+    np.testing.assert_allclose(real.asnumpy(found), double(real.asnumpy(x.array)), rtol=1e-6)
+    ((stream, version),) = x.asked
+    assert stream not in (None, 0, -1) and version is not None
+
+
+def test_jax_arrays(real):
+    jax = pytest.importorskip("jax")
+    try:
+        device = jax.devices("gpu")[0]
+    except RuntimeError as error:
+        pytest.skip(f"JAX sees no GPU: {error}")
+    x = jax.device_put(np.linspace(0, 1, 9, dtype=np.float32), device)
+    found = zenith.jit(double)(x)
+    zenith.synchronize()
+    assert isinstance(found, jax.Array) and found.devices() == {device}
+    np.testing.assert_allclose(np.asarray(found), double(np.asarray(x)), rtol=1e-6)
+
+
+def test_the_device_of_the_arrays_chooses_the_backend(real):
+    run = zenith.jit(double)
+    assert type(run(np.ones(3, np.float32))) is np.ndarray
+    assert type(run(real.ones(3, np.float32))) is real.ndarray
+    assert run.cache_info().misses == 2
+    with pytest.raises(zenith.errors.DeviceError, match="nothing is moved silently"):
+        zenith.jit(double, backend="cuda")(np.ones(3, np.float32))
