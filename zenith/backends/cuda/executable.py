@@ -130,11 +130,10 @@ class Executable:
             self._memory = DeviceMemory(pool, device)
             self._empty = self._memory.constant(np.zeros(EMPTY_BYTES, np.uint8))
             self._numbers = itertools.count()
-            self._preparing = threading.local()
             self._fixed: FixedMemory[_Fixed] = FixedMemory(plan, weights, {name: name for name in kernels})
-            if plan.prepared:
-                self.driver.synchronize_device()  # weights may be written on any stream, no call has named its own
-            self._bind(self.driver.stream())
+            if plan.weights:
+                self._memory.settle()  # copies of weights may be on their way, on any stream
+            self._fixed.bind(self)
         self._leases: list[_Lease] = []
         weakref.finalize(self, self._memory.settle).atexit = False  # what still runs reads its constants
 
@@ -150,15 +149,10 @@ class Executable:
 
     # --- what is fixed ---
 
-    def _bind(self, stream: int) -> _Fixed:
-        """The fixed memory for a call on a stream; what is missing is prepared there and waited for."""
-        self._preparing.stream = stream
-        return self._fixed.bind(self)
-
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""
         functions, addresses = self.program.functions[launch.kernel.name], self._addresses(arrays)
-        run_once(self.driver, functions, launch, addresses, self._preparing.stream)
+        run_once(self.driver, functions, launch, addresses)
 
     def _addresses(self, arrays: Sequence[Any]) -> list[int]:
         return [array.address if array.size else self._empty.address for array in arrays]
@@ -187,7 +181,7 @@ class Executable:
             with on_device(self.driver, self.device):
                 return self.run(arrays, adapters, sizes, results)
         stream = results.stream()
-        fixed = self._fixed.state or self._bind(stream)
+        fixed = self._fixed.state or self._fixed.bind(self)
         lease = self._lease(stream)
         try:
             if lease.status is not None:

@@ -1,4 +1,8 @@
-"""Prepared launches: run when weights are new, with parameters of their own, and waited for."""
+"""Prepared launches: run when weights are new, with parameters of their own.
+
+They come after everything on the device and before everything that follows, on any stream: weights are written on
+streams that nobody names here, and results stand in memory of the default stream, whose last readers may still run.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from zenith.backends.cuda.status import out_of_bounds
 from zenith.backends.steps import Launch
 
 
-def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Sequence[int], stream: int) -> None:
+def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Sequence[int]) -> None:
     """Run a launch whose work is the same in every call; its results are there when this returns.
 
     Raises OutOfBoundsError when an index was outside its axis.
@@ -24,7 +28,8 @@ def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Se
     grid, arguments = functions.launch(function, tasks, sizes)
     status = driver.pinned(8)
     arguments.set_addresses(status.address, addresses)
-    driver.launch(function.handle, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, arguments.address, 0)
-    driver.synchronize(stream)
+    driver.synchronize_device()
+    driver.launch(function.handle, grid.blocks, 1, 1, grid.threads, 1, 1, 0, 0, arguments.address, 0)
+    driver.synchronize_device()
     if ctypes.c_int64.from_address(status.address).value:
         raise out_of_bounds(launch.lines)
