@@ -112,6 +112,19 @@ def test_arrays_are_kept_until_they_are_read(gpu):
     assert len(lease.events) == len(gpu.events) == 1
 
 
+def test_arrays_are_kept_when_a_step_raises_after_kernels_were_launched(gpu):
+    def fail(x):
+        raise ValueError("no")
+
+    shape = zenith.ShapeDtypeStruct((3,), np.float32)
+    step = zenith.jit(lambda x: zenith.pure_callback(fail, shape, np.exp(x)) + x)
+    with pytest.raises(Exception, match="no"):
+        step(Lent(np.ones(3, np.float32)))
+    (lease,) = step._specializer.latest.executable._leases
+    ((_, (arrays, _)),) = lease.events
+    assert arrays[0].address in gpu.launches[0].buffers
+
+
 def test_mixed_libraries_wait_for_each_other(gpu):
     """The capsule says nothing of CuPy's own array: both are on CuPy's stream here, so that nobody waits."""
     add = zenith.jit(lambda x, y: x + y)

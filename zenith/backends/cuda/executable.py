@@ -208,10 +208,12 @@ class Executable:
         setup = self._setup(lease, fixed, sizes, addresses)
         out = setup.make_results(results)
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
-        for action in setup.actions:
-            action(stream)
-        if others or any(guest.imports for guest in guests):
-            self._release(lease, others, (arrays, keep))
+        try:
+            for action in setup.actions:
+                action(stream)
+        finally:  # a step may raise when kernels were launched already
+            if others or any(guest.imports for guest in guests):
+                self._release(lease, others, (arrays, keep))
         return [results.depart(array) for array in out] if results.imports else out
 
     def _setup(self, lease: _Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
