@@ -83,7 +83,7 @@ class _Lease:
         self.setups: OrderedDict[Any, Setup] = OrderedDict()
         self.arena: Any = None
         self.numbers: Any = None
-        self.events: list[tuple[int, Any]] = []  # arrays of others that are read until an event
+        self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
 
     def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Place, int]) -> Setup:
         """What follows from the sizes, made when they are new."""
@@ -103,7 +103,7 @@ class _Lease:
         return found
 
     def forget_read(self) -> None:
-        """Let go of arrays whose readers are done."""
+        """Let go of what has been read."""
         driver = self._program.driver
         while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > KEPT_SETUPS):
             if not driver.is_done(self.events[0][0]):
@@ -184,10 +184,14 @@ class Executable:
         fixed = self._fixed.state or self._fixed.bind(self)
         lease = self._lease(stream)
         try:
+            if lease.events:
+                lease.forget_read()
             if lease.status is not None:
                 lease.status.check()
             return self._call(lease, fixed, arrays, adapters, sizes, results)
         finally:
+            if fixed is not self._fixed.state:  # weights changed meanwhile, and the device was waited for too early
+                lease.events.append((self.driver.record(stream), fixed))
             self._leases.append(lease)
             if len(self._leases) > KEPT_LEASES:
                 self._drop_lease()
@@ -291,7 +295,6 @@ class Executable:
         """Other libraries may use their arrays' memory again when the kernels have read it."""
         for other in others:
             self._wait(other, lease.stream)
-        lease.forget_read()
         lease.events.append((self.driver.record(lease.stream), arrays))
 
 
