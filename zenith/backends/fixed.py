@@ -67,12 +67,16 @@ class FixedMemory(Generic[State]):
         table.add_program(self)
 
     def forget_stale(self, changed: Iterable[str]) -> None:
-        """Let go of everything that a change of weights made stale. The table's lock is held."""
+        """Let go of everything that a change of weights made stale. The table's lock is held.
+
+        The state goes first: a call that still finds it when it has started all of its work is waited for.
+        """
         stale = [name for weight in changed for name in self._followers.get(weight, ())]
-        if any(self._read[name].kind == "prepared" for name in stale):
-            self.table.residence.settle()
+        if not stale:
+            return
+        self.state = None
+        self.table.residence.settle()
         for name in stale:
-            self.state = None
             self._held.pop(name, None)
 
     @property

@@ -39,7 +39,7 @@ class Residence(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait until no program that was started reads what is about to be given back."""
+        """Wait until no program that was started reads what is about to go back, and what was begun is written."""
         ...
 
 

@@ -66,3 +66,49 @@ def test_preparation_is_behind_all_writers_and_before_all_readers(prepared, fake
     order.clear()
     run(program)
     assert set(order) == {9}
+
+
+def test_a_change_during_a_call_leaves_it_what_it_reads(prepared, fake, monkeypatch):
+    """As if another thread changed the weight when the call has taken its state and has launched nothing yet."""
+    program, table, memory = prepared
+    launch, changes = fake.launch, [memory.constant(np.ones(5, np.float32))]
+
+    def change_first(*given):
+        if changes:
+            table.change({"w": changes.pop()})
+            fake.delayed = []
+        launch(*given)
+
+    monkeypatch.setattr(fake, "launch", change_first)
+    found = run(program)
+    (lease,) = program._leases
+    ((_, kept),) = lease.events
+    read = {array.address for array in kept.arrays.values()}
+    assert read & {*fake.launches[-1].buffers} and program._fixed.state is None
+    fake.finish()
+    fake.delayed = None
+    np.testing.assert_allclose(on_host(found), wanted(np.zeros(5)), rtol=1e-12)
+    np.testing.assert_allclose(on_host(run(program)), wanted(np.ones(5)), rtol=1e-12)
+    assert not lease.events
+
+
+def test_a_change_waits_for_calls_that_still_found_the_state(prepared, monkeypatch):
+    """A call lets go of its state when it is still the program's: then whoever changes weights has to wait after it."""
+    program, table, memory = prepared
+    run(program)
+    states, settle = [], memory.settle
+    monkeypatch.setattr(memory, "settle", lambda: states.append(program._fixed.state) or settle())
+    table.change({"w": memory.constant(np.ones(5, np.float32))})
+    assert states == [None]
+
+
+def test_weights_that_are_read_as_they_are_are_waited_for(fake, order):
+    """A weight that is not dense comes as a copy, made on whatever stream was torch's at that moment."""
+    memory = DeviceMemory(pool(), 0)
+    graph = parse("def f(x: f32[5]) -> (f32[5]):\n    v1 = weight(name='w', dtype=f32, shape=(5,))\n"
+                  "    v2 = add(x, v1)\n    return (v2,)")  # fmt: skip
+    graph.weights = WeightTable({"w": memory.constant(np.zeros(5, np.float32))}, memory)
+    program = executable(graph)
+    assert order == ["device"] and not program.plan.prepared
+    graph.weights.change({"w": memory.constant(np.ones(5, np.float32))})
+    assert order == ["device"] * 2
