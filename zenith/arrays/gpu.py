@@ -102,9 +102,10 @@ class CupyAdapter(PlainAdapter):
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """A copy on the host, for looking at values."""
-        dense = array if array.flags.c_contiguous else self.dense(array)
-        found = np.empty(dense.shape, dense.dtype)
-        self._copy(found.ctypes.data, dense.data.ptr, found.nbytes)
+        with on_device(driver(), self._number):
+            dense = array if array.flags.c_contiguous else self.dense(array)
+            found = np.empty(dense.shape, dense.dtype)
+            self._copy(found.ctypes.data, dense.data.ptr, found.nbytes)
         return found
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
