@@ -155,6 +155,10 @@ class TorchSource:
         """Bytes that torch has taken from the device."""
         return int(self._cuda.memory_reserved())
 
+    def unused(self) -> int:
+        """All but what tensors, and programs, have."""
+        return int(self._cuda.memory_reserved() - self._cuda.memory_allocated())
+
     def release(self) -> None:
         """``torch.cuda.empty_cache``."""
         self._cuda.empty_cache()

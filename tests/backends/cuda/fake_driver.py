@@ -204,6 +204,9 @@ class FakeSource:
     def held(self):
         return self._held
 
+    def unused(self):
+        return sum(length * len(blocks) for (_, _, length), blocks in self.free_blocks.items())
+
     def release(self):
         for (_, _, length), blocks in self.free_blocks.items():
             while blocks:

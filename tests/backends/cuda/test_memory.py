@@ -73,3 +73,19 @@ def test_another_source_takes_over_and_misses_are_kept(fake):
     after = pool().allocate(100, 0, "results")
     stats = zenith.memory.stats()
     assert before.address != after.address and stats.misses == 2 and stats.hits == 0
+
+
+def test_out_of_memory_does_not_take_tensors_for_memory_that_torch_keeps(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from zenith.arrays.tensors import TorchSource
+
+    def refuse(*given):
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 9_000_000)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 8_000_000)  # most of it the user's tensors
+    monkeypatch.setattr(torch.cuda, "caching_allocator_alloc", refuse)
+    with using(FakeDriver(memory=10_000_000)):
+        pool().draw_on(TorchSource())
+        with pytest.raises(OutOfMemoryError, match="PyTorch's caching allocator keeps 1.00 MB more"):
+            pool().allocate(6_000_000, 0, "results")

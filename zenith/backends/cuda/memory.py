@@ -53,6 +53,10 @@ class Source(Protocol):
         """Bytes taken from the device, in use or kept for the next request."""
         ...
 
+    def unused(self) -> int:
+        """The part of them that is kept for the next request, and in nobody's use."""
+        ...
+
     def release(self) -> None:
         """Give what is not in use back to the device."""
         ...
@@ -174,11 +178,10 @@ class Pool:
         with self._lock:
             self._settle()
             parts = ", ".join(f"{megabytes(n)} in {name}" for name, n in self._in_use.items())
-            unused = max(0, self.source.held() - self._bytes)
         free, total = self.driver.memory_info()
         return OutOfMemoryError(
             f"no device memory for {megabytes(length)} of {purpose}: Zenith holds {parts}; {self.source.name} keeps "
-            f"{megabytes(unused)} more; {megabytes(free)} of {megabytes(total)} are free on the device",
+            f"{megabytes(self.source.unused())} more; {megabytes(free)} of {megabytes(total)} are free on the device",
             fix="call it on smaller batches, drop results that are not needed, and give memory that is kept but not "
             "used back to the device with zenith.memory.release()",
         )
@@ -212,6 +215,10 @@ class CupySource:
     def held(self) -> int:
         """Bytes of this pool."""
         return int(self._pool.total_bytes())
+
+    def unused(self) -> int:
+        """Bytes of free blocks."""
+        return int(self._pool.free_bytes())
 
     def release(self) -> None:
         """Free the blocks that nobody uses."""
