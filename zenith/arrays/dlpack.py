@@ -112,6 +112,7 @@ class DlpackAdapter:
     def __init__(self, library: str, device: int, namespace: Any) -> None:
         self.library, self.device, self._namespace = library, device, namespace
         self._results = cupy_adapter(device)
+        self._takes_version: dict[type, bool] = {}  # whether arrays of a class may be asked for a version of DLPack
 
     def check(self, array: Any, name: str) -> None:
         """Refuse arrays on other devices, and of element types that Zenith does not have."""
@@ -187,9 +188,9 @@ class DlpackAdapter:
 
     def arrive(self, array: Any, stream: int) -> Any:
         """The array's memory, lent for work on a stream; of a copy when the array is not dense."""
-        found = borrowed(_lend(array, stream))
+        found = borrowed(self._lend(array, stream))
         if found is None:
-            found = borrowed(_lend(self.dense(array), stream))
+            found = borrowed(self._lend(self.dense(array), stream))
         if found is None:
             raise UnsupportedError(f"an array of {self.library} is not dense", fix="pass a contiguous array")
         return found
@@ -198,14 +199,21 @@ class DlpackAdapter:
         """The library's own array on the memory of a result."""
         return array if self._namespace is None else self._namespace.from_dlpack(array)
 
-
-def _lend(array: Any, stream: int) -> Any:
-    """A capsule, in the newest form that the library knows. DLPack writes the legacy default stream as 1."""
-    stream = stream or LEGACY
-    try:
-        return array.__dlpack__(stream=stream, max_version=VERSION)
-    except TypeError:
-        return array.__dlpack__(stream=stream)
+    def _lend(self, array: Any, stream: int) -> Any:
+        """A capsule, in the newest form that the library knows. DLPack writes the legacy default stream as 1."""
+        stream, takes = stream or LEGACY, self._takes_version.get(type(array))
+        if takes is not False:
+            try:
+                lent = array.__dlpack__(stream=stream, max_version=VERSION)
+            except TypeError:
+                if takes:
+                    raise  # it comes from inside the library
+            else:
+                self._takes_version[type(array)] = True
+                return lent
+        lent = array.__dlpack__(stream=stream)
+        self._takes_version[type(array)] = False
+        return lent
 
 
 class _Adapters:

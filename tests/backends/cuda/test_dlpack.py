@@ -87,6 +87,25 @@ def test_in_and_out_without_a_copy(gpu, kind):
     assert step.cache_info().misses == 1
 
 
+@pytest.mark.parametrize("kind", [Lent, Older])
+def test_errors_inside_a_library_are_not_taken_for_an_older_protocol(gpu, kind):
+    class Failing(kind):
+        fails = False
+
+        def __dlpack__(self, **given):
+            found = super().__dlpack__(**given)
+            if Failing.fails:
+                raise TypeError("from inside")
+            return found
+
+    step, x = zenith.jit(lambda x: x + 1), Failing(np.ones(3, np.float32))
+    step(x)
+    Failing.fails = True
+    with pytest.raises(TypeError, match="from inside"):
+        step(x)
+    assert len(x.streams) == 2 and x.streams[0] == x.streams[1]
+
+
 def test_the_default_stream_has_its_own_number_in_dlpack(gpu):
     x = Lent(np.ones(3, np.float32))
     zenith.jit(lambda x: x + 1)(x)
