@@ -1,5 +1,6 @@
 """The executable for a GPU on a driver without a device: values, and everything that it asks of the driver."""
 
+import ctypes
 import gc
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.backends.cuda.fake_driver import FakeCompiler
 from zenith.arrays import NUMPY, cupy_adapter
 from zenith.backends.cuda.executable import Executable
 from zenith.backends.cuda.memory import pool
-from zenith.backends.cuda.status import synchronize
+from zenith.backends.cuda.status import synchronize, words_of
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.plan import plan
 from zenith.backends.weights import WeightTable
@@ -151,6 +152,16 @@ def test_an_index_outside_is_told_by_synchronize_even_when_the_program_is_gone(f
     gc.collect()
     with pytest.raises(OutOfBoundsError):
         synchronize()
+    synchronize()
+
+
+def test_of_several_indices_outside_each_is_told(fake):
+    words = words_of(pool(), fake, [(), ()])
+    for number in range(2):
+        ctypes.c_int64.from_address(words.address_of(number)).value = 1
+    for _ in range(2):
+        with pytest.raises(OutOfBoundsError):
+            synchronize()
     synchronize()
 
 

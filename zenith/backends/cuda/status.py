@@ -40,14 +40,13 @@ class StatusWords:
         return bytes(self._words) != self._none
 
     def check(self) -> None:
-        """Raise OutOfBoundsError when a launch has reported an index; all words are cleared."""
+        """Raise OutOfBoundsError for the first launch that has reported an index; what others reported is told later."""
         if bytes(self._words) == self._none:
             return
-        failed = [number for number, word in enumerate(self._words) if word]
-        for number in failed:
-            self._words[number] = 0
-        if failed:
-            raise out_of_bounds(self.lines[failed[0]])
+        failed = next((number for number, word in enumerate(self._words) if word), None)
+        if failed is not None:  # no other thread was faster
+            self._words[failed] = 0
+            raise out_of_bounds(self.lines[failed])
 
 
 def out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
