@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
+from zenith.api.devices import planned_gpu
 from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Signature
 from zenith.arrays import cupy_adapter
@@ -142,7 +143,7 @@ def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[A
 
 def stand_in_for(backend: str | None) -> StandIn:
     """What stands for arrays that a backend takes: of CuPy for a GPU, which need not be there."""
-    return cupy_adapter(0).stand_in if backend == "cuda" else numpy_stand_in
+    return cupy_adapter(planned_gpu()).stand_in if backend == "cuda" else numpy_stand_in
 
 
 def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:

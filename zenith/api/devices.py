@@ -27,13 +27,13 @@ class Where:
 def choose(wanted: str | None, leaves: Iterable[tuple[str, Any]], abstract: bool = False) -> Where:
     """Where a call runs with these leaves, given with their names; ``wanted`` is the backend that was asked for.
 
-    With ``abstract`` some leaves only stand for arrays: they are on no device, and no GPU has to be there.
+    With ``abstract`` some leaves only stand for arrays, on :func:`planned_gpu`, and no GPU has to be there.
 
     Raises DeviceError when arrays stand on several devices or on another one than was asked for, and when a GPU is
     asked for and cannot be used.
     """
     if abstract:
-        return Where(wanted or "cpu")
+        return Where(wanted or "cpu", planned_gpu() if wanted == "cuda" else None)
     arrays = [(name, adapter_of(leaf)) for name, leaf in leaves if not is_number(leaf)]
     return choose_for(wanted, arrays)
 
@@ -65,6 +65,16 @@ def _check(wanted: str | None, device: int | None, name: str, adapter: Adapter) 
     if wanted not in (None, "cuda") and device is not None:
         raise DeviceError(f"{name} is on cuda:{device}, and backend={wanted!r} computes on the CPU",
                           fix=f"{_move(name, adapter, None)}, or leave backend= out to compute on the GPU")  # fmt: skip
+
+
+def planned_gpu() -> int:
+    """The GPU for which programs are planned from shapes: the current one, and 0 where none can be used."""
+    from zenith.backends.cuda.driver import driver
+
+    try:
+        return driver().device()
+    except DeviceError:
+        return 0
 
 
 def require_gpu() -> None:

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from tests.backends.cuda.arrays import on_device, on_host
-from tests.backends.cuda.fake_driver import FakeDriver
 from tests.backends.cuda.test_executable import executable
 from zenith.arrays import cupy_adapter
 from zenith.backends.cuda.device_memory import DeviceMemory
-from zenith.backends.cuda.driver import driver, using
 from zenith.backends.cuda.memory import pool
 from zenith.backends.weights import WeightTable
 from zenith.ir.text import parse
@@ -114,12 +112,3 @@ def test_weights_that_are_read_as_they_are_are_waited_for(fake, order):
     assert order == ["device"] and not program.plan.prepared
     graph.weights.change({"w": memory.constant(np.ones(5, np.float32))})
     assert order == ["device"] * 2
-
-
-def test_an_array_is_copied_to_the_host_on_its_own_device(monkeypatch):
-    with using(FakeDriver(devices=2)):
-        fake, devices = driver(), []
-        copy = fake.copy
-        monkeypatch.setattr(fake, "copy", lambda *given: devices.append(fake.device()) or copy(*given))
-        x = on_device(np.arange(3.0), 1)
-        assert cupy_adapter(1).numpy(x).tolist() == [0.0, 1.0, 2.0] and devices == [1]
