@@ -1,5 +1,6 @@
 """Whole calls on a GPU, on a driver without a device: jit and from_torch choose it by their arrays' device alone."""
 
+import gc
 import itertools
 import threading
 
@@ -10,6 +11,7 @@ import zenith
 from tests.backends.cuda.arrays import on_device, on_host
 from tests.backends.cuda.fake_driver import FakeDriver
 from zenith.backends.cuda import driver as driver_module
+from zenith.backends.cuda.memory import pool
 from zenith.errors import DeviceError, OutOfBoundsError, TraceError
 
 cupy = pytest.importorskip("cupy")
@@ -218,6 +220,18 @@ def test_a_loop_that_moves_parts_takes_the_form_that_they_allow(gpu, rng):
     for columns in (3, 4):
         xs = rng.standard_normal((5, columns), dtype=np.float32)
         np.testing.assert_allclose(on_host(run(on_device(xs))), np.exp(xs), rtol=1e-6)
+
+
+def test_a_function_that_is_gone_gives_everything_back_at_once(gpu):
+    """Loops, callbacks and status words included, without the collector of circles."""
+    shape = zenith.ShapeDtypeStruct((4,), np.float64)
+    step = zenith.jit(lambda x, i: zenith.pure_callback(np.sin, shape, zenith.scan(lambda c, y: (c + y, c), x, x[i])[0]))
+    step(on_device(np.arange(4.0)), on_device(np.array([1, 2])))
+    gc.collect()
+    gc.disable()
+    del step
+    gc.enable()
+    assert pool().stats().bytes_in_use == 0 and not gpu.modules
 
 
 # --- refusals ---

@@ -208,3 +208,19 @@ def test_a_program_that_is_gone_gives_everything_back(fake):
     del program  # nothing refers back to it, so that its memory does not wait for the collector
     gc.enable()
     assert not fake.modules and pool().stats().bytes_in_use == 0
+
+
+def test_launches_without_tasks_are_left_out(fake):
+    """A product of few rows is made in parts, and a second kernel adds them up; of many rows there is one part."""
+    graph = parse("def f(x: f32[n, 2048], w: f32[2048, 8]) -> (f32[n, 8]):\n    v1 = matmul(x, w)\n    return (v1,)")
+    program, rng = executable(graph), np.random.default_rng(0)
+    w, launched = rng.standard_normal((2048, 8), dtype=np.float32), []
+    for n in (2, 1 << 15):
+        fake.launches.clear()
+        x = np.zeros((n, 2048), np.float32)
+        x[-2:] = rng.standard_normal((2, 2048), dtype=np.float32)
+        (found,) = call(program, graph, [x, w])
+        np.testing.assert_allclose(on_host(found)[-2:], x[-2:] @ w, rtol=1e-4, atol=1e-4)
+        launched.append(len(fake.launches))
+        assert all(launch.tasks for launch in fake.launches)
+    assert len(program.program.layout.launches) == 2 and launched == [2, 1]
