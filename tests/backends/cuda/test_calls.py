@@ -225,7 +225,9 @@ def test_a_loop_that_moves_parts_takes_the_form_that_they_allow(gpu, rng):
 def test_a_function_that_is_gone_gives_everything_back_at_once(gpu):
     """Loops, callbacks and status words included, without the collector of circles."""
     shape = zenith.ShapeDtypeStruct((4,), np.float64)
-    step = zenith.jit(lambda x, i: zenith.pure_callback(np.sin, shape, zenith.scan(lambda c, y: (c + y, c), x, x[i])[0]))
+    step = zenith.jit(
+        lambda x, i: zenith.pure_callback(np.sin, shape, zenith.scan(lambda c, y: (c + y, c), x, x[i])[0])
+    )
     step(on_device(np.arange(4.0)), on_device(np.array([1, 2])))
     gc.collect()
     gc.disable()

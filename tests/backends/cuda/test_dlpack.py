@@ -140,7 +140,7 @@ def test_any_later_call_lets_go_of_what_was_read(gpu):
     assert len(lease.events) == len(gpu.events) == 1
     adapter = cupy_adapter(0)
     given = [on_device(np.ones(3, np.float32))] * len(executable.plan.inputs)
-    executable.run(given, [adapter] * len(given), {name: 3 for name in executable.plan.symbols}, adapter)
+    executable.run(given, [adapter] * len(given), dict.fromkeys(executable.plan.symbols, 3), adapter)
     assert not lease.events and not gpu.events
 
 

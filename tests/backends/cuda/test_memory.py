@@ -87,5 +87,5 @@ def test_out_of_memory_does_not_take_tensors_for_memory_that_torch_keeps(monkeyp
     monkeypatch.setattr(torch.cuda, "caching_allocator_alloc", refuse)
     with using(FakeDriver(memory=10_000_000)):
         pool().draw_on(TorchSource())
-        with pytest.raises(OutOfMemoryError, match="PyTorch's caching allocator keeps 1.00 MB more"):
+        with pytest.raises(OutOfMemoryError, match=r"PyTorch's caching allocator keeps 1\.00 MB more"):
             pool().allocate(6_000_000, 0, "results")

@@ -40,7 +40,7 @@ class StatusWords:
         return bytes(self._words) != self._none
 
     def check(self) -> None:
-        """Raise OutOfBoundsError for the first launch that has reported an index; what others reported is told later."""
+        """Raise OutOfBoundsError for the first launch that has reported an index; others are told of later."""
         if bytes(self._words) == self._none:
             return
         failed = next((number for number, word in enumerate(self._words) if word), None)
