@@ -111,6 +111,16 @@ def program(x: f64[n, n], y: f64[n, m], z: f64[m, n]) -> (f64[n, m], f64[n, m]):
 """,
         [np.linspace(-3, 3, n).reshape(shape) for n, shape in ((9, (3, 3)), (12, (3, 4)), (12, (4, 3)))],
     ),
+    "an empty part of a concatenation, which begins behind the last element": (
+        """
+def program(x: f32[1], y: f32[1]) -> (f32[1], f32[2]):
+    v1 = slice(x, start=(1,), stop=(1,), step=(3,))
+    v2 = concat(v1, y, axis=0)
+    v3 = concat(v1, y, x, axis=0)
+    return (v2, v3)
+""",
+        [np.ones(1, np.float32), np.full(1, 2.0, np.float32)],
+    ),
     "an operand of a product that is read again behind it": (
         """
 def program(x: f32[m, m]) -> (f32[m, m]):

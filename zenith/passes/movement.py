@@ -39,6 +39,8 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_product(b, *args)
     if node.primitive.name == "attention":
         return sink.below_attention(b, node, args)
+    if node.primitive.name == "concat":
+        return _without_empty(b, node, args)
     if node.primitive.name in _JOIN:
         return _JOIN[node.primitive.name](b, node, args[0])
     return None
@@ -209,9 +211,14 @@ def _reverse(b: Rewriter, node: Node, x: Value) -> Value | None:
     return None if moving == node.params["axes"] else _value(b.reverse(x, axes=moving))
 
 
-def _concat(b: Rewriter, node: Node, x: Value) -> Value | None:
-    """The first part is all there is when the others are empty."""
-    return x if x.type == node.types[0] else None
+def _without_empty(b: Rewriter, node: Node, parts: tuple[Value, ...]) -> Value | None:
+    """A concatenation of the parts that have elements: a kernel reads each somewhere, whichever it takes."""
+    if parts[0].type == node.types[0]:
+        return parts[0]
+    filled = [part for part in parts if part.shape[node.params["axis"]] != 0]
+    if len(filled) == 1:
+        return filled[0]
+    return _value(b.concat(*filled, **node.params)) if len(filled) < len(parts) else None
 
 
 def _pad(b: Rewriter, node: Node, x: Value) -> Value | None:
@@ -231,5 +238,4 @@ _JOIN: dict[str, Callable[[Rewriter, Node, Value], Value | None]] = {
     "slice": _slice,
     "reverse": _reverse,
     "pad": _pad,
-    "concat": _concat,
 }

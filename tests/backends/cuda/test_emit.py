@@ -11,15 +11,18 @@ from tests.backends.cuda.programs import PROGRAMS, graph, kernels, plan_of_progr
 from tests.backends.running import call
 from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.index import Indices
+from zenith.backends.kernel import Let, Load, Number, Store
 from zenith.backends.lanes import LanesExecutable
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, UnsupportedError
-from zenith.ir.dims import symbol
+from zenith.ir.dims import dim, symbol
 from zenith.ir.interpret import interpret
+from zenith.ir.types import float32
 from zenith.passes.pipeline import run
 
 GOLDEN = Path(__file__).with_name("kernels.txt")
@@ -101,3 +104,26 @@ def test_tiles_of_the_cpu_are_refused(name):
     kernel = lower_group(params["body"], params["anchor"], cpu_target("portable")).kernels[-1]
     with pytest.raises(UnsupportedError, match="has no CUDA form: it was written for the CPU"):
         CudaPrinter().kernel(kernel)
+
+
+def test_a_barrier_stands_behind_a_loop_that_may_have_no_turn():
+    """What was written before such a loop is read behind it: without keys attention has zeros, from other threads."""
+    source, args = graph("attended"), arguments("attended", SIZES | {"m": 0})
+    results = call(GridExecutable(plan_of_program("attended"), WeightTable.of(source)), source, args)
+    np.testing.assert_array_equal(results[0], np.zeros((3, 16), np.float32))
+    (kernel,) = kernels("attended")
+    lines = [line.strip() for line in CudaPrinter().kernel(kernel).splitlines()]
+    last_turn = max(i for i, line in enumerate(lines) if line.startswith("part") and "+ 1)" in line)
+    behind = lines[last_turn + 1 :]
+    assert "cuda.syncthreads()" in behind[: next(i for i, line in enumerate(behind) if "total[" in line)]
+
+
+def test_branches_start_from_what_happened_before():
+    barriers = Barriers({"a"})
+    store = Store("a", dim(0), Number(0.0, float32))
+    load = Let("x", Load("a", dim(0), float32))
+    assert not barriers.enter((store,))
+    before = barriers.state
+    assert barriers.enter((load,))
+    barriers.state = before
+    assert barriers.enter((load,)), "the barrier of one case does not stand in another"

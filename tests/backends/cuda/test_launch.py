@@ -5,8 +5,12 @@ import ctypes
 import pytest
 
 from tests.backends.cuda.programs import kernels
+from tests.backends.running import plan_of
+from tests.passes.compare import program
 from zenith.backends.cuda.forms import Form, fits, forms
 from zenith.backends.cuda.launch import Arguments, Geometry, geometry
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.steps import Launch
 
 SIZES = {"n": 8, "m": 768}
 
@@ -73,3 +77,29 @@ def test_tasks_of_threads_come_in_groups():
     arguments = Arguments(kernel, Form(width=4))
     arguments.set_sizes(6144, Geometry(6, 256), SIZES)
     assert arguments.value("tasks") == 1536
+
+
+def test_indices_of_32_bits_need_loops_below_two_to_the_31_too():
+    body = """
+        v1 = broadcast(x, shape=(n, m), axes=(0,))
+        v2 = broadcast(y, shape=(n, m), axes=(1,))
+        v3 = sub(v1, v2)
+        v4 = reduce_sum(v3, axes=(0, 1))
+        return (v4,)
+    """
+    plan = plan_of(program("x: f32[n], y: f32[m]", body), cuda_target())
+    for kernel in (s.kernel for s in plan.steps if isinstance(s, Launch)):
+        places = [0] * len(kernel.buffers)
+        assert fits(kernel, Form(), {"n": 1000, "m": 1000}, places)
+        assert not fits(kernel, Form(), {"n": 70_000, "m": 70_000}, places)
+        assert fits(kernel, Form("u64"), {"n": 70_000, "m": 70_000}, places)
+
+
+def test_a_sum_of_everything_has_threads_and_wide_reads():
+    plan = plan_of(program("x: f32[n]", "v1 = reduce_sum(x, axes=(0,))\nreturn (v1,)"), cuda_target())
+    parts, total = (s.kernel for s in plan.steps if isinstance(s, Launch))
+    assert forms(parts)[-1] == Form(width=4)
+    sizes = {"n": 1 << 24}
+    shape = geometry(parts, Form(width=4), parts.tasks.evaluate(sizes), sizes)
+    assert shape.blocks * shape.threads >= 1 << 18
+    assert geometry(total, Form(), 1, sizes).team == 512

@@ -68,7 +68,8 @@ def test_every_kernel_of_a_model(model, arch):
     for name, ptx in ready.ptx.items():
         found, (threads,) = ready.resources[name], re.findall(r"\.maxntid (\d+)", ptx)
         assert f".target {arch}" in ptx
-        assert instructions(ptx, r"\bcall\b|(ld|st)\.local") == [], ready.sources[name]
-        assert "f64(" in ready.sources[name] or instructions(ptx, r"\.f64\b") == [], ready.sources[name]
+        assert instructions(ptx, r"(ld|st)\.local") == [] and ".extern" not in ptx, ready.sources[name]
+        if "f64(" not in ready.sources[name]:  # libdevice raises float64 to powers by a function of its own
+            assert instructions(ptx, r"\bcall\b|\.f64\b") == [], ready.sources[name]
         assert found.stack == 0 and found.registers * int(threads) <= REGISTERS and found.shared <= SHARED
     assert any(name.endswith("_x4") for name in ready.ptx), "something is read 16 bytes at a time"

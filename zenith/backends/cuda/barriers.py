@@ -7,10 +7,8 @@ loop's iterations follow each other, so a loop that touches any ends with one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from zenith.backends.cuda.forms import every
 from zenith.backends.kernel import (
     Apply,
     Check,
@@ -24,6 +22,7 @@ from zenith.backends.kernel import (
     SoftmaxTile,
     Statement,
     Store,
+    walk,
 )
 
 
@@ -32,39 +31,34 @@ class Barriers:
     """The buffers that threads share, and what happened to them since the last barrier."""
 
     shared: set[str]
-    read: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
+    state: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())  # read and written since
 
     @classmethod
     def of(cls, kernel: Kernel) -> Barriers:
         """Before the first statement of a kernel."""
         read, written = touched(kernel.body)
-        return cls(read & written | {s.name for s in every(kernel.body) if isinstance(s, Scratch)})
+        return cls(read & written | {s.name for s in walk(kernel.body) if isinstance(s, Scratch)})
 
-    def needed_before(self, statements: Sequence[Statement]) -> bool:
-        """Whether a barrier has to stand before statements; from then on they count as done."""
+    def enter(self, statements: tuple[Statement, ...]) -> bool:
+        """Take note of statements; whether a barrier has to stand before them, which then counts."""
         read, written = (names & self.shared for names in touched(statements))
-        conflict = bool(written & (self.read | self.written) or read & self.written)
+        earlier = self.state
+        conflict = bool(written & (earlier[0] | earlier[1]) or read & earlier[1])
         if conflict:
-            self.passed()
-        self.read |= read
-        self.written |= written
+            earlier = frozenset(), frozenset()
+        self.state = earlier[0] | read, earlier[1] | written
         return conflict
 
     @property
     def pending(self) -> bool:
         """Whether shared memory was touched since the last barrier."""
-        return bool(self.read or self.written)
-
-    def passed(self) -> None:
-        """There is a barrier here."""
-        self.read, self.written = set(), set()
+        return any(self.state)
 
 
-def touched(statements: Sequence[Statement]) -> tuple[set[str], set[str]]:
+def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
     """The buffers that statements read, and those that they write."""
     read, written = set[str](), set[str]()
-    for s in every(statements):
+    for s in walk(statements):
         match s:
             case Let(_, value) | Check(_, value):
                 read |= _loads(value)

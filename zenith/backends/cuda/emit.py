@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from zenith.backends.cuda import tiles
 from zenith.backends.cuda.barriers import Barriers
-from zenith.backends.cuda.forms import BLOCK, Form, WideLoop, every, is_block, is_team, wide_loops
+from zenith.backends.cuda.forms import BLOCK, Form, WideLoop, is_block, is_team, wide_loops
 from zenith.backends.cuda.index import Indices, signed
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import (
@@ -44,6 +44,7 @@ from zenith.backends.kernel import (
     Statement,
     Store,
     TaskLoop,
+    walk,
 )
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
@@ -68,7 +69,7 @@ class CudaPrinter(Printer):
     def kernel(self, kernel: Kernel) -> str:
         """The whole source of a kernel."""
         self.buffers = {b.name: b.dtype for b in kernel.buffers}
-        self.buffers |= {s.name: s.dtype for s in every(kernel.body) if isinstance(s, Scratch)}
+        self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.team = "" if not is_team(kernel) else str(BLOCK) if is_block(kernel) else "team"
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
@@ -90,14 +91,14 @@ class CudaPrinter(Printer):
     def prologue(self, kernel: Kernel) -> list[str]:
         """What the buffers are, shared memory, and which tasks are this thread's or this team's."""
         lines = [f"# {b.name}: {b.role}, {b.size} elements of {b.dtype}" for b in kernel.buffers]
-        for s in every(kernel.body):
+        for s in walk(kernel.body):
             if isinstance(s, Scratch):
                 lines.append(f"{s.name} = {_memory(s.dtype)}_shared({s.length})")
-        products = [s for s in every(kernel.body) if isinstance(s, SharedProduct)]
+        products = [s for s in walk(kernel.body) if isinstance(s, SharedProduct)]
         if products:
             lines += tiles.staging(products, self.buffers[products[0].target.buffer])
         if self.team:
-            joined = (a.dtype for s in every(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
+            joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
             lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
         return lines + self.my_tasks()
 
@@ -136,7 +137,7 @@ class CudaPrinter(Printer):
         lines: list[str] = []
         for s in body:
             holds = isinstance(s, TaskLoop | Branch) or (isinstance(s, Loop) and not s.lanes)
-            if self.team and not self.alone and not holds and self.barriers.needed_before([s]):
+            if self.team and not self.alone and not holds and self.barriers.enter((s,)):
                 lines += self.barrier()
             lines += self.statement(s)
         return lines
@@ -218,18 +219,23 @@ class CudaPrinter(Printer):
         """Lanes are shared by a team; other iterations are walked by all of it together."""
         if loop.lanes and not self.alone:
             return self.spread(loop.index, loop.start, loop.stop, self.wide.get(id(loop)), loop.body, ())
+        before = self.barriers.state
         body = self.block(loop.body)
         if not self.alone and self.barriers.pending:
             body += ["    " + line for line in self.barrier()]
-            self.barriers.passed()
+        self.barriers.state = before  # a loop may have no turn: then none of its barriers stood there
         return self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
 
     def branch(self, branch: Branch) -> list[str]:
-        """All threads of a team go the same way."""
-        lines = super().branch(branch)
-        if not self.alone and self.barriers.pending:
-            lines += self.barrier()
-            self.barriers.passed()
+        """All threads of a team go the same way; behind it counts what happened on any."""
+        before, lines = self.barriers.state, list[str]()
+        after = [before]
+        for number, case in enumerate(branch.cases, branch.first):
+            self.barriers.state = before
+            lines += [f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:", *self.block(case)]
+            after.append(self.barriers.state)
+        read, written = zip(*after, strict=True)
+        self.barriers.state = frozenset().union(*read), frozenset().union(*written)
         return lines
 
     def spread(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 from zenith.backends.kernel import (
     Accumulator,
@@ -32,9 +32,10 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
     inner,
+    walk,
 )
 from zenith.backends.lower.collapse import step
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, Opaque
 
 ACCESS = 16  # bytes of the widest load and store
 WIDEST = 8  # elements
@@ -94,14 +95,7 @@ def is_team(kernel: Kernel) -> bool:
 
 def is_block(kernel: Kernel) -> bool:
     """Whether a task is computed by a whole block, whose threads share memory."""
-    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in every(kernel.body))
-
-
-def every(statements: Sequence[Statement]) -> Iterator[Statement]:
-    """All statements, those inside others too."""
-    for s in statements:
-        yield s
-        yield from every(inner(s))
+    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in walk(kernel.body))
 
 
 def _joins(statement: Statement) -> bool:
@@ -121,7 +115,7 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
 
 def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequence[int]) -> bool:
     """Whether a form is right for a call's sizes and the addresses of its buffers."""
-    if form.index == "u32" and any(b.size.evaluate(sizes) >= LONGEST_32 for b in kernel.buffers):
+    if form.index == "u32" and any(size.evaluate(sizes) >= LONGEST_32 for size in _spans(kernel)):
         return False
     if form.width == 1:
         return True
@@ -133,12 +127,43 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
     return all(size.evaluate(sizes) % form.width == 0 for loop in loops for size in loop.multiples)
 
 
+def _spans(kernel: Kernel) -> set[Dim]:
+    """What indices go up to, as far as it follows from sizes: those of buffers, tasks, and loops over no buffer's."""
+    sizes = {*kernel.sizes}
+    found = {b.size for b in kernel.buffers} | {kernel.tasks}
+    for at in _dims(kernel.body):
+        found |= {factor for factor in _factors(at, sizes) if factor.static is None}
+    return found
+
+
+def _dims(part: object) -> Iterator[Dim]:
+    """Every index expression in statements."""
+    if isinstance(part, Dim):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _dims(item)
+    elif is_dataclass(part):
+        for f in fields(part):
+            yield from _dims(getattr(part, f.name))
+
+
+def _factors(at: Dim, sizes: AbstractSet[str]) -> Iterator[Dim]:
+    """The terms of an expression, and of what stands inside of them, without the factors that are no sizes."""
+    for monomial, coefficient in at.terms:
+        yield Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): abs(coefficient)})
+        for atom in monomial:
+            if isinstance(atom, Opaque):
+                yield from _factors(atom.left, sizes)
+                yield from _factors(atom.right, sizes)
+
+
 def wide_loops(kernel: Kernel) -> WideLoops:
     """The loops of a kernel that can be wide: the tasks of threads, lanes and folds of teams."""
     found: dict[int, WideLoop] = {}
     sizes, memory, team = {*kernel.sizes}, {b.name for b in kernel.buffers}, is_team(kernel)
 
-    def walk(statements: Sequence[Statement], known: Mapping[str, Dim]) -> None:
+    def find(statements: Sequence[Statement], known: Mapping[str, Dim]) -> None:
         known = dict(known)
         for s in statements:
             if isinstance(s, Bind):
@@ -147,12 +172,12 @@ def wide_loops(kernel: Kernel) -> WideLoops:
             if wide is not None:
                 found[id(s)] = wide
             else:
-                walk(inner(s), known)
+                find(inner(s), known)
 
-    walk(kernel.body, {})
+    find(kernel.body, {})
     wide = {b for loop in found.values() for b in loop.buffers}
     width = min([WIDEST, *(ACCESS // b.dtype.itemsize for b in kernel.buffers if b.name in wide)])
-    if not team and any(id(s) not in found for s in every(kernel.body) if isinstance(s, TaskLoop)):
+    if not team and any(id(s) not in found for s in walk(kernel.body) if isinstance(s, TaskLoop)):
         return WideLoops(1, {})  # tasks come in groups for all of a kernel or for none
     even = {i: loop for i, loop in found.items() if all((m.static or 0) % width == 0 for m in loop.multiples)}
     whole = even and (team or len(even) == len(found))
@@ -186,7 +211,8 @@ def _wide(
     for accumulator in accumulators:
         seen.loads(accumulator.value)
     accesses = (*seen.reads, *seen.writes)
-    multiples = [*limits, *(m for a in accesses for m in _multiples(a.start.substitute(known), variable, sizes))]
+    positions = (*limits, *(a.start for a in accesses))
+    multiples = [m for at in positions for m in _multiples(at.substitute(known), variable, sizes)]
     if not accesses or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):
         return None
     return WideLoop(tuple(seen.reads), tuple(seen.writes), tuple(dict.fromkeys(multiples)))
@@ -241,6 +267,9 @@ def _multiples(at: Dim, variable: str, sizes: AbstractSet[str]) -> Iterator[Dim]
     A term counts without the factors that are no sizes: whole numbers that may be anything.
     """
     for monomial, coefficient in at.terms:
-        if monomial == (variable,):
-            continue
-        yield Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): coefficient})
+        (first, *others) = monomial or ("",)
+        if isinstance(first, Opaque) and first.kind in ("min", "max") and not others:
+            yield from _multiples(first.left, variable, sizes)
+            yield from _multiples(first.right, variable, sizes)
+        elif monomial != (variable,):
+            yield Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): coefficient})

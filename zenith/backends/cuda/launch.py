@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.cuda.emit import WARP, parameters
-from zenith.backends.cuda.forms import BLOCK, Form, every, is_block, is_team
-from zenith.backends.kernel import Fold, Kernel
+from zenith.backends.cuda.forms import BLOCK, Form, is_block, is_team
+from zenith.backends.kernel import Fold, Kernel, walk
 
 THREADS = 256  # of a block whose threads have tasks of their own, or whose warps do
 LARGEST_TEAM = 1024
 RESIDENT = 1 << 18  # threads that fill the largest GPUs
 SERIAL = 16  # iterations of a fold that a thread has before more threads share them
+COST = 8  # simple operations of an iteration, about
 GRID = 1 << 20  # blocks at most; threads walk on in steps of the grid
 
 
@@ -56,9 +57,10 @@ def _team(iterations: int, tasks: int) -> int:
 
 
 def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """The iterations of the longest fold whose limits follow from the sizes."""
-    folds = [s.stop - s.start for s in every(kernel.body) if isinstance(s, Fold)]
-    return max((f.evaluate(sizes) for f in folds if f.symbols() <= sizes.keys()), default=0)
+    """The iterations of the longest fold; where limits do not follow from the sizes, about as many as tasks cost."""
+    folds = [s.stop - s.start for s in walk(kernel.body) if isinstance(s, Fold)]
+    known = [f.evaluate(sizes) if f.symbols() <= sizes.keys() else kernel.cost.evaluate(sizes) // COST for f in folds]
+    return max(known, default=0)
 
 
 class Arguments:

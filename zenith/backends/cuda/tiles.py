@@ -9,6 +9,7 @@ scores a few neighbouring threads, which join their maxima and sums by shuffles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isqrt
 
 from zenith.backends.cuda.forms import BLOCK
 from zenith.backends.cuda.index import Indices
@@ -18,7 +19,7 @@ from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType
 
-SIDE = 16  # a block of threads as a square
+SIDE = isqrt(BLOCK)  # a block of threads as a square
 
 
 def staging(products: Sequence[SharedProduct], dtype: DType) -> list[str]:
@@ -29,7 +30,10 @@ def staging(products: Sequence[SharedProduct], dtype: DType) -> list[str]:
 
 def product(tile: SharedProduct, dtype: DType, indices: Indices) -> Iterator[str]:
     """The lines of a product tile."""
-    u, rows, columns = indices.kind, -(-tile.rows // SIDE), -(-tile.columns // SIDE)
+    if tile.rows % SIDE or tile.columns % SIDE:
+        raise UnsupportedError(f"a product tile of {tile.rows} x {tile.columns} has no CUDA form",
+                               fix="this is a defect of Zenith: report it with your program")  # fmt: skip
+    u, rows, columns = indices.kind, tile.rows // SIDE, tile.columns // SIDE
     sign = "+=" if tile.onto != 0 else "="
     yield f"# {tile.target.buffer}[r, j] {sign} sum of {tile.a.buffer}[r, k] * {tile.b.buffer}[k, j]"
     yield f"tile_sums = {dtype}_local({rows * columns})"

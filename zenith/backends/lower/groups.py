@@ -71,7 +71,7 @@ OWN: tuple[Engine, ...] = (
     Engine("rows", ("rows",), "reductions of trailing axes, with what is in front and behind: a row a task", 0,
            _many_rows, lambda body, target, fixed: lower_rows(body, target)),
     Engine("long_row", ("rows",), "reductions of all axes: parts of the one row a task, then their results", 0,
-           _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body))),
+           _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body), target)),
     Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
            _always, lambda body, target, fixed: lower_columns(body)),
     Engine("column_parts", ("columns",), "the same in parts of columns, a part a task, and what joins them", 0,

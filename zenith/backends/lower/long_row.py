@@ -23,26 +23,29 @@ from zenith.backends.kernel import (
     buffers_of,
 )
 from zenith.backends.lower.collapse import sizes, spread
+from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import bind, decode_into, element_loops, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, minimum, product, row_major, symbol
 from zenith.ir.graph import Value
+from zenith.ir.target import Target
 
 PART = 16384  # elements of a part: some microseconds of work
+FINE = 2048  # the same for thousands of threads, a team of which shares a part
 
 
-def lower_long_row(group: RowGroup) -> list[Kernel]:
+def lower_long_row(group: RowGroup, target: Target) -> list[Kernel]:
     """Two kernels a phase, and one for the outputs at the elements."""
-    return _LongRow(group).lower()
+    return _LongRow(group, PART if target.threads is None else FINE).lower()
 
 
 class _LongRow:
-    def __init__(self, group: RowGroup) -> None:
+    def __init__(self, group: RowGroup, of_part: int) -> None:
         self.g, self.body, self.face = group, group.body, group.face
-        self.length = product(group.space)
-        self.parts = (self.length + (PART - 1)) // PART
+        self.length, self.of_part = product(group.space), of_part
+        self.parts = quotient_up(self.length, of_part)
         names = self.face.builder()
         self.part = {n: Buffer(names.fresh(f"parts{n}"), v.dtype, self.parts, "temporary") for n, v in group.folds}
         self.total = {n: Buffer(names.fresh(f"total{n}"), v.dtype, dim(1), "temporary") for n, v in group.folds}
@@ -75,8 +78,8 @@ class _LongRow:
         operands = dict(self.g.folds)
         t, j = e.fresh("part"), e.fresh("j")
         e.open(t)
-        first = bind(e, "first", symbol(t) * PART)
-        last = bind(e, "last", minimum(first + PART, self.length))
+        first = bind(e, "first", symbol(t) * self.of_part)
+        last = bind(e, "last", minimum(first + self.of_part, self.length))
         e.open(j)
         index = self._index(e, symbol(j))
         accumulators = tuple(self._accumulator(e, n, e.element(operands[n], index)) for n in numbers)
@@ -84,7 +87,8 @@ class _LongRow:
         for number, a in zip(numbers, accumulators, strict=True):
             e.append(Store(self.part[number].name, symbol(t), Name(a.name, a.dtype)))
         e.append(TaskLoop(t, self.parts, None, (), e.close(), False))
-        return self._kernel(e, self.parts, dim(PART * scalar_cost(self.body)), [self.part[n].name for n in numbers],
+        cost = dim(self.of_part * scalar_cost(self.body))
+        return self._kernel(e, self.parts, cost, [self.part[n].name for n in numbers],
                             [*numbers, *self._nodes(phase - 1, element=True)])  # fmt: skip
 
     def _index(self, e: ElementBuilder, position: Dim) -> Index:
