@@ -121,6 +121,16 @@ def program(x: f32[1], y: f32[1]) -> (f32[1], f32[2]):
 """,
         [np.ones(1, np.float32), np.full(1, 2.0, np.float32)],
     ),
+    "a checked index in a reduction of an axis without elements": (
+        """
+def program(x: i32[2, 0], y: i32[2, 0]) -> (i32[2]):
+    v1 = sort(x)
+    v2 = bit_or(v1, y)
+    v3 = reduce_or(v2, axes=(1,))
+    return (v3,)
+""",
+        [np.zeros((2, 0), np.int32), np.zeros((2, 0), np.int32)],
+    ),
     "an operand of a product that is read again behind it": (
         """
 def program(x: f32[m, m]) -> (f32[m, m]):

@@ -257,7 +257,7 @@ def test_a_native_function_has_no_cuda_form():
     type = ArrayType(float32, (symbol("function"), symbol("example")))  # sizes may have the kernel's own names
     kernel = lower_native("mine", [type], [type], 1)
     assert len({b.name for b in kernel.buffers} | {*kernel.sizes}) == 5
-    with pytest.raises(UnsupportedError, match="runs on the CPU only"):
+    with pytest.raises(UnsupportedError, match="a native function from outside runs on the CPU only"):
         CudaPrinter().kernel(kernel)
 
 

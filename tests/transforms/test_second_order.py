@@ -7,7 +7,7 @@ from tests.ir.cases import named, with_rule
 from tests.transforms.checks import products_with_the_hessian
 from zenith import grad
 from zenith.ir.primitive import NoRule
-from zenith.ir.types import float32, float64
+from zenith.ir.types import bfloat16, float16, float32, float64
 from zenith.trace.bind import bind
 
 SMOOTH = [(p, t) for p, t in with_rule("jvp") if t == float64 and not isinstance(p.vjp, NoRule)]
@@ -33,7 +33,7 @@ def problem(primitive, sample):
 @pytest.mark.parametrize(("primitive", "dtype"), named(SMOOTH))
 def test_second_derivatives_are_differences_of_gradients(primitive, dtype):
     for seed, sample in enumerate(primitive.samples(dtype.numpy)):
-        if sample.params.get("dtype") == float32:
+        if sample.params.get("dtype") in (float32, float16, bfloat16):
             continue  # too coarse for differences
         number, args = problem(primitive, sample)
         rng = np.random.default_rng(seed)

@@ -251,6 +251,8 @@ class LanesPrinter(Printer):
     def fold(self, fold: Fold) -> list[str]:
         if self.in_lanes:
             return super().fold(fold)
+        if fold.start == fold.stop:  # a check in it would be made all the same: without lanes of its own, once
+            return [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
         lines += [line for s in fold.body for line in self.statement(s)]
         for a in fold.accumulators:

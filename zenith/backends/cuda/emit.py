@@ -151,7 +151,10 @@ class CudaPrinter(Printer):
             case Source(text) if _OF_INTERVALS.search(text):
                 raise UnsupportedError("a written kernel goes through an interval of tasks, which no GPU thread has",
                                        fix="compile this function for the cpu backend")  # fmt: skip
-            case ProductTile() | PackPanel() | CallNative():
+            case CallNative():
+                raise UnsupportedError("a native function from outside runs on the CPU only",
+                                       fix="compile this function for the cpu backend")  # fmt: skip
+            case ProductTile() | PackPanel():
                 raise UnsupportedError(f"{type(statement).__name__} has no CUDA form: it was written for the CPU",
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
