@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.threads import in_threads
 from zenith import ShapeDtypeStruct
 from zenith.backends.archive import read, write
 from zenith.errors import LoadError, ShapeError, TraceError, UnsupportedError, ZenithError
@@ -236,23 +236,15 @@ def test_threads_call_and_load_at_once(path):
     function = zenith.jit(layer)
     wanted = [(function(rows(n)), rows(n)) for n in range(1, 9)]
     function.save(path)
-    loaded, failures = zenith.load(path), []
+    loaded = zenith.load(path)
 
     def work(number):
-        try:
-            mine = loaded if number % 2 else zenith.load(path)
-            for _ in range(20):
-                for result, x in wanted:
-                    same(mine(x), result)
-        except BaseException as error:
-            failures.append(error)
+        mine = loaded if number % 2 else zenith.load(path)
+        for _ in range(20):
+            for result, x in wanted:
+                same(mine(x), result)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(4, work)
 
 
 def test_saving_again_replaces_the_file_of_a_loaded_function(path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.threads import in_threads
 from zenith import tree
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, UnsupportedError
 
@@ -309,11 +309,7 @@ def test_many_threads_run_one_loop() -> None:
             if not (np.array_equal(last, expected[i][0]) and np.array_equal(given["h"], expected[i][1]["h"])):
                 wrong.append(i)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, run)
     assert not wrong
 
 

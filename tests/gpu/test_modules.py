@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.classifier import cross_entropy
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -84,20 +85,12 @@ def test_changed_weights_are_followed(cuda_torch):
         assert fast.cache_info().misses == 1
 
 
-def loss(weights, x, labels):
-    w1, b1, w2, b2 = weights
-    scores = np.maximum(x @ w1 + b1, 0) @ w2 + b2
-    shifted = scores - np.max(scores, axis=-1, keepdims=True)
-    logs = shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
-    return -np.mean(np.take_along_axis(logs, labels[:, None], axis=1))
-
-
 def test_a_step_of_training(real, rng):
     """Three steps of AdamW on the GPU beside the same in the interpreter in float64."""
     optimizer = zenith.optim.adamw(1e-3)
 
     def step(weights, state, x, labels):
-        value, gradient = zenith.value_and_grad(loss)(weights, x, labels)
+        value, gradient = zenith.value_and_grad(cross_entropy)(weights, x, labels)
         updates, state = optimizer.update(gradient, state, weights)
         return value, zenith.optim.apply_updates(weights, updates), state
 

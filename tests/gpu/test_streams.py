@@ -1,11 +1,10 @@
 """Programs run on the stream that is the caller's current one, in the order of its other work, and wait for nothing."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import zenith
+from tests.threads import in_threads
 
 WORK, SIZE = 40, 2048
 
@@ -64,11 +63,7 @@ def test_the_stream_of_each_thread(real):
                 if not real.allclose(run(x), real.tanh(x) * 2 + 1, rtol=1e-5, atol=1e-5):
                     failures.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(6, work)
     assert not failures and run.cache_info().misses == 1
 
 

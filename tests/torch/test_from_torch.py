@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from tests.threads import in_threads
 from zenith.errors import TraceError, UnsupportedError, ZenithError
 
 
@@ -249,21 +250,14 @@ def test_it_tells_about_itself(mlp, capsys):
 
 def test_eight_threads_compile_once(mlp):
     fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
-    barrier, failures = threading.Barrier(8), []
+    barrier = threading.Barrier(8)
 
     def work(n):
         barrier.wait()
-        try:
-            compare(fast, mlp, torch.randn(n + 2, 16))
-        except Exception as error:
-            failures.append(error)
+        compare(fast, mlp, torch.randn(n + 2, 16))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == [] and fast.cache_info().misses == 1
+    in_threads(8, work)
+    assert fast.cache_info().misses == 1
 
 
 def test_what_is_no_module_or_writes_to_its_arguments_is_refused(capfd):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenith.api.leaves import adapter_of, is_number
-from zenith.arrays import Adapter
+from zenith.arrays import Adapter, place_of
 from zenith.errors import DeviceError
 
 
@@ -89,14 +89,10 @@ def _two_devices(one: tuple[str, Adapter], other: tuple[str, Adapter]) -> Device
     target = other_adapter.device
     assert target is not None, "one of two devices is a GPU"
     return DeviceError(
-        f"{name} is on {_place(adapter)} and {other_name} is on {_place(other_adapter)}: a program runs on one device, "
-        "and nothing is moved silently",
+        f"{name} is on {place_of(adapter)} and {other_name} is on {place_of(other_adapter)}: a program runs on one "
+        "device, and nothing is moved silently",
         fix=_move(name, adapter, target),
     )
-
-
-def _place(adapter: Adapter) -> str:
-    return "the CPU" if adapter.device is None else f"cuda:{adapter.device}"
 
 
 def _move(name: str, adapter: Adapter, device: int | None) -> str:

@@ -124,3 +124,8 @@ def requires_grad(name: str) -> ZenithError:
         f"{name} requires a gradient, and Zenith does not record one",
         fix="call inside `with torch.no_grad():` or torch.inference_mode(), or detach the tensor",
     )
+
+
+def place_of(adapter: Adapter) -> str:
+    """Where an adapter's arrays stand, in words."""
+    return "the CPU" if adapter.device is None else f"cuda:{adapter.device}"

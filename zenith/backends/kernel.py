@@ -28,7 +28,7 @@ trip count and the instruction set only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
@@ -357,45 +357,3 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     for statement in statements:
         yield statement
         yield from walk(inner(statement))
-
-
-def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
-    """The names of all buffers that statements read or write."""
-    found: set[str] = set()
-    for s in statements:
-        found |= buffers_of(inner(s))
-        match s:
-            case Let(_, value) | Check(_, value):
-                found |= _buffers_in(value)
-            case Store(buffer, _, value):
-                found |= {buffer} | _buffers_in(value)
-            case Fold():
-                found |= {b for a in s.accumulators for b in _buffers_in(a.value)}
-            case Source(_, buffers):
-                found |= {*buffers}
-            case ProductTile() | SharedProduct():
-                found |= {s.target.buffer, s.a.buffer, s.b.buffer}
-            case PackPanel():
-                found |= {s.target, s.source.buffer}
-            case SoftmaxTile():
-                found |= {s.scores.buffer, *s.state}
-            case CallNative():
-                found |= {s.function, *(buffer for buffer, _ in s.elements)}
-    return found
-
-
-def _buffers_in(expr: Expr) -> set[str]:
-    if isinstance(expr, Load):
-        return {expr.buffer}
-    return {b for a in expr.args for b in _buffers_in(a)} if isinstance(expr, Apply) else set()
-
-
-def symbols_of(part: object) -> set[str]:
-    """Every name in the index expressions of statements: sizes, loop variables, places."""
-    if isinstance(part, Dim):
-        return part.symbols()
-    if isinstance(part, tuple):
-        return {name for item in part for name in symbols_of(item)}
-    if is_dataclass(part):
-        return {name for f in fields(part) for name in symbols_of(getattr(part, f.name))}
-    return set()

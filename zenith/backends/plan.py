@@ -18,8 +18,9 @@ import numpy as np
 from zenith.backends.arena import Arena
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice
+from zenith.backends.footprint import symbols_of
 from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
-from zenith.backends.kernel import Kernel, symbols_of
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of

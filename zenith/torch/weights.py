@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zenith.arrays import Adapter, adapter_for, requires_grad, torch_adapter
+from zenith.arrays import Adapter, adapter_for, place_of, requires_grad, torch_adapter
 from zenith.backends.residence import HOST, Residence
 from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
@@ -185,9 +185,9 @@ def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
         found.setdefault(adapter.device, (name, adapter))
     if len(found) > 1:
         (one, first), (other, second) = list(found.values())[:2]
-        places = ["the CPU" if a.device is None else f"cuda:{a.device}" for a in (first, second)]
         raise DeviceError(
-            f"weight {one} is on {places[0]} and weight {other} on {places[1]}: programs run on one device",
+            f"weight {one} is on {place_of(first)} and weight {other} on {place_of(second)}: programs run on one "
+            "device",
             fix='move the module as a whole: module.to("cuda")',
         )
     return next((adapter for _, adapter in found.values()), None)

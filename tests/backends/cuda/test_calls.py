@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import threading
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import zenith
 from tests.backends.cuda.arrays import on_device, on_host
 from tests.backends.cuda.fake_driver import FakeDriver
+from tests.threads import in_threads
 from zenith.backends.cuda import driver as driver_module
 from zenith.backends.cuda.memory import pool
 from zenith.errors import DeviceError, OutOfBoundsError, TraceError
@@ -157,11 +157,7 @@ def test_many_threads_and_streams(gpu, rng):
                 if not np.allclose(on_host(step(moved)), classify(x), rtol=1e-5, atol=1e-5):
                     failures.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(6, work)
     assert not failures and step.cache_info().misses == 1
 
 

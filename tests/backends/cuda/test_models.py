@@ -9,6 +9,7 @@ import transformers
 
 import zenith
 from tests.backends.cuda.test_compile import EXPECTED, REGISTERS, SHARED, instructions
+from tests.classifier import cross_entropy
 from zenith.backends.cuda.compile import available
 
 pytestmark = pytest.mark.skipif(
@@ -35,15 +36,8 @@ def training_step():
     """A step of AdamW for a classifier, as a function."""
     optimizer = zenith.optim.adamw(1e-3)
 
-    def loss(weights, x, labels):
-        w1, b1, w2, b2 = weights
-        scores = np.maximum(x @ w1 + b1, 0) @ w2 + b2
-        shifted = scores - np.max(scores, axis=-1, keepdims=True)
-        logs = shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
-        return -np.mean(np.take_along_axis(logs, labels[:, None], axis=1))
-
     def step(weights, state, x, labels):
-        value, gradient = zenith.value_and_grad(loss)(weights, x, labels)
+        value, gradient = zenith.value_and_grad(cross_entropy)(weights, x, labels)
         updates, state = optimizer.update(gradient, state, weights)
         return value, zenith.optim.apply_updates(weights, updates), state
 

@@ -12,7 +12,7 @@ import pytest
 import zenith
 from tests.backends.cpu.test_product import DTYPES, VARIANTS, assert_product, random, seen, stored
 from tests.backends.running import call, compiled, plan_of
-from zenith.backends.cuda.target import BLOCK, SHARED, choose, cuda_target
+from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
 from zenith.backends.kernel import Loop, SharedProduct, walk
 from zenith.backends.steps import Launch
 from zenith.ir.graph import Graph
@@ -22,7 +22,7 @@ TILE = choose(float32)
 SIZES = [
     (m, k, n)
     for m in (0, 1, TILE.rows, 2 * TILE.rows + 3)
-    for k in (0, 1, BLOCK + 3)
+    for k in (0, 1, TERMS + 3)
     for n in (0, 1, TILE.panel, 2 * TILE.panel + 5)
 ]
 
@@ -54,7 +54,7 @@ def test_every_remainder_and_layout(name: str) -> None:
 @pytest.mark.parametrize("name", ["plain", "both transposed"])
 def test_every_element_type(name: str, dtype: DType) -> None:
     graph, executable = symbolic(name, dtype)
-    for sizes in [(1, 3, 5), (3, BLOCK + 1, 70), (33, 9, 32), (65, 40, 33)]:
+    for sizes in [(1, 3, 5), (3, TERMS + 1, 70), (33, 9, 32), (65, 40, 33)]:
         x, y = stored(name, *sizes, dtype)
         assert_product(call(executable, graph, [x, y])[0], *seen(name, x, y))
 
@@ -62,7 +62,7 @@ def test_every_element_type(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 10), (64, 16), (5, 64), (65, 200), (128, 128), (100, 17)])
 def test_known_sizes(m: int, n: int) -> None:
     """They give the same bits, for constants, too, which are not packed."""
-    x, w = random((m, BLOCK + 7)), random((BLOCK + 7, n), seed=3)
+    x, w = random((m, TERMS + 7)), random((TERMS + 7, n), seed=3)
     result = run(lambda x, w: x @ w, x, w)
     assert_product(result, x, w)
     assert np.array_equal(run(lambda x: x @ w, x), result)
@@ -94,7 +94,7 @@ def test_operations_behind_the_product(m: int, known: bool) -> None:
 
 def test_a_long_sum_is_cut_into_blocks() -> None:
     """One float32 accumulator cannot count beyond 2**24; blocks can."""
-    k = 2**24 + 2 * BLOCK
+    k = 2**24 + 2 * TERMS
     assert run(lambda x, y: x @ y, np.ones((1, k), np.float32), np.ones((k, 1), np.float32)) == k
 
 

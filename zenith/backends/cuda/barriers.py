@@ -9,21 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.kernel import (
-    Apply,
-    Check,
-    Expr,
-    Fold,
-    Kernel,
-    Let,
-    Load,
-    Scratch,
-    SharedProduct,
-    SoftmaxTile,
-    Statement,
-    Store,
-    walk,
-)
+from zenith.backends.footprint import touched
+from zenith.backends.kernel import Kernel, Scratch, Statement, walk
 
 
 @dataclass
@@ -53,30 +40,3 @@ class Barriers:
     def pending(self) -> bool:
         """Whether shared memory was touched since the last barrier."""
         return any(self.state)
-
-
-def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
-    """The buffers that statements read, and those that they write."""
-    read, written = set[str](), set[str]()
-    for s in walk(statements):
-        match s:
-            case Let(_, value) | Check(_, value):
-                read |= _loads(value)
-            case Store(buffer, _, value):
-                read |= _loads(value)
-                written.add(buffer)
-            case Fold():
-                read |= {b for a in s.accumulators for b in _loads(a.value)}
-            case SharedProduct():
-                read |= {s.a.buffer, s.b.buffer, *([] if s.onto == 0 else [s.target.buffer])}
-                written.add(s.target.buffer)
-            case SoftmaxTile():
-                read |= {s.scores.buffer, *s.state}
-                written |= {s.scores.buffer, *s.state}
-    return read, written
-
-
-def _loads(expr: Expr) -> set[str]:
-    if isinstance(expr, Load):
-        return {expr.buffer}
-    return {b for a in expr.args for b in _loads(a)} if isinstance(expr, Apply) else set()

@@ -52,9 +52,9 @@ from zenith.ir.types import DType, bool_
 
 TASK = "task"
 WARP = 32
-THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
+THIS_THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
 _OF_INTERVALS = re.compile(r"\b(begin|end)\b")
-THREADS = "cuda.gridDim.x * cuda.blockDim.x"
+ALL_THREADS = "cuda.gridDim.x * cuda.blockDim.x"
 
 
 class CudaPrinter(Printer):
@@ -106,13 +106,13 @@ class CudaPrinter(Printer):
         """The first task, and how far it is to the next one."""
         u = self.index
         if not self.team:
-            return [f"{TASK} = {u}({THREAD})", f"stride = {u}({THREADS})"]
+            return [f"{TASK} = {u}({THIS_THREAD})", f"stride = {u}({ALL_THREADS})"]
         if self.team != "team":
             return [f"lane = {u}(cuda.threadIdx.x)", f"{TASK} = {u}(cuda.blockIdx.x)", f"stride = {u}(cuda.gridDim.x)"]
         return [
             f"lane = {u}(cuda.threadIdx.x % team)",
-            f"{TASK} = {u}(({THREAD}) // team)",
-            f"stride = {u}(({THREADS}) // team)",
+            f"{TASK} = {u}(({THIS_THREAD}) // team)",
+            f"stride = {u}(({ALL_THREADS}) // team)",
         ]
 
     # --- expressions ---

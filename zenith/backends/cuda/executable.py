@@ -22,11 +22,12 @@ import numpy as np
 
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import PER_THREAD, on_device
+from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Compile, Functions
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
-from zenith.backends.cuda.setup import WIDE, Maker, Program, Setup
+from zenith.backends.cuda.setup import Maker, Program, Setup
 from zenith.backends.cuda.status import StatusWords, words_of
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.plan import Plan
@@ -163,7 +164,7 @@ class Executable:
         words = layout.fixed
         found = dict(zip(arrays, self._addresses([*arrays.values()]), strict=True))
         pairs = [(words[name], address) for name, address in found.items()]
-        low = {p: found[p.name] % WIDE for p in layout.words if p.kind in FIXED and found[p.name] % WIDE}
+        low = {p: found[p.name] % ACCESS for p in layout.words if p.kind in FIXED and found[p.name] % ACCESS}
         at, addresses = np.array(pairs, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, low, dict(arrays))
 
@@ -221,9 +222,11 @@ class Executable:
         return [results.depart(array) for array in out] if results.imports else out
 
     def _setup(self, lease: _Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
-        unaligned = reduce(or_, addresses, 0) % WIDE or fixed.low
+        unaligned = reduce(or_, addresses, 0) % ACCESS or fixed.low
         if unaligned:
-            low = {Place("input", n): a % WIDE for n, a in zip(self.plan.inputs, addresses, strict=True) if a % WIDE}
+            low = {
+                Place("input", n): a % ACCESS for n, a in zip(self.plan.inputs, addresses, strict=True) if a % ACCESS
+            }
             low.update(fixed.low)
             setup = lease.setup(sizes, (*sizes.values(), tuple(low.items())), low)
         else:

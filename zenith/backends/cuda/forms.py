@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 
+from zenith.backends.footprint import index_expressions
 from zenith.backends.kernel import (
     Accumulator,
     Apply,
@@ -131,21 +132,9 @@ def _spans(kernel: Kernel) -> set[Dim]:
     """What indices go up to, as far as it follows from sizes: those of buffers, tasks, and loops over no buffer's."""
     sizes = {*kernel.sizes}
     found = {b.size for b in kernel.buffers} | {kernel.tasks}
-    for at in _dims(kernel.body):
+    for at in index_expressions(kernel.body):
         found |= {factor for factor in _factors(at, sizes) if factor.static is None}
     return found
-
-
-def _dims(part: object) -> Iterator[Dim]:
-    """Every index expression in statements."""
-    if isinstance(part, Dim):
-        yield part
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from _dims(item)
-    elif is_dataclass(part):
-        for f in fields(part):
-            yield from _dims(getattr(part, f.name))
 
 
 def _factors(at: Dim, sizes: AbstractSet[str]) -> Iterator[Dim]:

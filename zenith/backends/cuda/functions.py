@@ -16,7 +16,6 @@ from typing import Any
 
 from zenith.backends.cuda.driver import Driver, on_device
 from zenith.backends.cuda.forms import Form, fits, forms
-from zenith.backends.cuda.launch import Arguments, Geometry, geometry
 from zenith.backends.kernel import Kernel
 
 Compile = Callable[[Kernel, Form, str], Any]  # a kernel's code in a form for an architecture
@@ -53,13 +52,6 @@ class Functions:
                 return function
         self.functions.append(self._load(Form("u64")))
         return self.functions[-1]
-
-    def launch(self, function: Function, tasks: int, sizes: Mapping[str, int]) -> tuple[Geometry, Arguments]:
-        """The grid for so many tasks, and the parameters, all but addresses filled in."""
-        shape = geometry(self.kernel, function.form, tasks, sizes)
-        arguments = Arguments(self.kernel, function.form)
-        arguments.set_sizes(tasks, shape, sizes)
-        return shape, arguments
 
 
 _functions: weakref.WeakValueDictionary[Any, Function] = weakref.WeakValueDictionary()

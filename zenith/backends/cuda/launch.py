@@ -63,6 +63,12 @@ def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     return max(known, default=0)
 
 
+def own_words(kernel: Kernel, form: Form, tasks: int, shape: Geometry) -> dict[str, int]:
+    """The parameters that a launch has for itself. In the wide form of a thread's kernel tasks come in groups."""
+    words = {"tasks": tasks if is_team(kernel) else tasks // form.width}
+    return words if shape.team is None else words | {"team": shape.team}
+
+
 class Arguments:
     """The parameters of a kernel in memory, and the table of their addresses that a launch takes.
 
@@ -79,12 +85,11 @@ class Arguments:
         self._form, self._kernel = form, kernel
 
     def set_sizes(self, tasks: int, shape: Geometry, sizes: Mapping[str, int]) -> None:
-        """Write what follows from a call's sizes. In a wide form of a thread's kernel tasks come in groups."""
-        grouped = self._form.width if not is_team(self._kernel) else 1
-        self._words[0] = tasks // grouped
-        if shape.team is not None:
-            self._words[1] = shape.team
-        self._words[len(self.names) - len(self._kernel.sizes) :] = [sizes[name] for name in self._kernel.sizes]
+        """Write what follows from a call's sizes."""
+        words = own_words(self._kernel, self._form, tasks, shape)
+        words |= {name: sizes[name] for name in self._kernel.sizes}
+        for name, value in words.items():
+            self._words[self.names.index(name)] = value
 
     def set_addresses(self, status: int, buffers: Sequence[int]) -> None:
         """Write the addresses of the status word and of the buffers."""

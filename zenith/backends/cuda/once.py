@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from zenith.backends.cuda.driver import Driver
 from zenith.backends.cuda.functions import Functions
+from zenith.backends.cuda.launch import Arguments, geometry
 from zenith.backends.cuda.status import out_of_bounds
 from zenith.backends.steps import Launch
 
@@ -25,7 +26,9 @@ def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Se
     if not tasks:
         return
     function = functions.choose(sizes, addresses)
-    grid, arguments = functions.launch(function, tasks, sizes)
+    grid = geometry(kernel, function.form, tasks, sizes)
+    arguments = Arguments(kernel, function.form)
+    arguments.set_sizes(tasks, grid, sizes)
     status = driver.pinned(8)
     arguments.set_addresses(status.address, addresses)
     driver.synchronize_device()

@@ -26,11 +26,12 @@ from zenith.backends.cuda.actions import (
     Words,
 )
 from zenith.backends.cuda.driver import Driver, Pinned
+from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
+from zenith.backends.cuda.launch import geometry, own_words
 from zenith.backends.steps import Branch, Call, Launch, Loop, Place
-
-WIDE = 16  # bytes of the widest access
 
 
 class Maker(Protocol):
@@ -152,7 +153,7 @@ class Setup:
         for carry in loop.carries:
             low[carry.current] = low[carry.following] = _joined(low.get(p, 0) for p in carry.places)
         for part, found in zip(loop.slices, sliced, strict=True):
-            low[part.part] = _joined((low.get(part.whole, 0), found.length % WIDE))
+            low[part.part] = _joined((low.get(part.whole, 0), found.length % ACCESS))
         count = None if loop.count is None else loop.count.evaluate(self.sizes)
         flag = None if loop.flag is None else words[loop.flag]
         condition, steps = self._actions(loop.condition), self._actions(loop.steps)
@@ -167,11 +168,11 @@ class Setup:
         functions = self._program.functions[kernel.name]
         sizes = {name: self.sizes[name] for name in kernel.sizes}
         function = functions.choose(sizes, [self._low.get(place, 0) for place in launch.places])
-        grid, arguments = functions.launch(function, tasks, sizes)
-        words = self.layout.parameters(number)
-        for name in self.layout.OWN.keys() & {*arguments.names} - {"status"}:
-            self.words[words[name]] = arguments.value(name)
-        table = (ctypes.c_int64 * len(arguments.names))(*(self.address + 8 * words[name] for name in arguments.names))
+        grid = geometry(kernel, function.form, tasks, sizes)
+        words, names = self.layout.parameters(number), parameters(kernel)
+        for name, value in own_words(kernel, function.form, tasks, grid).items():
+            self.words[words[name]] = value
+        table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
         return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
 

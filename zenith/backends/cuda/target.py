@@ -17,18 +17,18 @@ from zenith.ir.types import DType
 
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
-THREADS = 1 << 16  # about a quarter of what a large GPU holds at a time
+AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
 TASKS = 264  # blocks of threads that keep a large GPU busy: two for each multiprocessor
 SUMMED = 4  # bytes of a sum at least
-BLOCK = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
+TERMS = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 
 def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     """The tile of products of ``dtype``; few columns, when they are known, make it narrower."""
     rows = BYTES // max(dtype.itemsize, SUMMED)
-    return GuardedTile(rows, rows, BLOCK, SHARED, TASKS).fitting(None, columns)
+    return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 
 
 def cuda_target(arch: str = "sm_90a") -> Target:
     """GPUs of an architecture, ``sm_75`` for example."""
-    return Target(f"cuda-{arch}", choose, THREADS)
+    return Target(f"cuda-{arch}", choose, AT_WORK)

@@ -16,13 +16,12 @@ query and key, and all passes run along the keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from zenith.backends.kernel import (
     Accumulator,
-    Branch,
     Expr,
     Fold,
     Kernel,
@@ -30,10 +29,9 @@ from zenith.backends.kernel import (
     Operand,
     PackPanel,
     ProductTile,
-    Statement,
 )
 from zenith.backends.lower.attention_task import AttentionTask, Room
-from zenith.backends.lower.nest import bind
+from zenith.backends.lower.nest import bind, write_case
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.target import TileShape
@@ -92,23 +90,11 @@ class _Attention(AttentionTask):
         self.spare = self.room("spare", FEW_KEYS * self.panels.rest * self.lanes)
         self.sums = self.room("sums", self.panels.width * (self.width + self.rows))
         fills = minimum(self.count // FEW, 1) * minimum(self.keys // self.rows, 1)
-        self._choose(fills, (self._write_few, self._write_block))
+        write_case(self.e, fills, (self._write_few, self._write_block))
         with self.loop("r", 0, self.count) as r:
             share = self.share(r)
             with self.loop("c", 0, self.columns, lanes=True) as c:
                 self.store_average(r, c, self.load(self.sums, r * self.panels.width + c), share)
-
-    def _case(self, write: Callable[[], None]) -> tuple[Statement, ...]:
-        self.e.open()
-        write()
-        return self.e.close()
-
-    def _choose(self, at: Dim, cases: Sequence[Callable[[], None]]) -> None:
-        """Write the case of a number, all cases when the number is not known."""
-        if at.static is not None:
-            cases[at.static]()
-        else:
-            self.e.append(Branch(bind(self.e, "case", at), 0, tuple(map(self._case, cases))))
 
     # --- a block of queries, one a lane ---
 
@@ -140,7 +126,7 @@ class _Attention(AttentionTask):
         """Products as [key][query], in tiles as wide as the queries need."""
         widths = ((self.vectors + 1) // 2, self.vectors)
         whole = minimum((self.active - 1) // widths[0], 1)
-        self._choose(whole, [partial(self._product_tiles, start, many, w) for w in widths])
+        write_case(self.e, whole, [partial(self._product_tiles, start, many, w) for w in widths])
 
     def _product_tiles(self, start: Dim, many: Dim, vectors: int) -> None:
         with self.loop("i", 0, (many + (self.rows - 1)) // self.rows) as i:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from zenith.backends.footprint import buffers_of
 from zenith.backends.kernel import (
     Accumulator,
     Buffer,
@@ -20,7 +21,6 @@ from zenith.backends.kernel import (
     Statement,
     Store,
     TaskLoop,
-    buffers_of,
 )
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.cut import quotient_up

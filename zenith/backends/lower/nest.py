@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
-from zenith.backends.kernel import Bind, Buffer, Kernel, Store, TaskLoop
+from zenith.backends.kernel import Bind, Branch, Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.scalars import NAMESPACE
@@ -158,6 +158,19 @@ def element_loops(
     visit(spread(groups, len(space), [*outer, symbol(i)]))
     body, before = e.close(), e.close()
     e.append(TaskLoop(i, extents[-1], row, before, body, True))
+
+
+def write_case(e: ElementBuilder, at: Dim, cases: Sequence[Callable[[], None]]) -> None:
+    """Write the case of a number; where the number is not known, all of them and a branch."""
+    if at.static is not None:
+        cases[at.static]()
+        return
+    case, written = bind(e, "case", at), []
+    for write in cases:
+        e.open()
+        write()
+        written.append(e.close())
+    e.append(Branch(case, 0, tuple(written)))
 
 
 def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import Kernel, Store, buffers_of
+from zenith.backends.footprint import buffers_of
+from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
 from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost
 from zenith.ir.dims import Dim, dim, product, row_major

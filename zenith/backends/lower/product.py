@@ -18,7 +18,7 @@ and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from functools import partial
 
 from zenith.backends.kernel import (
@@ -32,13 +32,12 @@ from zenith.backends.kernel import (
     PackPanel,
     ProductTile,
     Scratch,
-    Statement,
     Store,
     TaskLoop,
 )
 from zenith.backends.lower.cut import Cut
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, write_case
 from zenith.backends.lower.operand import Access, access, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
@@ -201,7 +200,7 @@ class _Product:
         if source.strides[1] != 1 or (self.cut.least_rows or 0) > self.tile.rows:
             cases[1]()
             return
-        self._choose(minimum(self.tiles - 1 + self.tile.panel - self.columns, 1), cases)
+        write_case(self.e, minimum(self.tiles - 1 + self.tile.panel - self.columns, 1), cases)
 
     def _read_in_place(self, source: Access, start: Dim, terms: Dim) -> None:
         at = bind(self.e, "right_at", source.at + start * source.strides[0] + self.column)
@@ -211,18 +210,6 @@ class _Product:
         copy = self._scratch("copy", self._longest() * self.tile.panel)
         self._copy(source, start, terms, copy, dim(0))
         self._tiles(Operand(copy, dim(0), (dim(self.tile.panel), dim(1))), start, terms)
-
-    def _choose(self, at: Dim, cases: Sequence[Callable[[], None]]) -> None:
-        """Write the case of a number, all of them when the number is not known."""
-        if at.static is not None:
-            cases[at.static]()
-        else:
-            self.e.append(Branch(bind(self.e, "case", at), 0, tuple(map(self._case, cases))))
-
-    def _case(self, write: Callable[[], None]) -> tuple[Statement, ...]:
-        self.e.open()
-        write()
-        return self.e.close()
 
     def _tiles(self, b: Operand, start: Dim, terms: Dim) -> None:
         """The register tiles of a block of terms, of nearly equal heights: 7 rows are cut 4 + 3, not 6 + 1."""

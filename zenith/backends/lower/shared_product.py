@@ -18,7 +18,6 @@ from dataclasses import replace
 from zenith.backends.kernel import (
     STAGED,
     Apply,
-    Branch,
     Buffer,
     Expr,
     Kernel,
@@ -27,12 +26,11 @@ from zenith.backends.kernel import (
     Operand,
     Scratch,
     SharedProduct,
-    Statement,
     Store,
     TaskLoop,
 )
 from zenith.backends.lower.cut import quotient_up
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, write_case
 from zenith.backends.lower.operand import access, tile_result
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
@@ -133,7 +131,7 @@ class _Multiply(_Tiles):
         part = bind(e, "number", symbol(t) % parts)
         self.find(bind(e, "tile", symbol(t) // parts))
         self._sum_terms(part, parts)
-        self._choose(minimum(parts - 1, 1), self.store_results, lambda: self._store_part(part))
+        write_case(self.e, minimum(parts - 1, 1), (self.store_results, lambda: self._store_part(part)))
         work = minimum(self.m, self.tile.rows) * minimum(self.n, self.tile.panel)
         cost = work * (self.k + scalar_cost(self.body))
         return self.kernel(t, self.tiles * self.parts, cost, self.parts, "temporary")
@@ -163,18 +161,6 @@ class _Multiply(_Tiles):
         b = Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides)
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
         self.e.append(SharedProduct(*shape, sums, a, b, terms, onto))
-
-    def _choose(self, at: Dim, *cases: Callable[[], None]) -> None:
-        """Write the case of a number, all of them when the number is not known."""
-        if at.static is not None:
-            cases[at.static]()
-        else:
-            self.e.append(Branch(bind(self.e, "case", at), 0, tuple(map(self._case, cases))))
-
-    def _case(self, write: Callable[[], None]) -> tuple[Statement, ...]:
-        self.e.open()
-        write()
-        return self.e.close()
 
     def _store_part(self, part: Dim) -> None:
         dtype = self.result.dtype
