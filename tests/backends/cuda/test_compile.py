@@ -1,5 +1,6 @@
 """CUDA kernels down to machine code, without a GPU: entry points, float64 where it belongs, no calls, no spills."""
 
+import importlib
 import platform
 import re
 import sys
@@ -49,6 +50,13 @@ def instructions(ptx, pattern):
     """The PTX instructions that match, declarations left out."""
     lines = [line.strip() for line in ptx.splitlines()]
     return [line for line in lines if re.search(pattern, line) and not line.startswith((".", "//"))]
+
+
+@pytest.mark.skipif(not EXPECTED, reason="these packages have wheels for Linux x86-64")
+@pytest.mark.parametrize("package", ["cupy", "numba_cuda", "cuda.bindings.nvrtc", "cuda.bindings.nvjitlink"])
+def test_what_other_tests_skip_without_is_installed(package):
+    """Tests of CUDA are skipped where a package is missing: where it can be installed, that must not go unnoticed."""
+    assert importlib.import_module(package)
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_75"])
