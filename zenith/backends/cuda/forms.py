@@ -41,7 +41,7 @@ from zenith.ir.dims import Dim, Opaque
 ACCESS = 16  # bytes of the widest load and store
 WIDEST = 8  # elements
 BLOCK = 256  # threads of a team that is a whole block
-LONGEST_32 = 1 << 31  # elements of a buffer from which indices need 64 bits
+LONGEST_32 = 1 << 31  # elements of a buffer, or turns of loops, from which indices need 64 bits
 
 
 @dataclass(frozen=True, slots=True)
