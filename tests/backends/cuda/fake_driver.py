@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters
@@ -41,6 +42,7 @@ class FakeDriver:
         self.allocated = 0
         self.modules = set()
         self.events = {}
+        self.graphs = FakeGraphs(self)
 
     # --- devices and code ---
 

@@ -10,7 +10,8 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -31,7 +32,11 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
-from zenith.backends.steps import Branch, Call, Launch, Loop, Place
+from zenith.backends.steps import Branch, Call, Launch, Loop, Place, waits
+from zenith.errors import SourceLine
+
+if TYPE_CHECKING:
+    from zenith.backends.cuda.replay import Replay
 
 
 class Maker(Protocol):
@@ -47,6 +52,11 @@ class Program:
     driver: Driver
     layout: Layout
     functions: Mapping[str, Functions]
+
+    @cached_property
+    def obstacle(self) -> tuple[str, SourceLine | None] | None:
+        """Why the device cannot do all of it alone, and the line of the program; None when it can."""
+        return waits(self.layout.plan.steps)
 
 
 class Setup:
@@ -83,9 +93,19 @@ class Setup:
         self.pack = struct.Struct(f"={layout.arguments}q").pack_into
         self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
         self._kept: list[Any] = []
+        self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
+        self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
+        self.seen: Any = None  # the state of the call before
+        self.put_off = False  # a graph would have been made, but for many others just before
+        self.why_not = None if program.obstacle is None else program.obstacle[0]  # no graph is made of it
+
+    @property
+    def state(self) -> tuple[int, int | None]:
+        """What addresses follow from that are the same in most calls: the fixed memory and the arena."""
+        return self.fixed, self._arena_address
 
     def make_results(self, results: Maker) -> list[Any]:
         """New arrays for the results of a call."""
@@ -174,6 +194,7 @@ class Setup:
             self.words[words[name]] = value
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
+        self.launches[ctypes.addressof(table)] = number
         return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
 
 

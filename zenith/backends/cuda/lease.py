@@ -1,0 +1,63 @@
+"""Leases: what a call uses alone. Calls that follow each other on a stream have the same one."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from zenith.backends.cuda.driver import PER_THREAD
+from zenith.backends.cuda.memory import Pool
+from zenith.backends.cuda.replay import Starter
+from zenith.backends.cuda.setup import Program, Setup
+from zenith.backends.cuda.status import StatusWords, words_of
+from zenith.backends.steps import Place
+
+KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
+WORD = 8
+
+
+class Lease:
+    """What a call uses alone: arena, status words, setups by sizes."""
+
+    def __init__(self, program: Program, pool: Pool, stream: int) -> None:
+        self.stream, self.key, self._program, self._pool = stream, stream_key(stream), program, pool
+        self.pinned = program.driver.pinned(WORD)
+        failing = [program.layout.launches[n].lines for n in program.layout.failing]
+        self.status: StatusWords | None = words_of(self, program.driver, failing) if failing else None
+        self.setups: OrderedDict[Any, Setup] = OrderedDict()
+        self.start = Starter(program, pool, stream)
+        self.arena: Any = None
+        self.numbers: Any = None
+        self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
+
+    def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Place, int]) -> Setup:
+        """What follows from the sizes, made when they are new."""
+        found = self.setups.get(key)
+        if found is None:
+            status = 0 if self.status is None else self.status.address
+            found = self.setups[key] = Setup(self._program, sizes, low, status, self.pinned)
+            if len(self.setups) > KEPT_SETUPS:
+                self.setups.popitem(last=False)
+        else:
+            self.setups.move_to_end(key)
+        if found.arena and (self.arena is None or found.arena > self.arena.length):
+            self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
+            self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
+        if self.arena is not None:
+            found.move_arena(self.arena.address)
+        return found
+
+    def forget_read(self) -> None:
+        """Let go of what has been read."""
+        driver = self._program.driver
+        while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > KEPT_SETUPS):
+            if not driver.is_done(self.events[0][0]):
+                driver.synchronize(self.stream)
+            driver.discard(self.events.pop(0)[0])
+
+
+def stream_key(stream: int) -> Any:
+    """What tells streams apart: CUDA has one handle for the default streams of all threads."""
+    return (stream, threading.get_ident()) if stream == PER_THREAD else stream
