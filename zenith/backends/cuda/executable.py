@@ -12,18 +12,19 @@ import itertools
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, Protocol
 
 import numpy as np
 
+from zenith.backends.cuda.capture import Captures, is_captured
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import on_device
 from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Compile, Functions
-from zenith.backends.cuda.lease import WORD, Lease, stream_key
+from zenith.backends.cuda.lease import Lease, stream_key
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
 from zenith.backends.cuda.replay import rows
@@ -94,6 +95,7 @@ class Executable:
                 self._memory.settle()  # copies of weights may be on their way, on any stream
             self._fixed.bind(self)
         self._leases: list[Lease] = []
+        self._captured = Captures(self.program, pool, self._empty)
         weakref.finalize(self, self._memory.settle).atexit = False  # what still runs reads its constants
 
     @property
@@ -144,6 +146,14 @@ class Executable:
             with on_device(self.driver, self.device):
                 return self.run(arrays, adapters, sizes, results)
         stream = results.stream()
+        captured = is_captured(self.driver, stream)
+        if self._captured:
+            if not captured:
+                self.driver.graphs.forget()  # which may wait for the device, to unload kernels
+            self._captured.check()
+        if captured:
+            call = partial(self._call, arrays=arrays, adapters=adapters, sizes=sizes, results=results)
+            return self._captured.run(self._fixed.state, stream, call)
         fixed = self._fixed.state or self._fixed.bind(self)
         lease = self._lease(stream)
         try:
@@ -165,8 +175,9 @@ class Executable:
     ) -> list[Any]:  # fmt: skip
         stream = lease.stream
         guests = [a for a in adapters if a is not results or a.imports]
-        others = self._follow(guests, stream) if guests else ()
+        others = {g.stream() for g in guests if not g.on_host} - {stream} if guests else ()
         if guests:
+            lease.follow(others)
             arrays = [adapter.arrive(array, stream) for array, adapter in zip(arrays, adapters, strict=True)]
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         keep: list[Any] = []
@@ -175,11 +186,12 @@ class Executable:
         setup = self._setup(lease, fixed, sizes, addresses)
         out = setup.make_results(results)
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
+        lease.hold(keep, out)
         try:
             lease.start(setup)
         finally:  # a step may raise when kernels were launched already
             if others or any(guest.imports for guest in guests):
-                self._release(lease, others, (arrays, keep))
+                lease.release(others, (arrays, keep))
         return [results.depart(array) for array in out] if results.imports else out
 
     def _setup(self, lease: Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
@@ -203,20 +215,12 @@ class Executable:
         found: list[int | None] = []
         for number, (array, adapter, address) in enumerate(zip(arrays, adapters, addresses, strict=True)):
             if adapter.on_host:
-                address = self._upload(lease, number, array)
+                address = lease.upload(number, array, len(adapters))
             elif address is None:
                 keep.append(adapter.dense(array))
                 address = adapter.dense_address(keep[-1])
             found.append(address or self._empty.address)
         return found
-
-    def _upload(self, lease: Lease, number: int, array: Any) -> int:
-        """Bring a number of the host along, in the order of the stream; CUDA has copied it when the call returns."""
-        if lease.numbers is None:
-            lease.numbers = self.pool.allocate(2 * WORD * len(self.plan.inputs), lease.stream, "arenas")
-        address: int = lease.numbers.address + 2 * WORD * number
-        self.driver.copy(address, array.ctypes.data, array.nbytes, lease.stream)
-        return address
 
     # --- several streams ---
 
@@ -242,21 +246,3 @@ class Executable:
             self.driver.discard(event)
         if lease.events:
             self.driver.synchronize_device()  # arrays of others that it keeps are read no more
-
-    def _follow(self, guests: Sequence[Adapter], stream: int) -> Sequence[int]:
-        """Have the stream wait for the streams on which arrays of other libraries are made; name these."""
-        others = {g.stream() for g in guests if not g.on_host} - {stream}
-        for other in others:
-            self._wait(stream, other)
-        return tuple(others)
-
-    def _wait(self, stream: int, other: int) -> None:
-        event = self.driver.record(other)
-        self.driver.wait(stream, event)
-        self.driver.discard(event)
-
-    def _release(self, lease: Lease, others: Sequence[int], arrays: Any) -> None:
-        """Other libraries may use their arrays' memory again when the kernels have read it."""
-        for other in others:
-            self._wait(other, lease.stream)
-        lease.events.append((self.driver.record(lease.stream), arrays))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zenith.backends.cuda.driver import PER_THREAD
@@ -19,15 +19,19 @@ WORD = 8
 
 
 class Lease:
-    """What a call uses alone: arena, status words, setups by sizes."""
+    """What a call uses alone: arena, status words, setups by sizes.
 
-    def __init__(self, program: Program, pool: Pool, stream: int) -> None:
+    ``waits`` says whether the device may be waited for. The methods are what a call does on the lease's stream;
+    :class:`~zenith.backends.cuda.capture.CapturedLease` does some of them otherwise.
+    """
+
+    def __init__(self, program: Program, pool: Pool, stream: int, waits: bool = True) -> None:
         self.stream, self.key, self._program, self._pool = stream, stream_key(stream), program, pool
         self.pinned = program.driver.pinned(WORD)
         failing = [program.layout.launches[n].lines for n in program.layout.failing]
-        self.status: StatusWords | None = words_of(self, program.driver, failing) if failing else None
+        self.status: StatusWords | None = words_of(self, program.driver, failing, waits) if failing else None
         self.setups: OrderedDict[Any, Setup] = OrderedDict()
-        self.start = Starter(program, pool, stream)
+        self._starter = Starter(program, pool, stream)
         self.arena: Any = None
         self.numbers: Any = None
         self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
@@ -43,11 +47,51 @@ class Lease:
         else:
             self.setups.move_to_end(key)
         if found.arena and (self.arena is None or found.arena > self.arena.length):
-            self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
-            self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
+            self.grow(found.arena)
         if self.arena is not None:
             found.move_arena(self.arena.address)
         return found
+
+    def start(self, setup: Setup) -> None:
+        """Start what a call does, with the addresses in the setup's frame."""
+        self._starter(setup)
+
+    def grow(self, length: int) -> None:
+        """Have another arena."""
+        self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
+        self.arena = self._pool.allocate(length, self.stream, "arenas")
+
+    def follow(self, others: Iterable[int]) -> None:
+        """Have the stream wait for the streams on which arrays of other libraries are made."""
+        for other in others:
+            self._wait(self.stream, other)
+
+    def hold(self, *things: Any) -> None:
+        """Things that a call uses: the stream's order protects them."""
+
+    def release(self, others: Iterable[int], arrays: Any) -> None:
+        """Other libraries may use their arrays' memory again when the kernels have read it."""
+        for other in others:
+            self._wait(other, self.stream)
+        self.events.append((self._program.driver.record(self.stream), arrays))
+
+    def _wait(self, stream: int, other: int) -> None:
+        driver = self._program.driver
+        event = driver.record(other)
+        driver.wait(stream, event)
+        driver.discard(event)
+
+    def upload(self, number: int, array: Any, count: int) -> int:
+        """Bring a number of the host along, in the order of the stream; there is room for ``count`` of them."""
+        if self.numbers is None:
+            self.numbers = self._pool.allocate(2 * WORD * count, self.stream, "arenas")
+        address: int = self.numbers.address + 2 * WORD * number
+        self.copy_number(address, array)
+        return address
+
+    def copy_number(self, to: int, array: Any) -> None:
+        """CUDA has read pageable memory of the host when the call returns."""
+        self._program.driver.copy(to, array.ctypes.data, array.nbytes, self.stream)
 
     def forget_read(self) -> None:
         """Let go of what has been read."""

@@ -144,7 +144,8 @@ class Starter:
         if setup.why_not is not None:
             return None
         self._graphs += 1
-        return Replay(setup, self._program, self._pool, self._stream, recording)
+        with self._program.driver.graphs.relaxed():  # another thread may be capturing
+            return Replay(setup, self._program, self._pool, self._stream, recording)
 
 
 def _refusal(recording: Recording) -> str | None:
