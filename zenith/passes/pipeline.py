@@ -28,6 +28,7 @@ from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
+from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
 from zenith.passes.widenings import widenings
@@ -54,6 +55,7 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,
     attention,
     movement,
+    slices_of_views,
     split_reductions,
     widenings,
     cse,
