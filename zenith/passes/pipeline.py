@@ -23,6 +23,7 @@ from zenith.passes.dce import dce
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
+from zenith.passes.merged_products import merged_products
 from zenith.passes.movement import movement
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
@@ -55,6 +56,7 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,
     attention,
     movement,
+    merged_products,
     slices_of_views,
     split_reductions,
     widenings,

@@ -188,7 +188,7 @@ def _reshaped(b: Rewriter, value: Value, shape: Shape) -> Value:
 
 
 def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
-    """Many products with one matrix are one product: the leading axes of ``x`` become rows, in their order in memory."""
+    """Many products with one matrix are one: the leading axes of ``x`` become rows, in their order in memory."""
     made = b.definition(y)
     rank = len(x.shape)
     if rank > 2 and made.primitive.name == "broadcast" and made.params["axes"] == (rank - 2, rank - 1):
@@ -198,7 +198,7 @@ def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
 
 
 def _below_product_of_rows(b: Rewriter, x: Value, y: Value) -> Value | None:
-    """Rows that are turned axes made one: the product of the rows in their order in memory, then turned and made one."""
+    """Rows that are turned axes made one: the product of rows in their order in memory, then turned and made one."""
     if b.definition(x).primitive.name != "reshape":
         return None
     (turned,) = b.operands(x)
