@@ -11,10 +11,12 @@ import pytest
 
 import zenith
 from tests.backends.cpu.test_product import DTYPES, VARIANTS, assert_product, random, seen, stored
+from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, compiled, plan_of
 from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
-from zenith.backends.kernel import Loop, SharedProduct, walk
+from zenith.backends.kernel import LastOf, Loop, SharedProduct, walk
 from zenith.backends.steps import Launch
+from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, float32
 
@@ -124,6 +126,17 @@ def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, p
     assert plan.counters.evaluate(sizes) == (tiles if parts > 1 else 0)
     assert plan.arena.evaluate(sizes) >= (m * n * parts * 4 if parts > 1 else 0)
     assert multiply.shared_bytes <= SHARED
+
+
+def test_blocks_of_threads_count_each_other() -> None:
+    """The printed source, on threads: three parts of a tile, which the block that comes last adds up."""
+    x, w = random((3, 300), float32, seed=1), random((300, 5), float32, seed=2)
+    graph = zenith.make_graph(lambda x, w: np.tanh(x @ w))(x, w)
+    grid = GridExecutable(plan_of(graph, cuda_target()), WeightTable.of(graph))
+    assert any(isinstance(s, LastOf) for step in grid.plan.steps for s in walk(step.kernel.body))
+    for _ in range(2):  # counters are zero again
+        (result,) = call(grid, graph, [x, w])
+        np.testing.assert_allclose(result, np.tanh(x.astype(np.float64) @ w), atol=1e-5)
 
 
 @pytest.mark.parametrize("known", [True, False])
