@@ -72,10 +72,10 @@ class CapturedLease(Lease):
         for action in setup.actions:
             action(self.stream)
 
-    def grow(self, length: int) -> None:
-        """Kernels captured before go on using the arena of now."""
-        self.kept.append(self.arena)
-        self.arena = self._pool.allocate(length, self.stream, "arenas")
+    def drop(self, name: str) -> None:
+        """Kernels captured before go on using it."""
+        self.kept.append(getattr(self, name))
+        super().drop(name)
 
     def follow(self, others: Iterable[int]) -> None:
         """Events of other streams are no part of the capture."""
@@ -93,8 +93,8 @@ class CapturedLease(Lease):
         """Never."""
         self.kept.append(arrays)
 
-    def copy_number(self, to: int, array: Any) -> None:
-        """The number is read whenever the graph is launched, so it stays what it is now."""
+    def bring(self, to: int, array: Any) -> None:
+        """The host's memory is read whenever the graph is launched, so it is a copy that nobody else has."""
         number = self._program.driver.pinned(array.nbytes)
         ctypes.memmove(number.address, array.ctypes.data, array.nbytes)
         self.kept.append(number)

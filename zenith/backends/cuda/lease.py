@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from zenith.backends.cuda.driver import PER_THREAD
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.replay import Starter
@@ -15,11 +17,11 @@ from zenith.backends.cuda.status import StatusWords, words_of
 from zenith.backends.steps import Place
 
 KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
-WORD = 8
+WORD, COUNTER = 8, 4  # bytes
 
 
 class Lease:
-    """What a call uses alone: arena, status words, setups by sizes.
+    """What a call uses alone: arena, counters, status words, setups by sizes.
 
     ``waits`` says whether the device may be waited for. The methods are what a call does on the lease's stream;
     :class:`~zenith.backends.cuda.capture.CapturedLease` does some of them otherwise.
@@ -33,6 +35,7 @@ class Lease:
         self.setups: OrderedDict[Any, Setup] = OrderedDict()
         self._starter = Starter(program, pool, stream)
         self.arena: Any = None
+        self.counters: Any = None
         self.numbers: Any = None
         self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
 
@@ -47,7 +50,13 @@ class Lease:
         else:
             self.setups.move_to_end(key)
         if found.arena and (self.arena is None or found.arena > self.arena.length):
-            self.grow(found.arena)
+            self.drop("arena")  # what still runs on it comes earlier on this stream
+            self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
+        if found.counters and (self.counters is None or COUNTER * found.counters > self.counters.length):
+            self.drop("counters")
+            self.counters = self._zeros(COUNTER * found.counters)
+        if found.counters:
+            found.place_counters(self.counters.address)
         if self.arena is not None:
             found.move_arena(self.arena.address)
         return found
@@ -56,10 +65,15 @@ class Lease:
         """Start what a call does, with the addresses in the setup's frame."""
         self._starter(setup)
 
-    def grow(self, length: int) -> None:
-        """Have another arena."""
-        self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
-        self.arena = self._pool.allocate(length, self.stream, "arenas")
+    def drop(self, name: str) -> None:
+        """Give memory back to the pool before more is asked for."""
+        setattr(self, name, None)
+
+    def _zeros(self, length: int) -> Any:
+        """Memory that is zero when the stream has come so far; kernels leave it so."""
+        block = self._pool.allocate(length, self.stream, "arenas")
+        self.bring(block.address, np.zeros(length, np.uint8))
+        return block
 
     def follow(self, others: Iterable[int]) -> None:
         """Have the stream wait for the streams on which arrays of other libraries are made."""
@@ -86,11 +100,11 @@ class Lease:
         if self.numbers is None:
             self.numbers = self._pool.allocate(2 * WORD * count, self.stream, "arenas")
         address: int = self.numbers.address + 2 * WORD * number
-        self.copy_number(address, array)
+        self.bring(address, array)
         return address
 
-    def copy_number(self, to: int, array: Any) -> None:
-        """CUDA has read pageable memory of the host when the call returns."""
+    def bring(self, to: int, array: Any) -> None:
+        """Copy an array of the host to an address; CUDA has read pageable memory of the host when the call returns."""
         self._program.driver.copy(to, array.ctypes.data, array.nbytes, self.stream)
 
     def forget_read(self) -> None:
