@@ -118,6 +118,8 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
     function, cc = define(source, kernel.name, namespace()), capability(arch)
     try:
         text, _ = cuda.compile(function, signature(kernel, form.index), device=False, abi="numba", cc=cc)
+    except UnsupportedError:
+        raise  # an instruction that the architecture does not have
     except Exception as error:  # Numba's, NVVM's and NVRTC's errors have no common base
         raise CompileError(
             f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
