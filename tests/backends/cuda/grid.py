@@ -12,9 +12,10 @@ import numpy as np
 
 from zenith.backends.cuda import fragments
 from zenith.backends.cuda.emit import CudaPrinter, parameters
-from zenith.backends.cuda.forms import BLOCK, Form, fits, forms, is_block, is_team
+from zenith.backends.cuda.forms import Form, block_threads, fits, forms, is_block, is_team
 from zenith.backends.cuda.instructions import INSTRUCTIONS
 from zenith.backends.lanes import LanesExecutable
+from zenith.backends.rounding import tf32
 from zenith.backends.scalars import NAMESPACE, checked
 from zenith.ir.types import DTYPES
 
@@ -26,7 +27,7 @@ def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
     """Run a kernel's source in one of its forms on flat arrays; returns the status word."""
     form = form or Form()
     source, status, failures = CudaPrinter(form).kernel(kernel), np.zeros(1, np.int64), []
-    threads = BLOCK if is_block(kernel) else max(team, WARP)
+    threads = block_threads(kernel) if is_block(kernel) else max(team, WARP)
     words = {"tasks": tasks if is_team(kernel) else tasks // form.width, "team": team}
     words |= dict(zip(kernel.sizes, sizes, strict=True))
     memory = {"status": status} | {b.name: a for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -126,9 +127,11 @@ class _Block:
         scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
         scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
-        kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.uint8}
+        kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.dtype(np.uint8)}
         made = []
+        scope["u8_dynamic"] = scope["u8_shared"] = lambda length: self.shared_array(made, length, np.uint8)
         for kind, dtype in kinds.items():
+            scope[f"{kind}_within"] = lambda memory, offset, dtype=dtype: _within(memory, offset, dtype)
             scope[f"{kind}_local"] = lambda length, dtype=dtype: np.zeros(length, dtype)
             scope[f"{kind}_shared"] = lambda length, dtype=dtype: self.shared_array(made, length, dtype)
         for width in (2, 4, 8):
@@ -151,7 +154,7 @@ def _tensor_core(warp, lane):
     """The intrinsics of tensor cores for one lane: their twins compute for the whole warp when it has met."""
     copies = fragments.Copies()
     scope = {"copy_async": copies.copy, "commit_copies": copies.commit, "wait_copies": copies.wait}
-    scope["tf32"] = fragments.tf32
+    scope["tf32"] = tf32
     for dtype in DTYPES:
         if dtype.is_narrow:
             scope[f"pair_{dtype}"] = lambda low, high, kind=dtype.numpy: fragments.pair(kind, low, high)
@@ -190,6 +193,11 @@ def _ldmatrix(count, turned, warp, lane):
 
     together = _MEETINGS.setdefault((count, turned), together)
     return ldmatrix
+
+
+def _within(memory, offset, dtype):
+    there = memory[offset:]
+    return there[: there.nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
 _MEETINGS = {}  # what warps do together, by its name: one function for all lanes

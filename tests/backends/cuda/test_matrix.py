@@ -10,9 +10,11 @@ import pytest
 from tests.backends.cuda.grid import run_block
 from zenith.backends.cpu.link import define
 from zenith.backends.cuda import fragments
-from zenith.backends.cuda.compile import available, capability, link, memory_type
+from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.compile import available, link, memory_type
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.instructions import INSTRUCTIONS, instructions
+from zenith.backends.rounding import rounded_to_tf32
 from zenith.errors import UnsupportedError
 from zenith.ir.types import DTYPES, bfloat16, float16, float32
 
@@ -59,7 +61,7 @@ def shape_of(instruction):
 
 def random(dtype, shape, seed=0):
     x = np.random.default_rng(seed).standard_normal(shape).astype(dtype.numpy)
-    return fragments.rounded_to_tf32(x) if dtype == float32 else x
+    return rounded_to_tf32(x) if dtype == float32 else x
 
 
 def packed(instruction, registers, element_of):
@@ -128,12 +130,12 @@ def test_ldmatrix_brings_lane_l_a_pair_of_row_l_over_4(count, turned):
 
 def test_tf32_keeps_10_bits_of_the_fraction_and_rounds_ties_away():
     one, step = np.float32(1), np.float32(2**-10)
-    assert fragments.rounded_to_tf32(one + step / 2) == one + step
-    assert fragments.rounded_to_tf32(-(one + step / 2)) == -(one + step)
-    assert fragments.rounded_to_tf32(one + step / 4) == one
+    assert rounded_to_tf32(one + step / 2) == one + step
+    assert rounded_to_tf32(-(one + step / 2)) == -(one + step)
+    assert rounded_to_tf32(one + step / 4) == one
     special = np.array([np.inf, -np.inf, np.finfo(np.float32).max, 0.0, -0.0], np.float32)
-    assert np.array_equal(fragments.rounded_to_tf32(special), np.array([np.inf, -np.inf, np.inf, 0, 0], np.float32))
-    assert np.isnan(fragments.rounded_to_tf32(np.float32(np.nan)))
+    assert np.array_equal(rounded_to_tf32(special), np.array([np.inf, -np.inf, np.inf, 0, 0], np.float32))
+    assert np.isnan(rounded_to_tf32(np.float32(np.nan)))
     with pytest.raises(ValueError, match="rounded to tf32"):
         fragments.mma(BY_NAME["mma_m16n8k8_tf32"], 0, np.full((32, 4), 1, np.uint32), np.zeros((32, 2), np.uint32))
 

@@ -18,14 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from zenith.backends.cuda.instructions import WORD, MatrixInstruction
+from zenith.backends.rounding import LOST
+from zenith.ir.target import LANES, REGISTER, MatrixInstruction
 
-WARP = 32
 LINES = 8  # of a small matrix
 LINE = 16  # bytes
-_LOST = 13  # bits of a float32's fraction that TF32 has not
-_TO_NEXT = 1 << (_LOST - 1)
-_INFINITE = 0x7F800000
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 Places = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -36,8 +33,8 @@ def operand_places(lines: int, registers: int, itemsize: int) -> Places:
 
     A's lines are rows, B's are columns. Elements of 2 bytes lie two in a register, the first in its lower half.
     """
-    parts, groups = WORD // itemsize, lines // LINES
-    lane = np.arange(WARP)[:, None, None]
+    parts, groups = REGISTER // itemsize, lines // LINES
+    lane = np.arange(LANES)[:, None, None]
     register, part = np.arange(registers)[:, None], np.arange(parts)
     line = lane // 4 + register % groups * LINES + 0 * part
     term = lane % 4 * parts + register // groups * (LINE // itemsize) + part
@@ -47,7 +44,7 @@ def operand_places(lines: int, registers: int, itemsize: int) -> Places:
 
 def sum_places(registers: int) -> Places:
     """The row and the column of each element ``[lane, register]`` of the sums."""
-    lane, register = np.arange(WARP)[:, None], np.arange(registers)
+    lane, register = np.arange(LANES)[:, None], np.arange(registers)
     return lane // 4 + register // 2 * LINES, lane % 4 * 2 + register % 2
 
 
@@ -56,7 +53,7 @@ def operand_matrix(instruction: MatrixInstruction, words: Words, lines: int) -> 
     element, registers = instruction.element, words.shape[1]
     matrix = np.zeros((lines, instruction.terms))
     values = np.ascontiguousarray(words, np.uint32).view(element.numpy).astype(np.float64)
-    if instruction.rounds and (np.isfinite(values) & (words & ((1 << _LOST) - 1) != 0)).any():
+    if instruction.rounds and (np.isfinite(values) & (words & ((1 << LOST) - 1) != 0)).any():
         raise ValueError(f"{instruction.name} takes elements that were rounded to {instruction.type}")
     places = operand_places(lines, registers, element.itemsize)
     matrix[places] = values.reshape(places[0].shape)
@@ -83,25 +80,6 @@ def ldmatrix(lines: Words, count: int, turned: bool) -> Words:
         halves = halves.transpose(0, 2, 1)
     line, term = operand_places(LINES, 1, 2)
     return np.ascontiguousarray(halves[:, line[:, 0], term[:, 0]].transpose(1, 0, 2)).view(np.uint32)[..., 0]
-
-
-def tf32(words: Any) -> Any:
-    """The bits of float32 numbers rounded to TF32, to nearest, ties away from zero (``cvt.rna.tf32.f32``)."""
-    words = np.asarray(words, np.uint32)
-    finite = words & _INFINITE != _INFINITE
-    nan = words & 0x7FFFFFFF > _INFINITE
-    with np.errstate(over="ignore"):
-        rounded = words + np.uint32(_TO_NEXT) & np.uint32(~((1 << _LOST) - 1) & 0xFFFFFFFF)
-    return np.where(finite, rounded, np.where(nan, np.uint32(0x7FFFE000), words)).astype(np.uint32)[()]
-
-
-def rounded_to_tf32(x: Any) -> Any:
-    """An array of float32 numbers rounded to TF32.
-
-    >>> float(rounded_to_tf32(np.float32(1 + 2**-11))) == 1 + 2**-10
-    True
-    """
-    return tf32(np.asarray(x, np.float32).view(np.uint32)).view(np.float32)
 
 
 def pair(dtype: Any, low: Any, high: Any) -> Any:

@@ -13,55 +13,11 @@ instruction"). Which lane and register holds which element says :mod:`zenith.bac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from zenith.ir.target import MatrixInstruction
 from zenith.ir.types import DType, bfloat16, float16, float32
 
-WORD = 4  # bytes of a register
 TURING = (7, 5)  # the compute capability from which there is ldmatrix
 AMPERE = (8, 0)  # from which there are cp.async, TF32 and bfloat16
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixInstruction:
-    """One ``mma.sync``: the elements in memory, what they are rounded to (its PTX type), its shape, and who has it."""
-
-    element: DType
-    type: str
-    rows: int
-    columns: int
-    terms: int
-    since: tuple[int, int]
-
-    @property
-    def name(self) -> str:
-        """The name that kernel sources use."""
-        return f"mma_{self.shape}_{self.type}"
-
-    @property
-    def shape(self) -> str:
-        """The shape as PTX writes it."""
-        return f"m{self.rows}n{self.columns}k{self.terms}"
-
-    @property
-    def left_words(self) -> int:
-        """The registers of a lane that hold its part of A."""
-        return self.rows * self.terms * self.element.itemsize // (32 * WORD)
-
-    @property
-    def right_words(self) -> int:
-        """The registers of a lane that hold its part of B."""
-        return self.columns * self.terms * self.element.itemsize // (32 * WORD)
-
-    @property
-    def sums(self) -> int:
-        """The registers of a lane that hold its part of C."""
-        return self.rows * self.columns // 32
-
-    @property
-    def rounds(self) -> bool:
-        """Whether elements are rounded before they are multiplied."""
-        return self.type != self.element.name
 
 
 INSTRUCTIONS = (

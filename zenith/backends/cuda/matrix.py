@@ -32,9 +32,10 @@ from numba.core import cgutils, types
 
 from zenith.backends.cpu.narrow import BRAIN, HALF
 from zenith.backends.cuda.access import SHARED_SPACE
-from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, TURING, MatrixInstruction
+from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, TURING
 from zenith.backends.cuda.narrow import ROUNDS_BFLOAT16, capability_in_use, rounded
 from zenith.errors import UnsupportedError
+from zenith.ir.target import MatrixInstruction
 
 _WORD, _FLOAT, _VOID = ir.IntType(32), ir.FloatType(), ir.VoidType()
 GLOBAL_SPACE = 1
