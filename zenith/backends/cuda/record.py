@@ -55,11 +55,11 @@ class KernelNode:
     """A launch with parameters of its own; ``origins`` are of those that change from call to call, by their places."""
 
     def __init__(self, row: Row, values: Sequence[int], origins: dict[int, Origin]) -> None:
-        function, blocks, threads, _ = row
+        function, blocks, threads, shared, _ = row
         self._values = (ctypes.c_int64 * len(values))(*values)
         start = ctypes.addressof(self._values)
         self._table = (ctypes.c_int64 * len(values))(*range(start, start + 8 * len(values), 8))
-        self._parameters = kernel_parameters(function, blocks, threads, ctypes.addressof(self._table))
+        self._parameters = kernel_parameters(function, blocks, threads, shared, ctypes.addressof(self._table))
         self._reference = ctypes.byref(self._parameters)
         self.origins, self.handle = origins, 0
 
@@ -150,7 +150,7 @@ class Recording:
         return True
 
     def _launch(self, row: Row) -> None:
-        layout, number = self._setup.layout, self._setup.launches[row[3]]
+        layout, number = self._setup.layout, self._setup.launches[row[-1]]
         launch, words = layout.launches[number], layout.parameters(number)
         names = parameters(launch.kernel)
         places = {name: place for place, name in enumerate(names)}

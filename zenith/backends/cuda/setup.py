@@ -203,7 +203,7 @@ class Setup:
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
         self.launches[ctypes.addressof(table)] = number
-        return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
+        return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
 
 
 def _joined(lows: Any) -> int:
