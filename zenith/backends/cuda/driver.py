@@ -105,6 +105,10 @@ class Driver(Protocol):
         """Let an event be used again; who waits for it already is not disturbed."""
         ...
 
+    def time(self, work: Callable[[], object], stream: int) -> float:
+        """The microseconds that the device is at some work on a stream; waits for it."""
+        ...
+
     def pinned(self, length: int) -> Pinned:
         """Zeroed host memory that kernels can write to; it lives as long as somebody refers to it."""
         ...
@@ -206,6 +210,20 @@ class CudaDriver:
     def discard(self, event: int) -> None:
         """Events are kept for the next use."""
         self._free_events[self._device_of[event]].append(event)
+
+    def time(self, work: Callable[[], object], stream: int) -> float:
+        """Between two events with a time, which count in steps of half a microsecond."""
+        runtime = self._runtime
+        start, end = runtime.eventCreate(), runtime.eventCreate()
+        try:
+            runtime.eventRecord(start, stream)
+            work()
+            runtime.eventRecord(end, stream)
+            runtime.eventSynchronize(end)
+            return 1e3 * float(runtime.eventElapsedTime(start, end))
+        finally:
+            runtime.eventDestroy(start)
+            runtime.eventDestroy(end)
 
     def pinned(self, length: int) -> Pinned:
         """Mapped memory: under unified addressing the device's address of it is the host's."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
@@ -131,6 +131,17 @@ class Executable:
     def graphs(self) -> list[tuple[str, ...]]:
         """What :func:`zenith.backends.cuda.replay.rows` tells of the sets of sizes that wait for the next call."""
         return rows(setup for lease in list(self._leases) for setup in list(lease.setups.values()))
+
+    def again(self) -> Callable[[int], None]:
+        """What starts the launches of the latest call once more, in the memory of that call; for measuring alone."""
+        lease = self._leases[-1]
+        setup = next(reversed(lease.setups.values()))
+
+        def start(stream: int) -> None:
+            for action in setup.actions:
+                action(stream)
+
+        return start
 
     # --- calls ---
 

@@ -1,0 +1,42 @@
+"""Autotuning: the schedules of a kernel measured against each other on the device.
+
+Every candidate runs some times to warm up, then all of them take turns: what else happens on the machine meanwhile
+meets all alike. A measurement is that of some launches in a row between two events of the stream, and the median of the
+rounds counts. The cost model's choice stays where nothing is faster by more than ``NOISE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from statistics import median
+
+from zenith.backends.cuda.driver import Driver
+from zenith.backends.cuda.tuning import Measured
+
+WARM, ROUNDS, IN_A_ROW = 3, 11, 10
+NOISE = 0.02  # a schedule has to be faster than the cost model's by this share
+
+
+def compare(driver: Driver, runs: Mapping[str, Callable[[], object]], stream: int) -> Measured:
+    """The fastest of some runs, the first of which is the default; each launches its work on a stream.
+
+    >>> class Clock:  # a driver whose device needs as many microseconds as a run says
+    ...     def time(self, work, stream): return sum(work())
+    >>> compare(Clock(), {"a": lambda: 5.0, "b": lambda: 3.0, "c": lambda: 4.0}, stream=0).schedule
+    'b'
+    """
+    for run in runs.values():
+        for _ in range(WARM):
+            run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            times[name].append(driver.time(partial(_in_a_row, run), stream) / IN_A_ROW)
+    found = {name: median(measured) for name, measured in times.items()}
+    default, best = next(iter(found)), min(found, key=lambda name: found[name])
+    return Measured(best if found[best] < found[default] * (1 - NOISE) else default, found)
+
+
+def _in_a_row(run: Callable[[], object]) -> list[object]:
+    return [run() for _ in range(IN_A_ROW)]
