@@ -70,9 +70,9 @@ class Lease:
         setattr(self, name, None)
 
     def _zeros(self, length: int) -> Any:
-        """Memory that is zero when the stream has come so far; kernels leave it so."""
+        """Memory, all of which is zero when the stream has come so far; kernels leave it so."""
         block = self._pool.allocate(length, self.stream, "arenas")
-        self.bring(block.address, np.zeros(length, np.uint8))
+        self.bring(block.address, np.zeros(block.length, np.uint8))
         return block
 
     def follow(self, others: Iterable[int]) -> None:
