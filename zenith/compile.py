@@ -138,7 +138,8 @@ def lower_graph(graph: Graph, backend: str, device: int | None = None) -> Lowere
 
 def _is_cacheable(graph: Graph) -> bool:
     """Whether a program follows from its graph's text and Zenith's sources alone: not with engines of the user's."""
-    return config.cache and not config.debug and not registered() and not calls_outside(graph)
+    own_choice = not registered() and not config.engines
+    return config.cache and not config.debug and own_choice and not calls_outside(graph)
 
 
 def calls_outside(graph: Graph) -> bool:
