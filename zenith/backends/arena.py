@@ -13,7 +13,6 @@ from zenith.backends.steps import ALIGN, Place, Slot
 from zenith.ir.dims import Dim, dim, maximum, prove_equal
 from zenith.ir.types import DType
 
-
 WORKSPACE_ALIGN = 256  # bytes: what libraries of CUDA's ask for
 
 

@@ -2,7 +2,7 @@
 
 Every value gets a *place*: an input, an output, a constant, a weight, or a slot of the arena, memory that one call of
 the program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
-returned. A step launches a kernel on places, calls a routine, or is a loop, a branch or a choice by sizes, with steps in
+returned. A step launches a kernel on places, calls a routine, or is a loop, branch or choice by sizes, with steps in
 the same arena. What depends on constants and weights only is *prepared*: launched once, and again when such a weight
 changes. Sizes stay symbolic throughout.
 """

@@ -1,8 +1,8 @@
 """Steps of a plan and the places that they work on.
 
 Steps form a tree: a launch or a call of a routine does something, a loop and a branch hold steps of their own, and so
-does a choice that is made by sizes. Loops and branches are generic: a plan's have steps and sizes as formulas, a program's (:mod:`zenith.backends.cpu`) have
-its own steps and sizes as texts.
+does a choice that is made by sizes. Loops and branches are generic: a plan's have steps and sizes as formulas, a
+program's (:mod:`zenith.backends.cpu`) have its own steps and sizes as texts.
 """
 
 from __future__ import annotations

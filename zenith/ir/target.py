@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from zenith.ir.types import DType
@@ -73,9 +73,13 @@ def _halved(most: int, needed: int | None) -> int:
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
 
-    ``threads`` is how many threads it wants at work, where those are thousands.
+    ``threads`` is how many threads it wants at work, where those are thousands. ``tf32`` allows products of float32 to
+    read 10 bits of each factor's fraction. ``libraries`` are those that a program may call, by name, each with why it
+    cannot be called here, or an empty text.
     """
 
     name: str
     product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
     threads: int | None = None
+    tf32: bool = False
+    libraries: Mapping[str, str] = field(default_factory=dict)

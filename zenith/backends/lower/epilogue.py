@@ -4,7 +4,7 @@ A library applies one formula of a few to a product before it is written. A prog
 ways, so they are not compared as trees but evaluated, both, in float64 on random numbers: formulas of few operations
 that agree there agree everywhere (for polynomials this is the lemma of Schwartz and Zippel, 1979/1980). Coefficients
 are found by a least-squares fit first. The numbers are of all magnitudes, zero among them, so that a limit or a case is
-met; nan and infinities are among those for sums, of which the library's own functions make what they do. Values are told
+met; sums are compared for nan and infinities, too, of which the library's functions make what they do. Values are told
 apart far below the difference of formulas that resemble each other: gelu by erf and by tanh differ by up to 5e-4, the
 tolerance is 2e-6.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ class Formula:
             return np.float64(node.params["value"])
         if node.primitive is get("cast"):
             return self._cast(value, args[0], index)
-        if isinstance(lowering, Scalar) and node.types[0].dtype.kind in "fb":
+        if isinstance(lowering, Scalar) and value.dtype.kind in "fb":
             return np.asarray(node.primitive.evaluate([self._value(a, index) for a in args], node.params)[0])
         if isinstance(lowering, Elements) and lowering.cheap and len(args) == 1:
             return self._value(args[0], self._source(node, args[0], index))
@@ -168,10 +169,10 @@ def find_epilogue(body: Graph) -> Epilogue | str:
 
 
 def _found(formula: Formula) -> Epilogue | str:
-    outputs = formula.body.outputs
-    if len(outputs) > 2 or len({v.dtype for v in outputs}) > 1:
-        return f"it has {len(outputs)} results"
-    outputs = [_before_turn(formula, v) for v in outputs]
+    results = formula.body.outputs
+    if len(results) > 2 or len({v.dtype for v in results}) > 1:
+        return f"it has {len(results)} results"
+    outputs = [_before_turn(formula, v) for v in results]
     product, read = _samples(formula, outputs)
     values = [formula.values(v, product, read) for v in outputs]
     if len(values) == 2:
@@ -216,9 +217,7 @@ def _same_finite(values: Any, wanted: Any) -> bool:
     return _same(values[:last], wanted[:last])
 
 
-def _candidates(
-    formula: Formula, product: Any, read: Mapping[tuple[str, str], Any], values: Any
-) -> Iterable[Epilogue]:
+def _candidates(formula: Formula, product: Any, read: Mapping[tuple[str, str], Any], values: Any) -> Iterable[Epilogue]:
     """The epilogues that have these values."""
     linear = _linear(formula, product, read, values, np.ones(MODERATE, bool))
     if linear is not None and _same(values, _argument(linear, formula, product, read)):
@@ -233,15 +232,13 @@ def _candidates(
             if _same_finite(values, function(_argument(plain, formula, product, read))):
                 yield _with(plain, "gelu")
     if len(operands) == 1:
-        (key, operand), = operands.items()
+        ((key, operand),) = operands.items()
         for slope in _gelus(formula, gelu_slope):
             if _same_finite(values, product * slope(read[key])):
                 yield Epilogue("dgelu", saved=operand)
 
 
-def _keeping(
-    formula: Formula, product: Any, read: Mapping[tuple[str, str], Any], values: list[Any]
-) -> Epilogue | str:
+def _keeping(formula: Formula, product: Any, read: Mapping[tuple[str, str], Any], values: list[Any]) -> Epilogue | str:
     """Gelu with its argument as a result."""
     linear = _linear(formula, product, read, values[0], np.ones(MODERATE, bool))
     if linear is None or not _same(values[0], _argument(linear, formula, product, read)):
@@ -256,7 +253,7 @@ def _gelus(formula: Formula, function: Callable[..., Any] = gelu) -> Iterable[Ca
     yield function
     for dtype in formula.narrow:
         cubic, root = (float(np.asarray(c, dtype.numpy)) for c in (CUBIC, ROOT))
-        yield lambda x, cubic=cubic, root=root: function(x, cubic, root)
+        yield partial(function, cubic=cubic, root=root)
 
 
 def _with(found: Epilogue, function: str) -> Epilogue:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from zenith.backends.emit import named
 from zenith.backends.cuda.libraries import LIBRARY_ENGINES
+from zenith.backends.emit import named
 from zenith.backends.engines import Calls, Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import lower_attention
@@ -31,6 +31,7 @@ from zenith.backends.lower.sort import lower_sort
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
+from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target
 
@@ -166,7 +167,7 @@ def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
 def _wished(engine: Engine, calls: Calls) -> Calls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
     parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
-    return replace(calls, parts=parts, least=0 if engine.name in config.engines else calls.least)
+    return Calls(parts, dim(0), 0) if engine.name in config.engines else replace(calls, parts=parts)
 
 
 def _check_wishes() -> None:

@@ -16,7 +16,7 @@ from zenith.backends.lower.epilogue import Epilogue, Operand
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.nest import Interface
 from zenith.backends.lower.operand import access, tile_result
-from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
 
@@ -62,14 +62,14 @@ class Product:
 def describe(body: Graph, epilogue: Epilogue | None) -> Product:
     """The product of a body; without an epilogue it is written to the buffer :data:`PRODUCT`, one after the other."""
     face, tile = Interface.of(body), tile_result(body)
-    left, right = body.args(tile.node)
-    operands = [_operand(face, value) for value in (left, right)]
+    terms = body.args(tile.node)[0].shape[-1]
+    left, right = (_operand(face, value) for value in body.args(tile.node))
     if epilogue is None:
         whole = Matrices(PRODUCT, tile.dtype, dim(0), _steps(tile.shape))
-        return Product(tile.shape, left.shape[-1], *operands, whole, Epilogue())
+        return Product(tile.shape, terms, left, right, whole, Epilogue())
     outputs = [_result(body, tile, name, v) for name, v in zip(face.outputs, body.outputs, strict=True)]
     kept = outputs[0] if epilogue.keeps else None
-    return Product(tile.shape, left.shape[-1], *operands, outputs[-1], epilogue, kept)
+    return Product(tile.shape, terms, left, right, outputs[-1], epilogue, kept)
 
 
 def _steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
