@@ -9,6 +9,7 @@ changes. Sizes stay symbolic throughout.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
 from zenith.backends.routines import Use, python_routine
 from zenith.backends.steps import (
+    COUNTERS,
     FIXED,
     Branch,
     Call,
@@ -41,7 +43,7 @@ from zenith.backends.steps import (
 )
 from zenith.backends.work import Work, bytes_of, work_of
 from zenith.errors import SourceLine, UnsupportedError
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, NativeCall, View
 from zenith.ir.primitive import get
@@ -65,6 +67,7 @@ class Plan:
     """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order.
 
     ``constants`` and ``weights`` go by the names of their places; the weights' contents are no part of the plan.
+    ``arena`` is in bytes; ``counters`` is how many there are.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Plan:
     weights: dict[str, Weight]
     slots: tuple[Slot, ...]
     arena: Dim
+    counters: Dim
     symbols: tuple[str, ...]
     prepared: tuple[Prepared, ...]
     steps: tuple[Step, ...]
@@ -86,6 +90,7 @@ class Plan:
         lines += [f"  once {p.launch}" for p in self.prepared]
         lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
         lines += [f"  arena {self.arena} bytes"]
+        lines += [f"  counters {self.counters}"] if self.counters != 0 else []
         lines += [f"  {i:>2} {step}".replace("\n", "\n  ") for i, step in enumerate(self.steps)]
         lines += [f"  return {name}: {type}" for name, type in self.outputs]
         return "\n".join(lines)
@@ -105,6 +110,7 @@ class _Shared:
     prepared: list[Prepared] = field(default_factory=list)
     groups: list[PlannedGroup] = field(default_factory=list)
     arena: Arena = field(default_factory=Arena)
+    counters: Dim = field(default_factory=lambda: dim(0))
     kept: int = 0
     moving: int = 0
 
@@ -143,7 +149,7 @@ class _Planner:
         shared = self.shared
         return Plan(
             self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(self.arena.slots),
-            self.arena.top, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
+            self.arena.top, shared.counters, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
         )  # fmt: skip
 
     def _all_steps(self) -> tuple[Step, ...]:
@@ -306,6 +312,7 @@ class _Planner:
         self, part: Use | Kernel, places: Mapping[str, Place], lines: tuple[SourceLine, ...], body: Graph
     ) -> Step:
         """A part of a group on the places of its buffers."""
+        places = {**places, **self._counters(part)}
         found = tuple(places[b.name] for b in part.buffers)
         if isinstance(part, Kernel):
             return Launch(part, found, lines, work_of(part, body))
@@ -345,6 +352,7 @@ class _Planner:
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
         home = self if once or kernel.can_fail else self._home(known)
+        bound |= self._counters(kernel)
         for b in kernel.buffers:
             if b.name not in bound:
                 bound[b.name] = self._new_prepared() if once else self._make(home, b.size, b.dtype)
@@ -355,6 +363,12 @@ class _Planner:
             self.shared.prepared.append(Prepared(results, launch))
         else:
             home.steps.append(launch)
+
+    def _counters(self, part: Use | Kernel) -> dict[str, Place]:
+        """The places of a part's counters."""
+        found = [b for b in part.buffers if b.role == "counter"]
+        self.shared.counters = functools.reduce(maximum, (b.size for b in found), self.shared.counters)
+        return {b.name: Place(COUNTERS, COUNTERS) for b in found}
 
     # --- ahead of loops ---
 

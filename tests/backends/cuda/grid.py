@@ -88,6 +88,7 @@ class _Block:
         cuda.syncthreads, cuda.syncwarp = self.barrier.wait, self.warps[number // WARP].wait
         scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
         scope["shuffle"] = lambda value, distance: self.shuffle(number, value, distance)
+        scope["arrive"] = self.arrive
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
         kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.uint8}
         made = []
@@ -108,6 +109,12 @@ class _Block:
             array = self.shared.setdefault(len(made), np.full(length, 123, dtype))
         made.append(array)
         return array
+
+    def arrive(self, counters, at):
+        with self.lock:
+            before = counters[at]
+            counters[at] += 1
+        return before
 
     def shuffle(self, number, value, distance):
         warp = self.warps[number // WARP]
