@@ -97,10 +97,10 @@ class LoweredGraph:
 
     def _target(self) -> Target:
         if self.backend == "cuda":
-            from zenith.backends.cuda.libraries import libraries
+            from zenith.backends.cuda.libraries import LIBRARIES
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target(libraries=libraries())
+            return cuda_target(libraries=LIBRARIES)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zenith.ir.types import DType
@@ -74,12 +74,11 @@ class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
 
     ``threads`` is how many threads it wants at work, where those are thousands. ``tf32`` allows products of float32 to
-    read 10 bits of each factor's fraction. ``libraries`` are those that a program may call, by name, each with why it
-    cannot be called here, or an empty text.
+    read 10 bits of each factor's fraction. ``libraries`` are the names of those that a program may call.
     """
 
     name: str
     product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
     threads: int | None = None
     tf32: bool = False
-    libraries: Mapping[str, str] = field(default_factory=dict)
+    libraries: tuple[str, ...] = ()

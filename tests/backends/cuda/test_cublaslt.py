@@ -11,7 +11,6 @@ import zenith
 from tests.backends.cuda.arrays import on_device, on_host
 from tests.backends.cuda.fake_cublaslt import BYTES, ENUMS, OTHERS, FakeLt, fake_cublaslt
 from zenith.backends.cuda import cublaslt
-from zenith.backends.cuda.libraries import libraries
 from zenith.config import ConfigError, config
 from zenith.kernels import gelu as exact_gelu
 
@@ -284,11 +283,10 @@ def test_a_wish_for_an_unknown_engine(monkeypatch):
         zenith.jit(lambda x: x + 1)(np.ones(3))
 
 
-def test_without_the_library_kernels_run(gpu, monkeypatch):
-    monkeypatch.setattr(cublaslt, "_why", "nvmath is not installed (pip install nvmath-python)")
-    jitted, _ = run(lambda x, y: x @ y, random((480, 480)), random((480, 480)))
+def test_without_the_library_kernels_run(gpu):
+    with cublaslt.using(None, "nvmath is not installed (pip install nvmath-python)"):
+        jitted, _ = run(lambda x, y: x @ y, random((480, 480)), random((480, 480)))
     assert "cublaslt: nvmath is not installed" in str(jitted.explain())
-    assert libraries() == {"cublasLt": "nvmath is not installed (pip install nvmath-python)"}
 
 
 def test_what_the_library_has_no_algorithm_for_is_a_kernel(lt):

@@ -101,11 +101,11 @@ def problem() -> str:
 
 
 @contextmanager
-def using(other: Any) -> Iterator[None]:
-    """Within this block another binding stands for nvmath's; algorithms are chosen anew."""
+def using(other: Any, why: str | None = None) -> Iterator[None]:
+    """Within this block another binding stands for nvmath's, or none, for a reason; algorithms are chosen anew."""
     global _binding, _why
     before = _binding, _why
-    _binding, _why = other, None
+    _binding, _why = other, why
     _algorithms.clear()
     try:
         yield

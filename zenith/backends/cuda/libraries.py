@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from zenith.backends.cuda import cublaslt, lt_product
+from zenith.backends.cuda import cublaslt, cudnn, dnn_attention, lt_product
 from zenith.backends.engines import Calls, Engine, Refusal
+from zenith.backends.lower import library_attention
 from zenith.backends.lower.epilogue import find_epilogue
+from zenith.backends.lower.library_attention import Attention
 from zenith.backends.lower.library_product import PRODUCT, Product, buffers_of, describe, kernel_behind
 from zenith.config import config
 from zenith.ir.dims import Dim, product
@@ -45,31 +48,34 @@ RATES = {
     ("bf16", False): Rates(20e12, 600e12),
     ("f64", False): Rates(8e12, 40e12),
 }
+ATTENTION = Rates(20e12, 450e12)
 RESULTS = {"f32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
 
 
-def libraries() -> dict[str, str]:
-    """Why each library cannot be called here; empty texts for those that can."""
-    return {cublaslt.NAME: cublaslt.problem()}
+LIBRARIES = (cublaslt.NAME, cudnn.NAME)
+
+
+def _absent(target: Target, library: Any) -> str:
+    """Why a library is not called for a target, or cannot be called here."""
+    return str(library.problem()) if library.NAME in target.libraries else f"{target.name} calls no {library.NAME}"
+
+
+def _offer(calls: Calls, target: Target, library: Any, engine: str) -> float | Refusal:
+    """The cost of calls that are worth it for some sizes. The library is looked for last: that may take a second."""
+    known = calls.gain.static
+    if known is not None and known < calls.least and engine not in config.engines:
+        return Refusal(f"it gains {known:.1e} operations, a call costs as much as {calls.least:.1e}")
+    why = _absent(target, library)
+    return Refusal(why) if why else 0.5
 
 
 def _accepts_product(body: Graph, target: Target) -> float | Refusal:
-    why = _absent(target, cublaslt.NAME)
-    if why:
-        return Refusal(why)
+    if cublaslt.NAME not in target.libraries:
+        return Refusal(_absent(target, cublaslt))
     found = _product(body, target)
-    if isinstance(found, str):
-        return Refusal(found)
-    calls = _calls(body, target, found)
-    known = calls.gain.static
-    if known is not None and known < calls.least and _product_engine.name not in config.engines:
-        return Refusal(f"it gains {known:.1e} operations, a call costs as much as {calls.least:.1e}")
-    return 0.5
-
-
-def _absent(target: Target, library: str) -> str:
-    """Why a library is not called for a target."""
-    return target.libraries.get(library, f"{library} is not called for {target.name}")
+    return (
+        Refusal(found) if isinstance(found, str) else _offer(_calls(body, target, found), target, cublaslt, "cublaslt")
+    )
 
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> Calls:
@@ -116,8 +122,36 @@ def _calls(body: Graph, target: Target, found: Product) -> Calls:
     return Calls((call, behind), gain, round((CALL + LAUNCH) / rates.saved))
 
 
-_product_engine = Engine(
-    "cublaslt", ("product",), "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind them", 0,
-    _accepts_product, _lower_product, cublaslt.NAME,
+def _accepts_attention(body: Graph, target: Target) -> float | Refusal:
+    if cudnn.NAME not in target.libraries:
+        return Refusal(_absent(target, cudnn))
+    found = _attention(body)
+    return Refusal(found) if isinstance(found, str) else _offer(_attention_calls(body, found), target, cudnn, "cudnn")
+
+
+def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> Calls:
+    found = _attention(body)
+    assert not isinstance(found, str), "an engine lowers what it accepted"
+    return _attention_calls(body, found)
+
+
+def _attention(body: Graph) -> Attention | str:
+    found = library_attention.describe(body)
+    if isinstance(found, str) or all(
+        n.static is None or dnn_attention.fits(n.static) for n in (found.size, found.columns)
+    ):
+        return found
+    return f"sizes of queries and values are no multiples of {dnn_attention.STEP} up to {dnn_attention.LARGEST}"
+
+
+def _attention_calls(body: Graph, found: Attention) -> Calls:
+    call = dnn_attention.use(found, library_attention.buffers_of(body, found))
+    return Calls((call,), found.operations, round(CALL / ATTENTION.saved))
+
+
+LIBRARY_ENGINES: tuple[Engine, ...] = (
+    Engine("cublaslt", ("product",), "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind", 0,
+           _accepts_product, _lower_product, cublaslt.NAME),
+    Engine("cudnn", ("attention",), "attention of 16-bit floats without a mask by NVIDIA's cuDNN", 0,
+           _accepts_attention, _lower_attention, cudnn.NAME),
 )  # fmt: skip
-LIBRARY_ENGINES: tuple[Engine, ...] = (_product_engine,)

@@ -12,8 +12,6 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType
 
@@ -31,6 +29,6 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 
 
-def cuda_target(arch: str = "sm_90a", tf32: bool = False, libraries: Mapping[str, str] | None = None) -> Target:
-    """GPUs of an architecture, ``sm_75`` for example; ``libraries`` say which may be called (:class:`Target`)."""
-    return Target(f"cuda-{arch}", choose, AT_WORK, tf32=tf32, libraries=libraries or {})
+def cuda_target(arch: str = "sm_90a", tf32: bool = False, libraries: tuple[str, ...] = ()) -> Target:
+    """GPUs of an architecture, ``sm_75`` for example; ``libraries`` are those whose routines may be called."""
+    return Target(f"cuda-{arch}", choose, AT_WORK, tf32=tf32, libraries=libraries)

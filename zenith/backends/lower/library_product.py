@@ -63,21 +63,22 @@ def describe(body: Graph, epilogue: Epilogue | None) -> Product:
     """The product of a body; without an epilogue it is written to the buffer :data:`PRODUCT`, one after the other."""
     face, tile = Interface.of(body), tile_result(body)
     terms = body.args(tile.node)[0].shape[-1]
-    left, right = (_operand(face, value) for value in body.args(tile.node))
+    left, right = (operand_matrices(face, value) for value in body.args(tile.node))
     if epilogue is None:
-        whole = Matrices(PRODUCT, tile.dtype, dim(0), _steps(tile.shape))
+        whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
         return Product(tile.shape, terms, left, right, whole, Epilogue())
     outputs = [_result(body, tile, name, v) for name, v in zip(face.outputs, body.outputs, strict=True)]
     kept = outputs[0] if epilogue.keeps else None
     return Product(tile.shape, terms, left, right, outputs[-1], epilogue, kept)
 
 
-def _steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The steps of a row-major array."""
     return tuple(product(shape[k + 1 :]) for k in range(len(shape)))
 
 
-def _operand(face: Interface, value: Value) -> Matrices:
+def operand_matrices(face: Interface, value: Value) -> Matrices:
+    """Where an operand of a tile kernel lies."""
     batch = tuple(symbol(f"batch{k}_of_operand") for k in range(len(value.shape) - 2))
     found = access(face, value, batch)
     steps = [step(found.at, str(b)) for b in batch]
@@ -88,7 +89,7 @@ def _operand(face: Interface, value: Value) -> Matrices:
 
 def _result(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
     """Where an output has the elements of the product; it may be a transpose."""
-    steps = list(_steps(value.shape))
+    steps = list(row_major_steps(value.shape))
     node = body.node(value.node)
     while node.primitive.name == "transpose" and tile.node in body.behind([value.node]):
         turned = dict(zip(node.params["axes"], steps, strict=True))
@@ -157,15 +158,7 @@ def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
     named["saved"] = _as_matrices(found.epilogue.saved)
     placed = {name: m for name, m in named.items() if m is not None}
     steps = {name: [s.evaluate(sizes) for s in m.steps] for name, m in placed.items()}
-    axes: list[tuple[int, list[int]]] = []  # those that stay: how many matrices, and a step for each operand
-    for k, count in enumerate(outer):
-        own = [s[k] for s in steps.values()]
-        if count == 1:
-            continue
-        if axes and all(before == count * after for before, after in zip(axes[-1][1], own, strict=True)):
-            axes[-1] = (axes[-1][0] * count, own)
-        else:
-            axes.append((count, own))
+    axes = collapsed(outer, list(steps.values()))
     if len(axes) > 1:
         return "leading axes lie in memory in two ways, and there is one step from matrix to matrix"
     count, by = axes[0] if axes else (1, [0] * len(steps))
@@ -174,6 +167,20 @@ def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
         for (name, m), step in zip(placed.items(), by, strict=True)
     }
     return Batches(count, rows, columns, found.terms.evaluate(sizes), matrices)
+
+
+def collapsed(outer: Sequence[int], steps: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Leading axes, neighbours that all operands walk alike as one: how many indices, and a step for each operand."""
+    axes: list[tuple[int, list[int]]] = []
+    for k, count in enumerate(outer):
+        own = [s[k] for s in steps]
+        if count == 1:
+            continue
+        if axes and all(before == count * after for before, after in zip(axes[-1][1], own, strict=True)):
+            axes[-1] = (axes[-1][0] * count, own)
+        else:
+            axes.append((count, own))
+    return axes
 
 
 def _as_matrices(operand: Operand | None) -> Matrices | None:
