@@ -13,6 +13,7 @@ import zenith
 from tests.backends.cpu.test_product import DTYPES, VARIANTS, assert_product, random, seen, stored
 from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, compiled, plan_of
+from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
 from zenith.backends.kernel import LastOf, Loop, SharedProduct, walk
 from zenith.backends.steps import Launch
@@ -106,7 +107,7 @@ def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtyp
     x, w = random((3, 99), dtype), random((99, n), dtype)
     graph = zenith.make_graph(lambda x: x @ w + 1)(x)
     (step,) = plan_of(graph, cuda_target()).steps
-    assert isinstance(step, Launch) and step.kernel.shared_bytes <= SHARED
+    assert isinstance(step, Launch) and shared_bytes(step.kernel) <= SHARED
     lanes = [s for s in walk(step.kernel.body) if isinstance(s, Loop) and s.lanes]
     assert len(lanes) == 1 and any(isinstance(s, SharedProduct) for s in walk(step.kernel.body))
 
@@ -125,7 +126,7 @@ def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, p
     assert multiply.tasks.evaluate(sizes) == tiles * parts
     assert plan.counters.evaluate(sizes) == (tiles if parts > 1 else 0)
     assert plan.arena.evaluate(sizes) >= (m * n * parts * 4 if parts > 1 else 0)
-    assert multiply.shared_bytes <= SHARED
+    assert shared_bytes(multiply) <= SHARED
 
 
 def test_blocks_of_threads_count_each_other() -> None:

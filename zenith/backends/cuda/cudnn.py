@@ -35,7 +35,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``softmax(scale * q k') v``; a causal query sees keys up to its own. ``stats`` are logarithms of queries' sums."""
+    """``softmax(scale * q k') v``; a causal query sees keys up to its own. ``stats`` are logarithms of sums."""
 
     q: Tensor
     k: Tensor

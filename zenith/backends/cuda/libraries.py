@@ -41,13 +41,16 @@ class Rates:
         return 1 / self.own - 1 / self.library
 
 
-RATES = {
+RATES = {  # by the type of the factors, and whether kernels run on tensor cores
     ("f32", False): Rates(20e12, 45e12),
-    ("f32", True): Rates(20e12, 300e12),
+    ("f32", True): Rates(120e12, 300e12),
     ("f16", False): Rates(20e12, 600e12),
+    ("f16", True): Rates(250e12, 600e12),
     ("bf16", False): Rates(20e12, 600e12),
+    ("bf16", True): Rates(250e12, 600e12),
     ("f64", False): Rates(8e12, 40e12),
 }
+COST = 0.25  # where it is worth it, a library is faster than kernels on tensor cores
 ATTENTION = Rates(20e12, 450e12)
 RESULTS = {"f32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
 
@@ -66,7 +69,7 @@ def _offer(calls: Calls, target: Target, library: Any, engine: str) -> float | R
     if known is not None and known < calls.least and engine not in config.engines:
         return Refusal(f"it gains {known:.1e} operations, a call costs as much as {calls.least:.1e}")
     why = _absent(target, library)
-    return Refusal(why) if why else 0.5
+    return Refusal(why) if why else COST
 
 
 def _accepts_product(body: Graph, target: Target) -> float | Refusal:
@@ -112,7 +115,7 @@ def _fits(found: Product) -> bool:
 
 def _calls(body: Graph, target: Target, found: Product) -> Calls:
     operands = found.left.dtype
-    rates = RATES[operands.name, target.tf32 and operands.name == "f32"]
+    rates = RATES[operands.name, any(tile.instruction.element == operands for tile in target.matrix_tiles)]
     call = lt_product.use(body, found, buffers_of(body, found), target.tf32)
     if found.result.buffer != PRODUCT:
         return Calls((call,), found.operations, round(CALL / rates.saved))

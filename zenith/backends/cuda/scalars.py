@@ -23,6 +23,7 @@ from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.cuda.access import arrays, wide_functions
 from zenith.backends.cuda.arrivals import arrive
+from zenith.backends.cuda.matrix import matrix_functions
 from zenith.backends.cuda.narrow import roundings
 from zenith.backends.vecmath import FUNCTIONS
 from zenith.backends.vecmath.ops import Value
@@ -223,4 +224,4 @@ def namespace() -> dict[str, Any]:
         "cuda": cuda,
     }
     kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"} | {"u8": types.uint8}
-    return {**names, **roundings(), **own, **arrays(kinds), **wide_functions()}
+    return {**names, **roundings(), **own, **arrays(kinds), **wide_functions(), **matrix_functions()}

@@ -12,6 +12,8 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
+from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.schedules import matrix_tiles, picker
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType
 
@@ -30,5 +32,9 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
 
 
 def cuda_target(arch: str = "sm_90a", tf32: bool = False, libraries: tuple[str, ...] = ()) -> Target:
-    """GPUs of an architecture, ``sm_75`` for example; ``libraries`` are those whose routines may be called."""
-    return Target(f"cuda-{arch}", choose, AT_WORK, tf32=tf32, libraries=libraries)
+    """GPUs of an architecture, ``sm_75`` for example; ``tf32`` allows float32 products to round their operands.
+
+    ``libraries`` are those whose routines may be called.
+    """
+    have = tuple(capability(arch)[:2])
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32, libraries)

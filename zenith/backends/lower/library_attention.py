@@ -116,8 +116,8 @@ def heads(found: Attention, sizes: Mapping[str, int]) -> Heads | str:
         name: Placed(m.buffer, m.dtype, m.at.evaluate(sizes), (*by, steps[name][-2], steps[name][-1]))
         for (name, m), by in zip(found.matrices.items(), pairs, strict=True)
     }
-    known = [n.evaluate(sizes) for n in (found.keys, found.size, found.columns)]
-    return Heads(first[0], second[0], queries, *known, arrays)
+    keys, size, columns = (n.evaluate(sizes) for n in (found.keys, found.size, found.columns))
+    return Heads(first[0], second[0], queries, keys, size, columns, arrays)
 
 
 def buffers_of(body: Graph, found: Attention) -> tuple[Buffer, ...]:

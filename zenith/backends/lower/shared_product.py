@@ -36,13 +36,13 @@ from zenith.backends.lower.operand import access, tile_result
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import GuardedTile
+from zenith.ir.target import PART, GuardedTile, MatrixTile
 from zenith.ir.types import int32
 
-PART = 128  # terms of a part at least: writing and reading its sums takes less than summing them
+Tile = GuardedTile | MatrixTile
 
 
-def lower_shared_product(body: Graph, tile: GuardedTile, once: bool = False) -> list[Kernel]:
+def lower_shared_product(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
     """The kernel; terms are not cut where that is computed once for all calls."""
     return [_Product(body, tile, once).lower()]
 
@@ -50,7 +50,7 @@ def lower_shared_product(body: Graph, tile: GuardedTile, once: bool = False) -> 
 class _Product:
     """The kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
 
-    def __init__(self, body: Graph, tile: GuardedTile, once: bool) -> None:
+    def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
@@ -60,7 +60,9 @@ class _Product:
         self.e = self.face.builder()
         self.partial, self.sums, self.arrived = (self.e.fresh(n) for n in ("partial", "sums", "arrived"))
         self.parts = dim(1) if once else self._parts()
-        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * tile.panel))
+        self.schedule = tile if isinstance(tile, MatrixTile) else None
+        self.line = tile.panel if self.schedule is None else self.schedule.line
+        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
 
     def find(self, number: Dim) -> None:
         """Where a tile lies; neighbours are in one column of tiles, whose right operand they share."""
@@ -81,12 +83,27 @@ class _Product:
         return bind(self.e, stem, minimum(size - start, most))
 
     def elements(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
-        """A loop over a tile's elements inside, by their places among the sums and their indices in the result."""
+        """A loop over a tile's elements inside, by their places among the sums and their indices in the result.
+
+        The wide rows of a tile for tensor cores are shared by warps, so that neighbours can be accessed at once.
+        """
+        if self.schedule is not None:
+            self._rows(visit)
+            return
         e, p = self.e, self.e.fresh("p")
         e.open(p)
         row, column = bind(e, "row", symbol(p) // self.width), bind(e, "j", symbol(p) % self.width)
-        visit(row * self.tile.panel + column, (*self.index, self.top + row, self.column + column))
+        visit(row * self.line + column, (*self.index, self.top + row, self.column + column))
         e.append(Loop(p, dim(0), self.height * self.width, True, e.close()))
+
+    def _rows(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
+        e, row, column = self.e, self.e.fresh("row"), self.e.fresh("j")
+        e.open(row)
+        e.open(column)
+        r, j = symbol(row), symbol(column)
+        visit(r * self.line + j, (*self.index, self.top + r, self.column + j))
+        e.append(Loop(column, dim(0), self.width, True, e.close()))
+        e.append(Loop(row, dim(0), self.height, False, e.close(), warps=True))
 
     def store_results(self) -> None:
         """Apply what stands behind the product to the sums, and write it."""
@@ -136,7 +153,8 @@ class _Product:
         """All blocks of a part's terms; without terms there is one, which makes the sums zero."""
         e, size, first, count = self.e, self.tile.block, dim(0), self.k
         if parts != 1:
-            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), STAGED) * STAGED)
+            at_hand = STAGED if self.schedule is None else self.schedule.depth
+            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), at_hand) * at_hand)
             first = bind(e, "first", minimum(part * share, self.k))
             count = bind(e, "count", minimum(self.k - first, share))
         if count.static is not None and count.static <= size:
@@ -152,11 +170,11 @@ class _Product:
         left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
         left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
         right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
-        sums = Operand(self.sums, dim(0), (dim(self.tile.panel), dim(1)))
+        sums = Operand(self.sums, dim(0), (dim(self.line), dim(1)))
         a = Operand(left.buffer, bind(self.e, "left_at", left_at), left.strides)
         b = Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides)
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
-        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto))
+        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto, self.schedule))
 
     def _store_part(self, tile: Dim, part: Dim, parts: Dim) -> None:
         """Write a part's sums; the last of a tile joins them."""
