@@ -9,10 +9,11 @@ from typing import Any
 
 from zenith.api.compilable import Compilable
 from zenith.api.jit import jit
-from zenith.backends.cuda.compile import Code, capability, compile_forms
+from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.compile import Code, compile_forms
 from zenith.backends.cuda.cubin import Resources, resources
 from zenith.backends.cuda.emit import CudaPrinter
-from zenith.backends.cuda.target import cuda_target
+from zenith.backends.cuda.target import DEFAULT, cuda_target
 from zenith.backends.plan import plan
 from zenith.backends.steps import Launch, walk
 from zenith.passes.pipeline import run
@@ -44,13 +45,18 @@ class Ahead:
 
 
 def aot(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, arch: str = "sm_90a"
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    arch: str = DEFAULT,
+    tf32: bool = False,
 ) -> Ahead:
     """Compile the CUDA kernels of ``fn(*args, **kwargs)`` for an architecture; no GPU and no driver are needed.
 
     ``fn`` is a function of arrays, one that ``jit`` or ``from_torch`` made, or a PyTorch module. The kernels serve
     every size of the arguments that the program serves. They are what ``backend="cuda"`` runs, kept in the same cache
-    on disk.
+    on disk. ``tf32`` is what it is for :func:`zenith.jit`.
 
     Raises UnsupportedError when the CUDA compiler is not installed, for what is no architecture, and for operations
     without a CUDA form; and what tracing raises.
@@ -64,7 +70,7 @@ def aot(
     """
     capability(arch)
     graph = _compilable(fn).lower(*args, **(kwargs or {})).graph
-    planned = plan(run(graph)[0], cuda_target(arch))
+    planned = plan(run(graph)[0], cuda_target(arch, tf32))
     launches = [*(p.launch for p in planned.prepared), *walk(planned.steps)]
     kernels = {s.kernel.name: s.kernel for s in launches if isinstance(s, Launch)}
     codes = {_name(code): code for kernel in kernels.values() for code in compile_forms(kernel, arch)}

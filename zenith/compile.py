@@ -84,6 +84,7 @@ class LoweredGraph:
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
     device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
+    tf32: bool = False  # whether a GPU may round operands of float32 products to TF32
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -97,9 +98,10 @@ class LoweredGraph:
 
     def _target(self) -> Target:
         if self.backend == "cuda":
+            from zenith.backends.cuda.link import planned_arch
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target()
+            return cuda_target(planned_arch(self.device), self.tf32)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()
@@ -120,11 +122,11 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str, device: int | None = None) -> LoweredGraph:
+def lower_graph(graph: Graph, backend: str, device: int | None = None, tf32: bool = False) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend, device=device)
+    lowered = LoweredGraph(graph, backend, device=device, tf32=tf32)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target

@@ -60,13 +60,14 @@ class Jitted(Compilable):
         backend: str | None,
         dims: Declared,
         max_compilations: int | None,
+        tf32: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
         self.function = function
         self._signature, self._backend, self._dims = signature, backend, dims
         self._has_static = bool(signature.static_names or signature.static_numbers)
-        self._specializer = Specializer(backend, self.__name__, max_compilations)
+        self._specializer = Specializer(backend, self.__name__, max_compilations, tf32)
         self._find = self._specializer.find
         self._methods: dict[int, tuple[Any, Jitted]] = {}
 
@@ -151,8 +152,9 @@ class Jitted(Compilable):
             return self.function(owner(), *args, **kwargs)
 
         bound = Jitted(
-            method, self._signature.of_method(), self._backend, self._dims, self._specializer.max_compilations
-        )
+            method, self._signature.of_method(), self._backend, self._dims, self._specializer.max_compilations,
+            self._specializer.tf32,
+        )  # fmt: skip
         return self._methods.setdefault(number, (owner, bound))[1]
 
 
@@ -180,6 +182,7 @@ def jit(
     backend: str | None = None,
     dims: Declared | None = None,
     max_compilations: int | None = None,
+    tf32: bool = False,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -198,6 +201,9 @@ def jit(
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
     max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
         with the reasons of all. None is no limit.
+    tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
+        2**-11) for a GPU's tensor cores, which multiply them several times as fast; sums stay float32. The CPU has no
+        such instructions and ignores it, as PyTorch does with ``allow_tf32``.
 
     Returns
     -------
@@ -220,7 +226,7 @@ def jit(
     if function is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
-            backend=backend, dims=dims, max_compilations=max_compilations,
+            backend=backend, dims=dims, max_compilations=max_compilations, tf32=tf32,
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
@@ -230,4 +236,4 @@ def jit(
         raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
     signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(function, signature, backend, dims or {}, max_compilations)
+    return Jitted(function, signature, backend, dims or {}, max_compilations, tf32)
