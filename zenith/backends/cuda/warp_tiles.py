@@ -284,7 +284,10 @@ def _words(side: Side, u: str) -> Iterator[str]:
 
 
 def _add_to_target(tile: SharedProduct, left: Side, right: Side, scratch: bool, indices: Indices) -> Iterator[str]:
-    """A warp's sums to the target."""
+    """A warp's sums to the target, neighbours together where it is scratch memory with lines of even length."""
+    if scratch and tile.onto == 0:
+        yield from _to_scratch(tile, left, right, indices)
+        return
     u, target, i = indices.kind, tile.target, left.instruction
     at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
     place = f"{target.buffer}[{indices.text(at)}]"
@@ -303,3 +306,18 @@ def _add_to_target(tile: SharedProduct, left: Side, right: Side, scratch: bool, 
         yield f"{indent}if {indices.typed(tile.onto)} != 0:"
         yield f"{indent}    tile_value = f32({place} + tile_value)"
     yield f"{indent}{place} = tile_value"
+
+
+def _to_scratch(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
+    u, target, i = indices.kind, tile.target, left.instruction
+    at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
+    yield f"for tile_i in range({left.fragments}):"
+    yield f"    for tile_j in range({right.fragments}):"
+    yield f"        for tile_k in range({i.sums // 2}):"
+    yield f"            tile_line = {u}(tile_top + {i.rows} * tile_i + tile_lane // 4 + tile_k * {SMALL})"
+    yield f"            tile_place = {u}(tile_side + {i.columns} * tile_j + tile_lane % 4 * 2)"
+    yield f"            tile_pair = strip_2({target.buffer})"
+    for number in range(2):
+        yield (f"            tile_pair[{number}] = "
+               f"tile_sums[(tile_i * {right.fragments} + tile_j) * {i.sums} + 2 * tile_k + {number}]")  # fmt: skip
+    yield f"            store_2({target.buffer}, {indices.text(at)}, tile_pair)"
