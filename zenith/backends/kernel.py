@@ -22,6 +22,7 @@ trip count and the instruction set only.
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
 ``CallNative``            a call of native code from outside
+``LastOf``                what only the last of several tasks does, with what all have written
 ========================  ==========================================================================
 """
 
@@ -42,7 +43,8 @@ STAGED = 16  # terms of a shared product that a team has at hand at a time
 class Buffer:
     """Memory that a kernel reads or writes; ``size`` is its number of elements.
 
-    ``role`` is ``in``, ``out``, or ``temporary``: written for a later kernel of the same group.
+    ``role`` is ``in``, ``out``, ``temporary``, which is written for later statements or kernels of the same group, or
+    ``counter``: zeros, which a kernel leaves as zeros.
     """
 
     name: str
@@ -311,8 +313,21 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LastOf:
+    """Run ``body`` in the last of ``count`` tasks that come here with the same ``at``; it finds what the others wrote.
+
+    ``counters`` is a buffer of counters, of which the last task makes its own zero again.
+    """
+
+    counters: str
+    at: Dim
+    count: Dim
+    body: tuple[Statement, ...]
+
+
 Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
-Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
+Statement = Simple | Source | TaskLoop | Loop | Fold | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +360,7 @@ def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
     if isinstance(statement, TaskLoop):
         return statement.before + statement.body
-    if isinstance(statement, (Loop, Fold)):
+    if isinstance(statement, (Loop, Fold, LastOf)):
         return statement.body
     if isinstance(statement, Branch):
         return tuple(s for case in statement.cases for s in case)
