@@ -226,8 +226,8 @@ def _wide(
         seen.loads(accumulator.value)
     for found in (seen.reads, seen.writes):
         for access in [a for a in found if a.buffer in scratch]:
-            multiples = _multiples(access.start.substitute(known), variable, sizes)
-            if any((m.static or 0) % WIDEST for m in multiples if m.static != 0):
+            strides = _multiples(access.start.substitute(known), variable, sizes)
+            if any(m.static is None or m.static % WIDEST for m in strides):
                 del found[access]
     accesses = [a for a in (*seen.reads, *seen.writes) if a.buffer in memory]
     positions = (*limits, *(a.start for a in accesses))
