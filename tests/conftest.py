@@ -49,12 +49,11 @@ def _driver_of_gpu_tests(request):
 @pytest.fixture
 def fake_gpu(monkeypatch):
     """A driver without a device, and programs that are linked for it without machine code."""
-    from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver
-    from zenith.backends.cuda import driver
+    from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver, in_place_of_cuda
 
     found = FakeDriver(memory=1 << 33)
     monkeypatch.setattr("zenith.backends.cuda.link.compile_kernel", FakeCompiler())
-    with driver.using(found):
+    with in_place_of_cuda(found):
         yield found
 
 

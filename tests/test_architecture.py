@@ -37,6 +37,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "llvmlite": ("zenith.backends.cpu", "zenith.backends.cuda"),
     "cupy": ("zenith.backends.cuda",),
     "cuda": ("zenith.backends.cuda",),
+    "nvmath": ("zenith.backends.cuda.cublaslt",),
+    "cudnn": ("zenith.backends.cuda.cudnn",),
     "torch": ("zenith.torch",),
 }
 LAZY_IN_ARRAYS = frozenset({"torch", "cupy"})

@@ -97,9 +97,10 @@ class LoweredGraph:
 
     def _target(self) -> Target:
         if self.backend == "cuda":
+            from zenith.backends.cuda.libraries import LIBRARIES
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target()
+            return cuda_target(libraries=LIBRARIES)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()
@@ -138,7 +139,8 @@ def lower_graph(graph: Graph, backend: str, device: int | None = None) -> Lowere
 
 def _is_cacheable(graph: Graph) -> bool:
     """Whether a program follows from its graph's text and Zenith's sources alone: not with engines of the user's."""
-    return config.cache and not config.debug and not registered() and not calls_outside(graph)
+    own_choice = not registered() and not config.engines
+    return config.cache and not config.debug and own_choice and not calls_outside(graph)
 
 
 def calls_outside(graph: Graph) -> bool:

@@ -41,6 +41,10 @@ def _positive(text: str) -> int:
     return number
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 @dataclass
 class Config:
     """All settings; field ``name`` is read from ``ZENITH_NAME``.
@@ -53,6 +57,8 @@ class Config:
     cache_bytes: how large it may grow; what was used longest ago goes first.
     executables: how many executables one function keeps; the least recently used one goes first.
     graphs: on a GPU, replay calls whose exact sizes return as CUDA graphs; 0 launches their kernels one by one.
+    engines: names of engines, separated by commas, which go before all others wherever they take a group of operations;
+        an engine whose name comes with a minus is not asked. ``zenith.kernels.table()`` lists the engines.
     """
 
     debug: bool = field(default=False, metadata={"read": _flag})
@@ -61,6 +67,7 @@ class Config:
     cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path})
     executables: int = field(default=64, metadata={"read": _positive})
     graphs: bool = field(default=True, metadata={"read": _flag})
+    engines: tuple[str, ...] = field(default=(), metadata={"read": _names})
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
 from zenith.ir.target import MatrixTile
-from zenith.ir.types import DType, int64
+from zenith.ir.types import ArrayType, DType, int64
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
 
@@ -51,6 +51,11 @@ class Buffer:
     dtype: DType
     size: Dim
     role: str
+
+    @property
+    def type(self) -> ArrayType:
+        """All elements as one row."""
+        return ArrayType(self.dtype, (self.size,))
 
 
 @dataclass(frozen=True, slots=True)

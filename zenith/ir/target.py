@@ -174,6 +174,7 @@ class Target:
 
     ``threads`` is how many threads it wants at work, where those are thousands. ``matrix_tiles`` are the schedules for
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
+    ``libraries`` are the names of those that a program may call.
     """
 
     name: str
@@ -182,3 +183,4 @@ class Target:
     matrix_tiles: tuple[MatrixTile, ...] = ()
     pick: Pick = _first
     tf32: bool = False
+    libraries: tuple[str, ...] = ()

@@ -10,12 +10,14 @@ import ctypes
 import itertools
 import threading
 from collections import Counter, namedtuple
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 
 from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cuda import cublaslt, cudnn, driver
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import fits, is_team
@@ -199,6 +201,14 @@ class FakeDriver:
 
     def discard(self, event):
         del self.events[event]
+
+
+@contextmanager
+def in_place_of_cuda(found):
+    """A driver without a device stands for CUDA's; its memory is nothing for NVIDIA's libraries."""
+    why = "a driver without a device calls no library"
+    with driver.using(found), cublaslt.using(None, why), cudnn.using(None, why):
+        yield found
 
 
 class FakeSource:

@@ -108,6 +108,11 @@ class Executable:
         """The kernels' names and what getting each took, in milliseconds."""
         return [(name, functions.milliseconds) for name, functions in self.program.functions.items()]
 
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        """The routines that did not take the sizes of a call, in whose place kernels ran, and why."""
+        return list(self.program.refused)
+
     # --- what is fixed ---
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ from zenith.backends.cuda.actions import (
     HostCall,
     HostLoop,
     Launches,
+    LibraryCall,
     Row,
     Sliced,
     Words,
@@ -32,8 +33,9 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
-from zenith.backends.steps import COUNTERS, Branch, Call, Launch, Loop, Place, waits
-from zenith.errors import SourceLine
+from zenith.backends.routines import Ready
+from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place, waits
+from zenith.errors import SourceLine, UnsupportedError
 
 if TYPE_CHECKING:
     from zenith.backends.cuda.replay import Replay
@@ -49,11 +51,15 @@ class Maker(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """What setups are made of: a plan's layout, and its kernels by name, loaded on a device."""
+    """What setups are made of: a plan's layout, and its kernels by name, loaded on a device.
+
+    ``refused`` notes which routines did not take the sizes of calls, and why.
+    """
 
     driver: Driver
     layout: Layout
     functions: Mapping[str, Functions]
+    refused: dict[tuple[str, str], None] = field(default_factory=dict)
 
     @cached_property
     def obstacle(self) -> tuple[str, SourceLine | None] | None:
@@ -98,6 +104,7 @@ class Setup:
         self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
         self._kept: list[Any] = []
         self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
+        self._taken: dict[int, Ready] = {}
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
@@ -141,7 +148,7 @@ class Setup:
         """Actions for a row of steps; launches that follow each other are one."""
         found: list[Action] = []
         rows: list[Row] = []
-        for step in steps:
+        for step in self._chosen(steps):
             if isinstance(step, Launch):
                 rows += self._row(step)
                 continue
@@ -155,14 +162,44 @@ class Setup:
         words = self.layout.words
         match step:
             case Call():
+                places = [words[p] for p in step.places]
+                if not step.routine.on_host:
+                    return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
-                return HostCall(self._words, step, [words[p] for p in step.places], shapes)
+                return HostCall(self._words, step, places, shapes)
             case Branch():
                 branches = [self._actions(steps) for steps in step.branches]
                 return HostBranch(self._words, step, words[step.index], branches)
             case Loop():
                 return self._loop(step)
         raise AssertionError(step)
+
+    def _chosen(self, steps: Sequence[Any]) -> Iterator[Any]:
+        """The steps with those of a choice in its place: the library's where sizes are worth it and it takes them."""
+        for step in steps:
+            if not isinstance(step, Either):
+                yield step
+                continue
+            calls = [s for s in step.steps if isinstance(s, Call)]
+            worth = step.size.evaluate(self.sizes) >= step.least
+            yield from step.steps if worth and all(map(self._is_taken, calls)) else step.otherwise
+
+    def _is_taken(self, call: Call) -> bool:
+        """Whether a routine takes these sizes; what calls it is kept for its action."""
+        assert call.routine.ready is not None
+        lows = [self._low.get(place, 0) for place in call.places]
+        found = call.routine.ready(self.sizes, [low & -low or ACCESS for low in lows])
+        if isinstance(found, str):
+            self._program.refused[str(call.routine), found] = None
+            return False
+        self._taken[id(call)] = found
+        return True
+
+    def _ready(self, call: Call) -> Ready:
+        if id(call) not in self._taken and not self._is_taken(call):
+            why = next(why for name, why in reversed(self._program.refused) if name == str(call.routine))
+            raise UnsupportedError(f"{call.routine}: {why}", where=next(iter(call.lines), None))
+        return self._taken[id(call)]
 
     def _loop(self, loop: Loop[Any, Any]) -> Action:
         words, low = self.layout.words, self._low

@@ -31,7 +31,10 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 
 
-def cuda_target(arch: str = "sm_90a", tf32: bool = False) -> Target:
-    """GPUs of an architecture, ``sm_75`` for example; ``tf32`` allows float32 products to round their operands."""
+def cuda_target(arch: str = "sm_90a", tf32: bool = False, libraries: tuple[str, ...] = ()) -> Target:
+    """GPUs of an architecture, ``sm_75`` for example; ``tf32`` allows float32 products to round their operands.
+
+    ``libraries`` are those whose routines may be called.
+    """
     have = tuple(capability(arch)[:2])
-    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32)
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32, libraries)
