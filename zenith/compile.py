@@ -84,6 +84,7 @@ class LoweredGraph:
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
     device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
+    repeatable: bool = True  # whether results of a GPU have to repeat bit for bit; a CPU's always do
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -99,7 +100,7 @@ class LoweredGraph:
         if self.backend == "cuda":
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target()
+            return cuda_target(repeatable=self.repeatable)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()
@@ -120,11 +121,11 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str, device: int | None = None) -> LoweredGraph:
+def lower_graph(graph: Graph, backend: str, device: int | None = None, repeatable: bool = True) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend, device=device)
+    lowered = LoweredGraph(graph, backend, device=device, repeatable=repeatable)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target

@@ -24,6 +24,11 @@ class Compilable(Inspectable):
     FRONT: str
     _signature: Signature
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether equal calls give equal bits: see :func:`zenith.jit`."""
+        return self._specializer.repeatable
+
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""
         self._specializer.clear("cache_clear() was called")

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 
 from zenith.backends.kernel import (
     Apply,
+    AtomicAdd,
     CallNative,
     Check,
     Expr,
@@ -38,8 +39,8 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
         match s:
             case Let(_, value) | Check(_, value):
                 read |= _loads(value)
-            case Store(buffer, _, value):
-                read |= _loads(value)
+            case Store(buffer, _, value) | AtomicAdd(buffer, _, value):
+                read |= _loads(value) | ({buffer} if isinstance(s, AtomicAdd) else set())
                 written.add(buffer)
             case Fold():
                 read |= {b for a in s.accumulators for b in _loads(a.value)}

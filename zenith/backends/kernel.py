@@ -12,6 +12,7 @@ trip count and the instruction set only.
 ``Apply``                 a scalar expression over names ``x``, ``y``, ``z`` (see ``ir.lowering.Scalar``)
 ``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
+``AtomicAdd``             add to an element that other tasks may add to at the same time
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
@@ -107,6 +108,15 @@ class Let:
 @dataclass(frozen=True, slots=True)
 class Store:
     """Write an element."""
+
+    buffer: str
+    at: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicAdd:
+    """Add to an element that other tasks may add to at the same time: in any order, so sums of floats may differ."""
 
     buffer: str
     at: Dim
@@ -301,7 +311,8 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
-Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
+Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Leaf
 Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
 
 

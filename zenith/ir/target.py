@@ -73,9 +73,11 @@ def _halved(most: int, needed: int | None) -> int:
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
 
-    ``threads`` is how many threads it wants at work, where those are thousands.
+    ``threads`` is how many threads it wants at work, where those are thousands. ``atomics`` are the element types to
+    which tasks may add at the same time, in any order: none where results have to repeat bit for bit.
     """
 
     name: str
     product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
     threads: int | None = None
+    atomics: frozenset[DType] = frozenset()

@@ -17,6 +17,7 @@ from zenith.ir.types import DTYPES
 
 WARP = 32
 BLOCKS = 2
+ATOMIC = threading.Lock()
 
 
 def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
@@ -88,6 +89,7 @@ class _Block:
         cuda.syncthreads, cuda.syncwarp = self.barrier.wait, self.warps[number // WARP].wait
         scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
         scope["shuffle"] = lambda value, distance: self.shuffle(number, value, distance)
+        scope["atomic_add"] = self.atomic_add
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
         kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.uint8}
         made = []
@@ -101,6 +103,10 @@ class _Block:
                 slice(_aligned(at, n), int(at) + n), strip
             )
         return scope
+
+    def atomic_add(self, buffer, at, value):
+        with ATOMIC:
+            buffer[int(at)] += value
 
     def shared_array(self, made, length, dtype):
         """The n-th array that a thread asks for is that of all threads; it holds rubbish at first."""

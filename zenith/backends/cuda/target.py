@@ -13,13 +13,14 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 from __future__ import annotations
 
 from zenith.ir.target import GuardedTile, Target
-from zenith.ir.types import DType
+from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
 AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
 TASKS = 264  # blocks of threads that keep a large GPU busy: two for each multiprocessor
 SUMMED = 4  # bytes of a sum at least
+ATOMICS = frozenset((float32, float64, int32, uint32, int64))  # types with an addition in one step
 TERMS = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 
@@ -29,6 +30,6 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 
 
-def cuda_target(arch: str = "sm_90a") -> Target:
-    """GPUs of an architecture, ``sm_75`` for example."""
-    return Target(f"cuda-{arch}", choose, AT_WORK)
+def cuda_target(arch: str = "sm_90a", repeatable: bool = True) -> Target:
+    """GPUs of an architecture, ``sm_75`` for example; ``repeatable`` says whether results have to repeat."""
+    return Target(f"cuda-{arch}", choose, AT_WORK, frozenset() if repeatable else ATOMICS)
