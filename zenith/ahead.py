@@ -20,7 +20,7 @@ from zenith.passes.pipeline import run
 
 @dataclass(frozen=True)
 class Ahead:
-    """The CUDA kernels of a function, each mapping by their names; a wide form's name ends in its width.
+    """The CUDA kernels of a function, each mapping by their names; those of forms end in a width, and in ``held``.
 
     Attributes
     ----------
@@ -99,4 +99,5 @@ def _compilable(fn: Callable[..., Any]) -> Compilable:
 
 
 def _name(code: Code) -> str:
-    return code.kernel.name if code.form.width == 1 else f"{code.kernel.name}_x{code.form.width}"
+    width = "" if code.form.width == 1 else f"_x{code.form.width}"
+    return f"{code.kernel.name}{width}{'_held' if code.form.turns else ''}"

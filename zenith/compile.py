@@ -148,13 +148,14 @@ def calls_outside(graph: Graph) -> bool:
 
 
 def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
-    """The executable of a lowered graph; on the CPU results may stand in the memory of ``donated`` inputs."""
+    """The executable of a lowered graph; compiled ones may put results in the memory of ``donated`` inputs."""
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
     executable = {"cpu": _link_cpu, "cuda": _link_cuda, "lanes": _link_lanes}[lowered.backend](lowered)
-    if lowered.backend == "cpu" and any(donated):
-        program, types = executable.program, [cast(ArrayType, v.type) for v in lowered.traced.inputs]
+    if lowered.backend in ("cpu", "cuda") and any(donated):
+        program = executable.program if lowered.backend == "cpu" else executable.plan
+        types = [cast(ArrayType, v.type) for v in lowered.traced.inputs]
         inputs = list(zip(program.inputs, types, strict=True))
         executable.donation = Donation(program.steps, inputs, program.outputs, donated)
     executable.report.link_ms = (time.perf_counter() - started) * 1e3

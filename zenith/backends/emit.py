@@ -43,6 +43,7 @@ from zenith.backends.kernel import (
     Source,
     Statement,
     Store,
+    Strip,
     TaskLoop,
 )
 from zenith.ir.dims import Dim
@@ -137,6 +138,8 @@ class Printer:
                 return self._with_line(text, line)
             case Scratch(name, dtype, length):
                 return f"{name} = {dtype}_scratch({length})"
+            case Strip(name, dtype, extent):
+                return f"{name} = {dtype}_scratch({self.size(extent)})"
             case _:
                 return self.call(statement)
 

@@ -18,6 +18,7 @@ trip count and the instruction set only.
 ``Loop, Fold``            iterate; iterate and join
 ``Source``                statements that a person wrote
 ``Scratch``               a small buffer of the task's own
+``Strip``                 an element for each turn of some loops, kept from one loop to the next
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
@@ -201,6 +202,18 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
+class Strip:
+    """A buffer of ``extent`` elements of which each turn of a loop touches its own alone, the one of its number.
+
+    Turns that threads share are dealt out alike in all loops, so a thread has its part of a strip for itself.
+    """
+
+    name: str
+    dtype: DType
+    extent: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A matrix inside a buffer: where it starts and the strides of its two axes, in elements."""
 
@@ -312,7 +325,7 @@ class Branch:
 
 
 Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
-Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Leaf
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Leaf
 Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
 
 

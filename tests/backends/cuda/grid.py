@@ -24,6 +24,7 @@ def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
     """Run a kernel's source in one of its forms on flat arrays; returns the status word."""
     form = form or Form()
     source, status, failures = CudaPrinter(form).kernel(kernel), np.zeros(1, np.int64), []
+    team = form.team or team
     threads = BLOCK if is_block(kernel) else max(team, WARP)
     words = {"tasks": tasks if is_team(kernel) else tasks // form.width, "team": team}
     words |= dict(zip(kernel.sizes, sizes, strict=True))

@@ -29,6 +29,7 @@ from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
 from zenith.backends.cuda.setup import Maker, Program, Setup
 from zenith.backends.cuda.status import StatusWords, words_of
+from zenith.backends.donation import Donation, results_in
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Launch, Place
@@ -60,6 +61,8 @@ class Adapter(Maker, Protocol):
     def dense_address(self, array: Any) -> int | None: ...
 
     def dense(self, array: Any) -> Any: ...
+
+    def is_sole_owner(self, array: Any) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +118,11 @@ class _Lease:
 class Executable:
     """A program on one device; made by :func:`zenith.compile.compile_graph`. Safe to call from several threads."""
 
-    donation = None
-
     def __init__(self, plan: Plan, weights: WeightTable, pool: Pool, device: int, compile: Compile) -> None:
         self.plan, self.pool, self.driver, self.device = plan, pool, pool.driver, device
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.donation: Donation | None = None
         with on_device(self.driver, device):
             arch = self.driver.describe(device).arch
             layout = Layout(plan)
@@ -211,7 +213,8 @@ class Executable:
         if guests or not all(addresses):
             addresses = self._settled(lease, arrays, adapters, addresses, keep)
         setup = self._setup(lease, fixed, sizes, addresses)
-        out = setup.make_results(results)
+        out = setup.make_results(results) if self.donation is None else self._in_donated(
+            setup, arrays, adapters, addresses, results)  # fmt: skip
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
         try:
             for action in setup.actions:
@@ -233,6 +236,17 @@ class Executable:
             setup = lease.setup(sizes, (*sizes.values(),), {})
         setup.take_fixed(fixed.number, fixed.words, fixed.addresses)
         return setup
+
+    def _in_donated(
+        self, setup: Setup, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
+        results: Adapter,
+    ) -> list[Any]:  # fmt: skip
+        """Memory for results, of donated arguments where that is possible; wide accesses need it aligned."""
+        assert self.donation is not None
+        if setup.donations is None:
+            setup.donations = self.donation.pairs(setup.sizes)
+        makers = setup.makers_of(results)
+        return results_in(setup.donations, makers, arrays, adapters, addresses, results, ACCESS)
 
     def _settled(
         self, lease: _Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],

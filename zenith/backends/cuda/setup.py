@@ -31,6 +31,7 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
+from zenith.backends.donation import Pairs
 from zenith.backends.steps import Branch, Call, Launch, Loop, Place
 
 
@@ -86,14 +87,19 @@ class Setup:
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
+        self.donations: Pairs | None = None  # results, and the arguments whose memory they may take
 
     def make_results(self, results: Maker) -> list[Any]:
         """New arrays for the results of a call."""
+        return [make() for make in self.makers_of(results)]
+
+    def makers_of(self, results: Maker) -> list[Callable[[], Any]]:
+        """What makes new arrays for the results of a call."""
         if self._results is not results:
             types = [type for _, type in self.layout.plan.outputs]
             self.makers = [results.maker(shape, t.dtype) for shape, t in zip(self.shapes, types, strict=True)]
             self._results = results
-        return [make() for make in self.makers]
+        return self.makers
 
     def move_arena(self, address: int) -> None:
         """Have the slots in the arena at an address."""
