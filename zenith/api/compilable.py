@@ -47,7 +47,7 @@ class Compilable(Inspectable):
         """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
 
         Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
-        UnsupportedError when the function is not compiled for the CPU.
+        UnsupportedError when the function is not compiled to machine code.
 
         >>> import numpy as np, zenith
         >>> report = zenith.jit(lambda x: np.exp(x) + 1).profile(np.ones(10_000, np.float32))

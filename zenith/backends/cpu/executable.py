@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.arrays import NUMPY
+from zenith.backends.clock import HostClock
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
@@ -179,6 +180,10 @@ class Executable:
         step = self.program.steps[segment]
         assert isinstance(step, Call)
         return _HostCall(step, self.frame.calls[segment])
+
+    def clock(self, results: Adapter) -> HostClock:
+        """What measures calls."""
+        return HostClock()
 
     def single_steps(self) -> list[Segment]:
         """What ``segments`` runs, cut into single steps; the first of them only puts addresses where they belong."""

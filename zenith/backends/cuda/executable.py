@@ -12,7 +12,7 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from zenith.backends.cuda.actions import Action
+from zenith.backends.cuda.clock import EventClock
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import PER_THREAD, on_device
 from zenith.backends.cuda.forms import ACCESS
@@ -35,6 +37,7 @@ from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Launch, Place
 from zenith.backends.weights import WeightTable
 
+Watch = Callable[[list[Action]], Iterator[Action]]
 KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
 KEPT_LEASES = 16  # leases that wait for the next call on their streams
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
@@ -150,6 +153,10 @@ class Executable:
         """The kernels' names and what getting each took, in milliseconds."""
         return [(name, functions.milliseconds) for name, functions in self.program.functions.items()]
 
+    def clock(self, results: Adapter) -> EventClock:
+        """What measures calls whose results ``results`` makes."""
+        return EventClock(self.driver, results.stream())
+
     # --- what is fixed ---
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
@@ -173,16 +180,18 @@ class Executable:
     # --- calls ---
 
     def run(
-        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
-    ) -> list[Any]:
+        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter,
+        watch: Watch | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Run on arrays (read through their adapters); results are made by ``results``, on whose stream all happens.
 
-        The results are there when the stream has come so far. Raises OutOfBoundsError when an earlier call's kernel
+        The results are there when the stream has come so far. With ``watch`` steps are launched one by one: it is
+        given them, and yields each when it shall be. Raises OutOfBoundsError when an earlier call's kernel
         has reported an index outside its axis.
         """
         if self.driver.device() != self.device:
             with on_device(self.driver, self.device):
-                return self.run(arrays, adapters, sizes, results)
+                return self.run(arrays, adapters, sizes, results, watch)
         stream = results.stream()
         fixed = self._fixed.state or self._fixed.bind(self)
         lease = self._lease(stream)
@@ -191,7 +200,7 @@ class Executable:
                 lease.forget_read()
             if lease.status is not None:
                 lease.status.check()
-            return self._call(lease, fixed, arrays, adapters, sizes, results)
+            return self._call(lease, fixed, arrays, adapters, sizes, results, watch)
         finally:
             if fixed is not self._fixed.state:  # weights changed meanwhile, and the device was waited for too early
                 lease.events.append((self.driver.record(stream), fixed))
@@ -201,7 +210,7 @@ class Executable:
 
     def _call(
         self, lease: _Lease, fixed: _Fixed, arrays: Sequence[Any], adapters: Sequence[Adapter],
-        sizes: Mapping[str, int], results: Adapter,
+        sizes: Mapping[str, int], results: Adapter, watch: Watch | None,
     ) -> list[Any]:  # fmt: skip
         stream = lease.stream
         guests = [a for a in adapters if a is not results or a.imports]
@@ -217,7 +226,7 @@ class Executable:
             setup, arrays, adapters, addresses, results)  # fmt: skip
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
         try:
-            for action in setup.actions:
+            for action in setup.actions if watch is None else watch(setup.single_steps()):
                 action(stream)
         finally:  # a step may raise when kernels were launched already
             if others or any(guest.imports for guest in guests):

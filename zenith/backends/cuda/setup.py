@@ -10,6 +10,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -115,6 +116,10 @@ class Setup:
 
     # --- actions ---
 
+    def single_steps(self) -> list[Action]:
+        """An action for each step of the plan, behind one that does nothing."""
+        return [_nothing, *(partial(_all, self._actions([step])) for step in self.layout.plan.steps)]
+
     def _actions(self, steps: Sequence[Any]) -> list[Action]:
         """Actions for a row of steps; launches that follow each other are one."""
         found: list[Action] = []
@@ -181,6 +186,15 @@ class Setup:
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
         return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
+
+
+def _nothing(stream: int) -> None:
+    """Where a CPU's program puts addresses in place."""
+
+
+def _all(actions: Sequence[Action], stream: int) -> None:
+    for action in actions:
+        action(stream)
 
 
 def _joined(lows: Any) -> int:
