@@ -27,6 +27,7 @@ from zenith.backends.kernel import (
     Expr,
     Fold,
     Kernel,
+    LastOf,
     Leaf,
     Let,
     Load,
@@ -117,6 +118,8 @@ class Printer:
                 return self.fold(statement)
             case Branch():
                 return self.branch(statement)
+            case LastOf():
+                return self.last(statement)
             case Source(text):
                 return text.splitlines()
             case _:
@@ -212,7 +215,9 @@ class Printer:
         words = [str(p.rows), str(p.columns), self.size(p.height), self.size(p.width)]
         for operand in (p.target, p.a, p.b):
             words += [operand.buffer, *map(self.size, (operand.at, *operand.strides))]
-        return f"shared_product({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
+        rounded = p.schedule.instruction.type if p.schedule and p.schedule.instruction.rounds else ""
+        name = f"{rounded}_product" if rounded else "shared_product"
+        return f"{name}({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
 
     def softmax(self, t: SoftmaxTile) -> str:
         """A call of the step of an online softmax."""
@@ -233,6 +238,12 @@ class Printer:
             lines.append(f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:")
             lines += self.block(case)
         return lines
+
+    def last(self, last: LastOf) -> list[str]:
+        """What the last of several tasks does, where tasks follow each other."""
+        counter = f"{last.counters}[{self.size(last.at)}]"
+        lines = [f"{counter} += 1", f"if {counter} == {self.size(last.count)}:", f"    {counter} = 0"]
+        return [*lines, *self.block(last.body)]
 
     def block(self, statements: Sequence[Statement]) -> list[str]:
         """Statements one level further in."""

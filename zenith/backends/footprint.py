@@ -12,6 +12,7 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
+    LastOf,
     Let,
     Load,
     PackPanel,
@@ -36,30 +37,47 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
     """The buffers that statements read, and those that they write; what others wrote may do both with all."""
     read, written = set[str](), set[str]()
     for s in walk(statements):
-        match s:
-            case Let(_, value) | Check(_, value):
-                read |= _loads(value)
-            case Store(buffer, _, value) | AtomicAdd(buffer, _, value):
-                read |= _loads(value) | ({buffer} if isinstance(s, AtomicAdd) else set())
-                written.add(buffer)
-            case Fold():
-                read |= {b for a in s.accumulators for b in _loads(a.value)}
-            case ProductTile() | SharedProduct():
-                read |= {s.a.buffer, s.b.buffer, *([] if s.onto == 0 else [s.target.buffer])}
-                written.add(s.target.buffer)
-            case PackPanel():
-                read.add(s.source.buffer)
-                written.add(s.target)
-            case SoftmaxTile():
-                read |= {s.scores.buffer, *s.state}
-                written |= {s.scores.buffer, *s.state}
-            case Source(_, buffers):
-                read |= {*buffers}
-                written |= {*buffers}
-            case CallNative():
-                read |= {s.function, *(buffer for buffer, _ in s.elements)}
-                written |= {buffer for buffer, _ in s.elements}
+        read |= _read_by(s)
+        written |= _written_by(s)
     return read, written
+
+
+def _read_by(statement: Statement) -> set[str]:
+    match statement:
+        case Let(_, value) | Check(_, value) | Store(_, _, value):
+            return _loads(value)
+        case AtomicAdd(buffer, _, value):
+            return _loads(value) | {buffer}
+        case Fold(accumulators=accumulators):
+            return {b for a in accumulators for b in _loads(a.value)}
+        case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
+            return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}
+        case PackPanel(source=source):
+            return {source.buffer}
+        case CallNative(function, elements):
+            return {function, *(buffer for buffer, _ in elements)}
+        case _:
+            return _written_by(statement)
+
+
+def _written_by(statement: Statement) -> set[str]:
+    match statement:
+        case Store(buffer) | AtomicAdd(buffer):
+            return {buffer}
+        case ProductTile(target=target) | SharedProduct(target=target):
+            return {target.buffer}
+        case PackPanel(target=panel):
+            return {panel}
+        case SoftmaxTile(scores=scores, state=state):
+            return {scores.buffer, *state}
+        case LastOf(counters):
+            return {counters}
+        case Source(_, buffers):
+            return {*buffers}
+        case CallNative(_, elements):
+            return {buffer for buffer, _ in elements}
+        case _:
+            return set()
 
 
 def _loads(expr: Expr) -> set[str]:

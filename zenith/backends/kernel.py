@@ -24,6 +24,7 @@ trip count and the instruction set only.
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
 ``CallNative``            a call of native code from outside
+``LastOf``                what only the last of several tasks does, with what all have written
 ========================  ==========================================================================
 """
 
@@ -34,6 +35,7 @@ from dataclasses import dataclass, field
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
+from zenith.ir.target import MatrixTile
 from zenith.ir.types import DType, int64
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
@@ -43,7 +45,8 @@ STAGED = 16  # terms of a shared product that a team has at hand at a time
 class Buffer:
     """Memory that a kernel reads or writes; ``size`` is its number of elements.
 
-    ``role`` is ``in``, ``out``, or ``temporary``: written for a later kernel of the same group.
+    ``role`` is ``in``, ``out``, ``temporary``, which is written for later statements or kernels of the same group, or
+    ``counter``: zeros, which a kernel leaves as zeros.
     """
 
     name: str
@@ -144,13 +147,17 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for index in range(start, stop)``; with ``lanes`` the iterations are independent."""
+    """``for index in range(start, stop)``; with ``lanes`` the iterations are independent.
+
+    With ``warps`` they are independent, too, but loops of lanes stand inside: where tasks have teams, warps share them.
+    """
 
     index: str
     start: Dim
     stop: Dim
     lanes: bool
     body: tuple[Statement, ...]
+    warps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +272,10 @@ class SharedProduct:
     strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
     unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
     up to ``STAGED`` terms of the tile's rows and of its columns.
+
+    With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
+    terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
+    are written to it, it may hold operands.
     """
 
     rows: int
@@ -276,6 +287,7 @@ class SharedProduct:
     b: Operand
     terms: Dim
     onto: Dim = field(default=dim(0))
+    schedule: MatrixTile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,9 +336,22 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LastOf:
+    """Run ``body`` in the last of ``count`` tasks that come here with the same ``at``; it finds what the others wrote.
+
+    ``counters`` is a buffer of counters, of which the last task makes its own zero again.
+    """
+
+    counters: str
+    at: Dim
+    count: Dim
+    body: tuple[Statement, ...]
+
+
 Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
 Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Leaf
-Statement = Simple | Source | TaskLoop | Loop | Fold | Branch
+Statement = Simple | Source | TaskLoop | Loop | Fold | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,22 +379,12 @@ class Kernel:
         """Whether some index is checked."""
         return any(isinstance(s, Check) for s in walk(self.body))
 
-    @property
-    def shared_bytes(self) -> int:
-        """The memory of a team: all scratch buffers, and the terms that its shared products have at hand."""
-        scratch = [s for s in walk(self.body) if isinstance(s, Scratch)]
-        sizes = {b.name: b.dtype.itemsize for b in self.buffers} | {s.name: s.dtype.itemsize for s in scratch}
-        products = [s for s in walk(self.body) if isinstance(s, SharedProduct)]
-        staged = sum(max((getattr(p, axis) for p in products), default=0) for axis in ("rows", "columns")) * STAGED
-        widest = max((sizes[p.target.buffer] for p in products), default=0)
-        return staged * widest + sum(s.length * s.dtype.itemsize for s in scratch)
-
 
 def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
     if isinstance(statement, TaskLoop):
         return statement.before + statement.body
-    if isinstance(statement, (Loop, Fold)):
+    if isinstance(statement, (Loop, Fold, LastOf)):
         return statement.body
     if isinstance(statement, Branch):
         return tuple(s for case in statement.cases for s in case)

@@ -20,6 +20,7 @@ from zenith.ir.lowering import HostCall
 from zenith.ir.types import ArrayType, DType
 
 FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
+COUNTERS = "counters"  # the kind and the name of the place of all counters: each launch leaves zeros to the next
 ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
 
 S = TypeVar("S")  # a step
@@ -32,8 +33,8 @@ M = TypeVar("M")
 class Place:
     """Where a value lives; ``name`` says which.
 
-    ``kind`` is input, output, constant, weight, prepared, slot, or moving: what a loop lets point elsewhere in each of
-    its steps.
+    ``kind`` is input, output, constant, weight, prepared, slot, counters, or moving: what a loop lets point elsewhere
+    in each of its steps.
     """
 
     kind: str

@@ -12,7 +12,7 @@ from tests.backends.cuda.programs import graph, kernels, plan_of_program
 from tests.backends.cuda.test_emit import EVEN, SIZES, arguments
 from zenith.backends.cuda.compile import available
 from zenith.backends.cuda.emit import CudaPrinter, parameters
-from zenith.backends.cuda.forms import BLOCK, forms, is_block, is_team
+from zenith.backends.cuda.forms import block_threads, forms, is_block, is_team
 from zenith.backends.steps import walk
 from zenith.ir.interpret import interpret
 
@@ -35,7 +35,7 @@ def program(name, widest, args, sizes):
         given = {n: np.uint32(sizes[n]) for n in kernel.sizes} | {"status": "status"}
         given["tasks"] = np.uint32(tasks if is_team(kernel) else tasks // form.width)
         given |= {b.name: place.name for b, place in zip(kernel.buffers, launch.places, strict=True)}
-        source, threads = CudaPrinter(form).kernel(kernel), BLOCK if is_block(kernel) else THREADS
+        source, threads = CudaPrinter(form).kernel(kernel), block_threads(kernel) if is_block(kernel) else THREADS
         launches.append((kernel.name, source, BLOCKS, threads, [given[p] for p in parameters(kernel)]))
     return memory, launches
 

@@ -42,6 +42,7 @@ KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently u
 KEPT_LEASES = 16  # leases that wait for the next call on their streams
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
 WORD = 8
+COUNTER = 4  # bytes
 
 
 class Adapter(Maker, Protocol):
@@ -80,7 +81,7 @@ class _Fixed:
 
 
 class _Lease:
-    """What a call uses alone: arena, status words, setups by sizes."""
+    """What a call uses alone: arena, counters, status words, setups by sizes."""
 
     def __init__(self, program: Program, pool: Pool, stream: int) -> None:
         self.stream, self.key, self._program, self._pool = stream, _key(stream), program, pool
@@ -89,6 +90,7 @@ class _Lease:
         self.status: StatusWords | None = words_of(self, program.driver, failing) if failing else None
         self.setups: OrderedDict[Any, Setup] = OrderedDict()
         self.arena: Any = None
+        self.counters: Any = None
         self.numbers: Any = None
         self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
 
@@ -105,9 +107,19 @@ class _Lease:
         if found.arena and (self.arena is None or found.arena > self.arena.length):
             self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
             self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
+        if found.counters and (self.counters is None or COUNTER * found.counters > self.counters.length):
+            self.counters = self._zeros(COUNTER * found.counters)
+        if found.counters:
+            found.place_counters(self.counters.address)
         if self.arena is not None:
             found.move_arena(self.arena.address)
         return found
+
+    def _zeros(self, length: int) -> Any:
+        """Memory that is zero when the stream has come so far; kernels leave it so."""
+        block, zeros = self._pool.allocate(length, self.stream, "arenas"), np.zeros(length, np.uint8)
+        self._program.driver.copy(block.address, zeros.ctypes.data, length, self.stream)
+        return block
 
     def forget_read(self) -> None:
         """Let go of what has been read."""

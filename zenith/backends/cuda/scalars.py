@@ -22,6 +22,8 @@ from zenith.backends import scalars as s
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.cuda.access import arrays, wide_functions
+from zenith.backends.cuda.arrivals import arrive
+from zenith.backends.cuda.matrix import matrix_functions
 from zenith.backends.cuda.narrow import roundings
 from zenith.backends.vecmath import FUNCTIONS
 from zenith.backends.vecmath.ops import Value
@@ -237,7 +239,8 @@ def namespace() -> dict[str, Any]:
         "checked": _checked(),
         "atomic_add": _atomic_add(),
         "shuffle": _shuffle(),
+        "arrive": arrive(),
         "cuda": cuda,
     }
     kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"} | {"u8": types.uint8}
-    return {**names, **roundings(), **own, **arrays(kinds), **wide_functions()}
+    return {**names, **roundings(), **own, **arrays(kinds), **wide_functions(), **matrix_functions()}

@@ -33,7 +33,9 @@ from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
 from zenith.backends.donation import Pairs
-from zenith.backends.steps import Branch, Call, Launch, Loop, Place
+from zenith.backends.steps import COUNTERS, Branch, Call, Launch, Loop, Place
+
+COUNTER_PLACE = Place(COUNTERS, COUNTERS)
 
 
 class Maker(Protocol):
@@ -77,6 +79,7 @@ class Setup:
         for number, launch in enumerate(layout.failing):
             self.words[layout.parameters(launch)["status"]] = status + 8 * number
         self.arena = plan.arena.evaluate(sizes)
+        self.counters = plan.counters.evaluate(sizes)
         offsets = [(layout.slots[s.name], s.offset.evaluate(sizes)) for s in plan.slots if s.name in layout.slots]
         self._slots, self._offsets = np.array(offsets, np.int64).reshape(-1, 2).T
         self._arena_address: int | None = None
@@ -107,6 +110,10 @@ class Setup:
         if address != self._arena_address:
             self.words[self._slots] = self._offsets + address
             self._arena_address = address
+
+    def place_counters(self, address: int) -> None:
+        """Have the counters at an address."""
+        self.words[self.layout.words[COUNTER_PLACE]] = address
 
     def take_fixed(self, number: int, words: Any, addresses: Any) -> None:
         """Write the addresses of what is fixed."""
@@ -185,7 +192,7 @@ class Setup:
             self.words[words[name]] = value
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
-        return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
+        return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
 
 
 def _nothing(stream: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
+from zenith.backends.lower import tensor_cores
 from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.column_parts import lower_column_parts
@@ -61,7 +62,8 @@ def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[
     rows, columns = (n.static for n in result.shape[-2:])
     tile = target.product_tile(result.dtype, columns)
     if isinstance(tile, GuardedTile):
-        return lower_shared_product(body, tile.fitting(rows, columns))
+        once = len(fixed) == len(body.inputs)
+        return lower_shared_product(body, tile.fitting(rows, columns), once)
     return lower_product(body, tile, fixed)
 
 
@@ -96,6 +98,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_sort(body)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
+    Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
+           tensor_cores.accepts, tensor_cores.lower),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
            _always, _lower_attention),
 )  # fmt: skip

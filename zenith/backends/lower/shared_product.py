@@ -5,9 +5,9 @@ that the team shares; operands are read where they lie, at any constant strides,
 operations behind the product are one loop over the elements of the tile, in which every thread has its share.
 
 Where a call has fewer tiles than there are teams, as in products of few rows, the terms are cut into *parts*, a task
-each, whose sums go to a temporary buffer; a second kernel adds them up, in order, and applies what stands behind. How
-many parts there are follows from the sizes. For targets whose tiles are not guarded see
-:mod:`zenith.backends.lower.product`.
+each, whose sums go to a temporary buffer; whoever comes last with a part of a tile adds them all up, in order, and
+applies what stands behind. How many parts there are follows from the sizes. For targets whose tiles are not guarded
+see :mod:`zenith.backends.lower.product`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from zenith.backends.kernel import (
     Buffer,
     Expr,
     Kernel,
+    LastOf,
     Load,
     Loop,
     Operand,
@@ -35,23 +36,21 @@ from zenith.backends.lower.operand import access, tile_result
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import NARROWEST, GuardedTile
+from zenith.ir.target import PART, GuardedTile, MatrixTile
+from zenith.ir.types import int32
 
-PART = 128  # terms of a part at least: writing and reading its sums takes less than summing them
-
-
-def lower_shared_product(body: Graph, tile: GuardedTile) -> list[Kernel]:
-    """The product, and what adds up its parts where there may be several."""
-    multiply = _Multiply(body, tile)
-    if multiply.parts == 1:
-        return [multiply.lower()]
-    return [multiply.lower(), _Join(body, replace(tile, rows=min(tile.rows, NARROWEST)), multiply.parts).lower()]
+Tile = GuardedTile | MatrixTile
 
 
-class _Tiles:
-    """A kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
+def lower_shared_product(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
+    """The kernel; terms are not cut where that is computed once for all calls."""
+    return [_Product(body, tile, once).lower()]
 
-    def __init__(self, body: Graph, tile: GuardedTile) -> None:
+
+class _Product:
+    """The kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
+
+    def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
@@ -59,8 +58,11 @@ class _Tiles:
         self.blocks, self.panels = quotient_up(self.m, tile.rows), quotient_up(self.n, tile.panel)
         self.tiles = product(self.batch) * self.panels * self.blocks
         self.e = self.face.builder()
-        self.partial, self.sums = self.e.fresh("partial"), self.e.fresh("sums")
-        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * tile.panel))
+        self.partial, self.sums, self.arrived = (self.e.fresh(n) for n in ("partial", "sums", "arrived"))
+        self.parts = dim(1) if once else self._parts()
+        self.schedule = tile if isinstance(tile, MatrixTile) else None
+        self.line = tile.panel if self.schedule is None else self.schedule.line
+        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
 
     def find(self, number: Dim) -> None:
         """Where a tile lies; neighbours are in one column of tiles, whose right operand they share."""
@@ -81,12 +83,27 @@ class _Tiles:
         return bind(self.e, stem, minimum(size - start, most))
 
     def elements(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
-        """A loop over a tile's elements inside, by their places among the sums and their indices in the result."""
+        """A loop over a tile's elements inside, by their places among the sums and their indices in the result.
+
+        The wide rows of a tile for tensor cores are shared by warps, so that neighbours can be accessed at once.
+        """
+        if self.schedule is not None:
+            self._rows(visit)
+            return
         e, p = self.e, self.e.fresh("p")
         e.open(p)
         row, column = bind(e, "row", symbol(p) // self.width), bind(e, "j", symbol(p) % self.width)
-        visit(row * self.tile.panel + column, (*self.index, self.top + row, self.column + column))
+        visit(row * self.line + column, (*self.index, self.top + row, self.column + column))
         e.append(Loop(p, dim(0), self.height * self.width, True, e.close()))
+
+    def _rows(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
+        e, row, column = self.e, self.e.fresh("row"), self.e.fresh("j")
+        e.open(row)
+        e.open(column)
+        r, j = symbol(row), symbol(column)
+        visit(r * self.line + j, (*self.index, self.top + r, self.column + j))
+        e.append(Loop(column, dim(0), self.width, True, e.close()))
+        e.append(Loop(row, dim(0), self.height, False, e.close(), warps=True))
 
     def store_results(self) -> None:
         """Apply what stands behind the product to the sums, and write it."""
@@ -101,21 +118,6 @@ class _Tiles:
         """The position of an element's sum of one part."""
         return part * product(self.result.shape) + row_major(self.result.shape, index)
 
-    def kernel(self, task: str, tasks: Dim, cost: Dim, parts: Dim, role: str) -> Kernel:
-        """The kernel of a task's statements; the buffer of the parts is empty where there is one only."""
-        self.e.append(TaskLoop(task, tasks, None, (), self.e.close(), False))
-        size = product(self.result.shape) * parts * minimum(parts - 1, 1)
-        made = self.face.kernel(tasks, cost, self.e)
-        return with_used_buffers(
-            replace(made, buffers=(*made.buffers, Buffer(self.partial, self.result.dtype, size, role)))
-        )
-
-
-class _Multiply(_Tiles):
-    def __init__(self, body: Graph, tile: GuardedTile) -> None:
-        super().__init__(body, tile)
-        self.parts = self._parts()
-
     def _parts(self) -> Dim:
         """In how many parts the terms are cut: one, unless there are too few tiles and many terms."""
         wanted, most = dim(self.tile.tasks) // maximum(1, self.tiles), quotient_up(self.k, PART)
@@ -129,18 +131,30 @@ class _Multiply(_Tiles):
         t = e.fresh("t")
         e.open(t)
         part = bind(e, "number", symbol(t) % parts)
-        self.find(bind(e, "tile", symbol(t) // parts))
+        tile = bind(e, "tile", symbol(t) // parts)
+        self.find(tile)
         self._sum_terms(part, parts)
-        write_case(self.e, minimum(parts - 1, 1), (self.store_results, lambda: self._store_part(part)))
+        write_case(e, minimum(parts - 1, 1), (self.store_results, lambda: self._store_part(tile, part, parts)))
+        e.append(TaskLoop(t, self.tiles * self.parts, None, (), e.close(), False))
         work = minimum(self.m, self.tile.rows) * minimum(self.n, self.tile.panel)
-        cost = work * (self.k + scalar_cost(self.body))
-        return self.kernel(t, self.tiles * self.parts, cost, self.parts, "temporary")
+        made = self.face.kernel(self.tiles * self.parts, work * (self.k + scalar_cost(self.body)), e)
+        return with_used_buffers(replace(made, buffers=(*made.buffers, *self._own_buffers())))
+
+    def _own_buffers(self) -> tuple[Buffer, Buffer]:
+        """The sums of all parts, and who has come; both are empty where there is one part only."""
+        several = minimum(self.parts - 1, 1)
+        partial = product(self.result.shape) * self.parts * several
+        return (
+            Buffer(self.partial, self.result.dtype, partial, "temporary"),
+            Buffer(self.arrived, int32, self.tiles * several, "counter"),
+        )
 
     def _sum_terms(self, part: Dim, parts: Dim) -> None:
         """All blocks of a part's terms; without terms there is one, which makes the sums zero."""
         e, size, first, count = self.e, self.tile.block, dim(0), self.k
         if parts != 1:
-            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), STAGED) * STAGED)
+            at_hand = STAGED if self.schedule is None else self.schedule.depth
+            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), at_hand) * at_hand)
             first = bind(e, "first", minimum(part * share, self.k))
             count = bind(e, "count", minimum(self.k - first, share))
         if count.static is not None and count.static <= size:
@@ -156,38 +170,29 @@ class _Multiply(_Tiles):
         left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
         left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
         right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
-        sums = Operand(self.sums, dim(0), (dim(self.tile.panel), dim(1)))
+        sums = Operand(self.sums, dim(0), (dim(self.line), dim(1)))
         a = Operand(left.buffer, bind(self.e, "left_at", left_at), left.strides)
         b = Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides)
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
-        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto))
+        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto, self.schedule))
 
-    def _store_part(self, part: Dim) -> None:
+    def _store_part(self, tile: Dim, part: Dim, parts: Dim) -> None:
+        """Write a part's sums; the last of a tile joins them."""
         dtype = self.result.dtype
         self.elements(lambda at, index: self.e.append(
             Store(self.partial, self.in_parts(part, index), Load(self.sums, at, dtype))))  # fmt: skip
+        self.e.open()
+        self._join(parts)
+        self.e.append(LastOf(self.arrived, tile, parts, self.e.close()))
 
-
-class _Join(_Tiles):
-    def __init__(self, body: Graph, tile: GuardedTile, parts: Dim) -> None:
-        super().__init__(body, tile)
-        self.parts = parts
-
-    def lower(self) -> Kernel:
-        """Task t is tile t: the sums of all parts, in order; none where there is one part only."""
-        e, parts = self.e, bind(self.e, "parts", self.parts)
-        t = e.fresh("t")
-        e.open(t)
-        self.find(symbol(t))
+    def _join(self, parts: Dim) -> None:
+        """Add up the sums of all parts, in order, and go on with the total."""
         self._add(dim(0), onto=False)
-        part = e.fresh("number")
-        e.open(part)
+        part = self.e.fresh("number")
+        self.e.open(part)
         self._add(symbol(part), onto=True)
-        e.append(Loop(part, dim(1), parts, False, e.close()))
+        self.e.append(Loop(part, dim(1), parts, False, self.e.close()))
         self.store_results()
-        cost = self.tile.rows * self.tile.panel * (self.parts + scalar_cost(self.body))
-        made = self.kernel(t, self.tiles * minimum(self.parts - 1, 1), cost, self.parts, "in")
-        return replace(made, operations=dim(0))
 
     def _add(self, part: Dim, onto: bool) -> None:
         dtype = self.result.dtype
