@@ -71,7 +71,7 @@ def aot(
     capability(arch)
     compilable = _compilable(fn)
     graph = compilable.lower(*args, **(kwargs or {})).graph
-    target = cuda_target(arch, repeatable and compilable.repeatable)
+    target = cuda_target(arch, repeatable=repeatable and compilable.repeatable)
     planned = plan(run(graph)[0], target)
     launches = [*(p.launch for p in planned.prepared), *walk(planned.steps)]
     kernels = {s.kernel.name: s.kernel for s in launches if isinstance(s, Launch)}
