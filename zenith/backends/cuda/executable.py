@@ -182,7 +182,7 @@ class Executable:
 
     def _call(
         self, lease: Lease, fixed: _Fixed, arrays: Sequence[Any], adapters: Sequence[Adapter],
-        sizes: Mapping[str, int], results: Adapter, watch: Watch | None,
+        sizes: Mapping[str, int], results: Adapter, watch: Watch | None = None,
     ) -> list[Any]:  # fmt: skip
         stream = lease.stream
         guests = [a for a in adapters if a is not results or a.imports]
