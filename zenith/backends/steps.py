@@ -242,8 +242,8 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
 def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
     """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
 
-    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph. Which kernels a routine of
-    a library launches is not known.
+    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph. Which kernels a
+    routine of a library launches is not known.
     """
     for step in walk(steps):
         match step:

@@ -9,6 +9,7 @@ import bisect
 import ctypes
 import itertools
 import threading
+import time
 from collections import Counter, namedtuple
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -201,6 +202,14 @@ class FakeDriver:
 
     def discard(self, event):
         del self.events[event]
+
+    def mark(self, stream):
+        event = next(self._numbers)
+        self.events[event] = time.perf_counter()
+        return event
+
+    def between(self, begin, end):
+        return -self.events.pop(begin) + self.events.pop(end)
 
 
 @contextmanager
