@@ -46,6 +46,7 @@ from zenith.backends.kernel import (
     Store,
     Strip,
     TaskLoop,
+    walk,
 )
 from zenith.ir.dims import Dim
 
@@ -295,7 +296,8 @@ def _number(value: float | int | bool) -> str:
 def named(kernel: Kernel) -> Kernel:
     """The kernel under a name made from its content: equal kernels have equal names."""
     plain = Printer(with_lines=False).kernel(replace(kernel, name="kernel", doc=""))
-    digest = hashlib.sha256(plain.encode()).hexdigest()[:6]
+    schedules = [s.schedule for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule]
+    digest = hashlib.sha256(f"{plain}{schedules or ''}".encode()).hexdigest()[:6]
     words = [w for w in kernel.doc.split("; ") if w not in ("broadcast", "literal", "cast")]
     stem = "_".join(words[:3]) if words else "copy"
     return replace(kernel, name=f"{stem}_{digest}")

@@ -169,6 +169,19 @@ def _first(tiles: Sequence[MatrixTile], shape: ProductShape) -> MatrixTile:
 
 
 @dataclass(frozen=True, slots=True)
+class Numerics:
+    """What a user allows the kernels of a GPU: ``repeatable`` results have equal bits in equal calls, whatever runs
+    beside them; with ``tf32`` products of float32 may round their operands to TF32.
+    """
+
+    repeatable: bool = True
+    tf32: bool = False
+
+
+EXACT = Numerics()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
 

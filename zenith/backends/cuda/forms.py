@@ -189,7 +189,7 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
     at = {b.name: (address, b.dtype.itemsize) for b, address in zip(kernel.buffers, addresses, strict=True)}
     for loop in wide_loops(printed(kernel, form)).loops.values():
         width = loop.chunk or form.width
-        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers):
+        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers & at.keys()):
             return False
         if any(size.evaluate(sizes) % width for size in loop.multiples):
             return False
@@ -220,13 +220,14 @@ def wide_loops(kernel: Kernel) -> WideLoops:
     found: dict[int, WideLoop] = {}
     sizes, team = {*kernel.sizes}, is_team(kernel)
     memory = {s.name: False for s in walk(kernel.body) if isinstance(s, Strip)} | {b.name: True for b in kernel.buffers}
+    scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
 
     def find(statements: Sequence[Statement], known: Mapping[str, Dim]) -> None:
         known = dict(known)
         for s in statements:
             if isinstance(s, Bind):
                 known[s.name] = s.at.substitute(known)
-            wide = _as_wide(s, known, sizes, memory, team)
+            wide = _as_wide(s, known, sizes, memory, scratch, team)
             if wide is not None:
                 found[id(s)] = wide
             else:
@@ -243,34 +244,45 @@ def wide_loops(kernel: Kernel) -> WideLoops:
 
 
 def _as_wide(
-    s: Statement, known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool], team: bool
+    s: Statement,
+    known: Mapping[str, Dim],
+    sizes: AbstractSet[str],
+    memory: Mapping[str, bool],
+    scratch: AbstractSet[str],
+    team: bool,
 ) -> WideLoop | None:
     """A statement as a wide loop; None where it is none."""
     if isinstance(s, TaskLoop) and s.lanes and not team:
         bound = dict(known)
         bound.update((b.name, b.at.substitute(bound)) for b in s.before if isinstance(b, Bind))
-        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory)
+        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory, scratch)
     if isinstance(s, SharedProduct) and s.schedule is not None:
         return _wide_product(s, known, sizes)
     if isinstance(s, Loop) and s.lanes and team:
-        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory)
+        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory, scratch)
     if isinstance(s, Fold) and team:
-        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory)
+        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory, scratch)
     return None
 
 
 def _wide(
     variable: str, body: Sequence[Statement], accumulators: Sequence[Accumulator], limits: Sequence[Dim],
-    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool],
+    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool], scratch: AbstractSet[str],
 ) -> WideLoop | None:  # fmt: skip
+    """A loop as a wide one; scratch memory is accessed so as well, where its places are multiples by themselves."""
     if not all(isinstance(s, Let | Store | Check | Bind) for s in body):
         return None
-    seen = _Seen(variable, known, memory)
+    seen = _Seen(variable, known, {**memory, **dict.fromkeys(scratch, True)})
     for s in body:
         seen.statement(s)
     for accumulator in accumulators:
         seen.loads(accumulator.value)
-    accesses = (*seen.reads, *seen.writes)
+    for found in (seen.reads, seen.writes):
+        for access in [a for a in found if a.buffer in scratch]:
+            strides = _multiples(access.start.substitute(known), variable, sizes)
+            if any(m.static is None or m.static % WIDEST for m in strides):
+                del found[access]
+    accesses = [a for a in (*seen.reads, *seen.writes) if memory.get(a.buffer)]
     positions = (*limits, *(a.start for a in accesses))
     multiples = [m for at in positions for m in _multiples(at.substitute(known), variable, sizes)]
     if not (accesses or seen.has_strips) or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):

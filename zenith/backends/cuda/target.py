@@ -17,6 +17,7 @@ from zenith.backends.cuda.schedules import matrix_tiles, picker
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 
+DEFAULT = "sm_90a"  # the architecture for which programs are planned where there is no GPU to ask
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
 AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
@@ -33,7 +34,7 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
 
 
 def cuda_target(
-    arch: str = "sm_90a", tf32: bool = False, repeatable: bool = True, libraries: tuple[str, ...] = ()
+    arch: str = DEFAULT, tf32: bool = False, repeatable: bool = True, libraries: tuple[str, ...] = ()
 ) -> Target:
     """GPUs of an architecture, ``sm_75`` for example.
 
