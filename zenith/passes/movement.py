@@ -19,6 +19,8 @@ from zenith.passes import sink
 from zenith.passes.axes import align, subsequence
 from zenith.passes.rewrite import Rewriter, rebuild
 
+ATTENTION = ("attention", "attention_vjp")
+
 
 def movement(graph: Graph) -> Graph:
     """The graph with movements cancelled, joined, and sunk below the arithmetic that allows it."""
@@ -26,6 +28,8 @@ def movement(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.primitive.name in ATTENTION:
+        return sink.below_attention(b, node, args)
     result = _moved(b, node, args)
     return None if result is None or result.type != node.types[0] else (result,)
 
@@ -37,8 +41,6 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_reduction(b, node, args[0])
     if node.primitive.name == "matmul":
         return sink.below_product(b, *args)
-    if node.primitive.name == "attention":
-        return sink.below_attention(b, node, args)
     if node.primitive.name == "concat":
         return _without_empty(b, node, args)
     if node.primitive.name in _JOIN:
@@ -143,7 +145,7 @@ def _transpose(b: Rewriter, node: Node, x: Value) -> Value | None:
         return _value(b.transpose(b.operands(x)[0], axes=tuple(first[a] for a in order)))
     if inner.primitive.name == "broadcast":
         return _transpose_of_broadcast(b, order, x)
-    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name == "attention":
+    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name in ATTENTION:
         return _transpose_of_joined(b, order, x)
     moving = [a for a in order if x.shape[a] != 1]
     if moving == sorted(moving):

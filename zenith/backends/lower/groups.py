@@ -13,6 +13,7 @@ from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import lower_attention
+from zenith.backends.lower.attention_vjp import lower_attention_vjp
 from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
@@ -25,6 +26,7 @@ from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
 from zenith.backends.lower.shared_attention import lower_shared_attention
+from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
 from zenith.errors import ZenithError
@@ -65,6 +67,14 @@ def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> lis
     return lower_attention(body, tile)
 
 
+def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, None)
+    if isinstance(tile, GuardedTile):
+        return lower_shared_attention_vjp(body, tile.fitting(None, result.shape[-1].static))
+    return lower_attention_vjp(body, tile)
+
+
 OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
            _always, lambda body, target, fixed: lower_loops(body)),
@@ -88,6 +98,8 @@ OWN: tuple[Engine, ...] = (
            _always, _lower_product),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
            _always, _lower_attention),
+    Engine("attention_vjp", ("attention_vjp",), "the way back through attention: weights are made again, not kept", 0,
+           _always, _lower_attention_vjp),
 )  # fmt: skip
 
 
