@@ -205,7 +205,9 @@ class Printer:
         words = [str(p.rows), str(p.columns), self.size(p.height), self.size(p.width)]
         for operand in (p.target, p.a, p.b):
             words += [operand.buffer, *map(self.size, (operand.at, *operand.strides))]
-        return f"shared_product({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
+        rounded = p.schedule.instruction.type if p.schedule and p.schedule.instruction.rounds else ""
+        name = f"{rounded}_product" if rounded else "shared_product"
+        return f"{name}({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
 
     def softmax(self, t: SoftmaxTile) -> str:
         """A call of the step of an online softmax."""

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
+from zenith.ir.target import MatrixTile
 from zenith.ir.types import DType, int64
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
@@ -133,13 +134,17 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for index in range(start, stop)``; with ``lanes`` the iterations are independent."""
+    """``for index in range(start, stop)``; with ``lanes`` the iterations are independent.
+
+    With ``warps`` they are independent, too, but loops of lanes stand inside: where tasks have teams, warps share them.
+    """
 
     index: str
     start: Dim
     stop: Dim
     lanes: bool
     body: tuple[Statement, ...]
+    warps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +247,10 @@ class SharedProduct:
     strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
     unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
     up to ``STAGED`` terms of the tile's rows and of its columns.
+
+    With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
+    terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
+    are written to it, it may hold operands.
     """
 
     rows: int
@@ -253,6 +262,7 @@ class SharedProduct:
     b: Operand
     terms: Dim
     onto: Dim = field(default=dim(0))
+    schedule: MatrixTile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,16 +339,6 @@ class Kernel:
     def can_fail(self) -> bool:
         """Whether some index is checked."""
         return any(isinstance(s, Check) for s in walk(self.body))
-
-    @property
-    def shared_bytes(self) -> int:
-        """The memory of a team: all scratch buffers, and the terms that its shared products have at hand."""
-        scratch = [s for s in walk(self.body) if isinstance(s, Scratch)]
-        sizes = {b.name: b.dtype.itemsize for b in self.buffers} | {s.name: s.dtype.itemsize for s in scratch}
-        products = [s for s in walk(self.body) if isinstance(s, SharedProduct)]
-        staged = sum(max((getattr(p, axis) for p in products), default=0) for axis in ("rows", "columns")) * STAGED
-        widest = max((sizes[p.target.buffer] for p in products), default=0)
-        return staged * widest + sum(s.length * s.dtype.itemsize for s in scratch)
 
 
 def inner(statement: Statement) -> tuple[Statement, ...]:

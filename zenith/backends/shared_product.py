@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from zenith.backends.rounding import rounded_to_tf32
+
 
 def shared_product(
     ROWS: int, COLUMNS: int, height: int, width: int,
@@ -40,3 +42,16 @@ def shared_product(
     at = c_at + rows * c_row + columns * c_column
     with np.errstate(all="ignore"):
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))
+
+
+def tf32_product(
+    ROWS: int, COLUMNS: int, height: int, width: int,
+    c: Any, c_at: int, c_row: int, c_column: int,
+    a: Any, a_at: int, a_row: int, a_k: int,
+    b: Any, b_at: int, b_k: int, b_column: int,
+    k: int, onto: int,
+) -> None:  # fmt: skip
+    """The same with operands of float32 that are rounded to TF32."""
+    left, right = rounded_to_tf32(a), rounded_to_tf32(b)
+    shared_product(ROWS, COLUMNS, height, width, c, c_at, c_row, c_column,
+                   left, a_at, a_row, a_k, right, b_at, b_k, b_column, k, onto)  # fmt: skip

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zenith.ir.types import DType
 
+LANES = 32  # of a warp
+REGISTER = 4  # bytes
+BANK_SHIFT = 8  # elements of 4 bytes: four rows, eight elements each, are the 32 banks of shared memory
+PART = 128  # terms of a part of a cut sum at least: writing and reading its sums takes less than summing them
 NARROWEST = 16  # rows or columns of a guarded tile: neighbouring threads should find neighbours
 
 
@@ -63,19 +67,118 @@ class GuardedTile:
         return replace(self, rows=_halved(self.rows, rows), panel=_halved(self.panel, columns))
 
 
+@dataclass(frozen=True, slots=True)
+class MatrixInstruction:
+    """An instruction by which the ``LANES`` lanes of a warp multiply small matrices, ``D = A B + C`` with float32 sums.
+
+    ``element`` is what A and B are in memory, ``type`` what they are rounded to (its name in PTX), ``rows`` x ``terms``
+    and ``terms`` x ``columns`` their shapes; GPUs have it from compute capability ``since`` on.
+    """
+
+    element: DType
+    type: str
+    rows: int
+    columns: int
+    terms: int
+    since: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """The name that kernel sources use."""
+        return f"mma_{self.shape}_{self.type}"
+
+    @property
+    def shape(self) -> str:
+        """The shape as PTX writes it."""
+        return f"m{self.rows}n{self.columns}k{self.terms}"
+
+    @property
+    def left_words(self) -> int:
+        """The registers of a lane that hold its part of A."""
+        return self.rows * self.terms * self.element.itemsize // (LANES * REGISTER)
+
+    @property
+    def right_words(self) -> int:
+        """The registers of a lane that hold its part of B."""
+        return self.columns * self.terms * self.element.itemsize // (LANES * REGISTER)
+
+    @property
+    def sums(self) -> int:
+        """The registers of a lane that hold its part of C."""
+        return self.rows * self.columns // LANES
+
+    @property
+    def rounds(self) -> bool:
+        """Whether elements are rounded before they are multiplied."""
+        return self.type != self.element.name
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTile:
+    """The cut of a product for such an instruction: a schedule, known by its name.
+
+    A block of threads computes a tile of ``rows`` x ``panel`` elements, each of its warps ``warp_rows`` x
+    ``warp_columns`` of them in registers. Operands come through shared memory, ``depth`` terms at a time, of which
+    there are ``stages`` parts: all but one on their way while one is multiplied, where the GPU copies ``ahead``. An
+    accumulator takes ``block`` terms. There should be ``tasks`` tiles at least, or tiles' terms are cut.
+    """
+
+    name: str
+    instruction: MatrixInstruction
+    rows: int
+    panel: int
+    warp_rows: int
+    warp_columns: int
+    depth: int
+    stages: int
+    ahead: bool
+    block: int
+    tasks: int
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return self.rows // self.warp_rows * (self.panel // self.warp_columns) * LANES
+
+    @property
+    def line(self) -> int:
+        """The sums from a row of the tile to the next one: lanes that write several rows meet different banks."""
+        return self.panel + BANK_SHIFT
+
+    @property
+    def staged(self) -> int:
+        """Bytes of shared memory for the operands."""
+        return self.stages * (self.rows + self.panel) * self.depth * self.instruction.element.itemsize
+
+
 def _halved(most: int, needed: int | None) -> int:
     while needed is not None and most // 2 >= max(needed, NARROWEST):
         most //= 2
     return most
 
 
+ProductShape = tuple[int | None, int | None, int | None, int | None]
+"""How many products there are, their rows, columns and terms, where these are known."""
+
+Pick = Callable[[Sequence[MatrixTile], ProductShape], MatrixTile]
+"""Which schedule a product gets. Who has measured puts another in the target's place, which finds one by its name."""
+
+
+def _first(tiles: Sequence[MatrixTile], shape: ProductShape) -> MatrixTile:
+    return tiles[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
 
-    ``threads`` is how many threads it wants at work, where those are thousands.
+    ``threads`` is how many threads it wants at work, where those are thousands. ``matrix_tiles`` are the schedules for
+    products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
     """
 
     name: str
     product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
     threads: int | None = None
+    matrix_tiles: tuple[MatrixTile, ...] = ()
+    pick: Pick = _first
+    tf32: bool = False

@@ -18,6 +18,7 @@ from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import fits, is_team
+from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.memory import ALIGN, NoMemory
 from zenith.backends.emit import LanesPrinter
 from zenith.backends.kernel import Kernel
@@ -67,8 +68,9 @@ class FakeDriver:
     # --- launches ---
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, table, extra):
-        assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0) and gx > 0 and bx > 0
+        assert (gy, gz, by, bz, extra) == (1, 1, 1, 1, 0) and gx > 0 and bx > 0
         code, run = self._functions[function]
+        assert shared == dynamic_shared(code.kernel)
         given = read_parameters(code, table)
         sizes = {name: given[name] for name in code.kernel.sizes}
         tasks = given["tasks"] * (1 if is_team(code.kernel) else code.form.width)

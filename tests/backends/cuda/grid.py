@@ -1,7 +1,8 @@
 """A grid of threads in plain Python: runs the very source that is printed for the GPU, undecorated.
 
-Each thread of a block is a Python thread; lanes of a warp meet in their shuffles and all threads of a block in its
-barriers, so they are in step there as on the device. Small grids make every thread walk several tasks.
+Each thread of a block is a Python thread; lanes of a warp meet in what they do together (shuffles, products of
+fragments) and all threads of a block in its barriers, so they are in step there as on the device. Asynchronous copies
+arrive when their thread waits for them. Small grids make every thread walk several tasks.
 """
 
 import threading
@@ -9,9 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from zenith.backends.cuda import fragments
 from zenith.backends.cuda.emit import CudaPrinter, parameters
-from zenith.backends.cuda.forms import BLOCK, Form, fits, forms, is_block, is_team
+from zenith.backends.cuda.forms import Form, block_threads, fits, forms, is_block, is_team
+from zenith.backends.cuda.instructions import INSTRUCTIONS
 from zenith.backends.lanes import LanesExecutable
+from zenith.backends.rounding import tf32
 from zenith.backends.scalars import NAMESPACE, checked
 from zenith.ir.types import DTYPES
 
@@ -23,7 +27,7 @@ def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
     """Run a kernel's source in one of its forms on flat arrays; returns the status word."""
     form = form or Form()
     source, status, failures = CudaPrinter(form).kernel(kernel), np.zeros(1, np.int64), []
-    threads = BLOCK if is_block(kernel) else max(team, WARP)
+    threads = block_threads(kernel) if is_block(kernel) else max(team, WARP)
     words = {"tasks": tasks if is_team(kernel) else tasks // form.width, "team": team}
     words |= dict(zip(kernel.sizes, sizes, strict=True))
     memory = {"status": status} | {b.name: a for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -54,12 +58,45 @@ class GridExecutable(LanesExecutable):
         self.sources[kernel.name], self._functions[kernel.name] = CudaPrinter(form).kernel(kernel), run
 
 
+def run_block(source, name, args, threads=WARP):
+    """Run a function's source by one block of threads, as the first of the grid."""
+    failures = []
+    _Block(0, threads).run(source, name, args, failures)
+    if failures:
+        raise next((f for f in failures if not isinstance(f, threading.BrokenBarrierError)), failures[0])
+
+
+class _Warp:
+    """The lanes of a warp, which meet in what they do together."""
+
+    def __init__(self, threads):
+        self.given, self.made = [None] * min(WARP, threads), None
+        self.barrier = threading.Barrier(len(self.given), self._together, timeout=60)
+
+    def meet(self, lane, operation, value=None):
+        """What comes out for a lane when all have come to the same operation, each with a value."""
+        self.given[lane] = operation, value
+        self.barrier.wait()
+        return self.made[lane]
+
+    def _together(self):
+        """Done by one of the threads while the others wait."""
+        (operation, _), *others = self.given
+        assert all(o is operation for o, _ in others), "the lanes of a warp do the same together"
+        self.made = operation([value for _, value in self.given])
+
+
+def _given(values):
+    """Every lane sees what all gave."""
+    return [values] * len(values)
+
+
 class _Block:
     def __init__(self, number, threads):
         self.number, self.count = number, threads
         self.barrier = threading.Barrier(threads, timeout=60)
-        self.warps = [threading.Barrier(min(WARP, threads), timeout=60) for _ in range(0, threads, WARP)]
-        self.words, self.shared, self.lock = [None] * threads, {}, threading.Lock()
+        self.warps = [_Warp(threads) for _ in range(0, threads, WARP)]
+        self.shared, self.lock = {}, threading.Lock()
 
     def run(self, source, name, args, failures):
         code = compile(source, f"<{name}>", "exec")
@@ -79,19 +116,22 @@ class _Block:
                 scope[name](*args)
         except Exception as error:  # reported by the caller, in whose thread a test can fail
             failures.append(error)
-            for barrier in (self.barrier, *self.warps):
+            for barrier in (self.barrier, *(warp.barrier for warp in self.warps)):
                 barrier.abort()
 
     def scope(self, number):
         x = {"blockIdx": self.number, "blockDim": self.count, "gridDim": BLOCKS, "threadIdx": number}
         cuda = SimpleNamespace(**{name: SimpleNamespace(x=value) for name, value in x.items()})
-        cuda.syncthreads, cuda.syncwarp = self.barrier.wait, self.warps[number // WARP].wait
+        warp, lane = self.warps[number // WARP], number % WARP
+        cuda.syncthreads, cuda.syncwarp = self.barrier.wait, lambda: warp.meet(lane, _given)
         scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
-        scope["shuffle"] = lambda value, distance: self.shuffle(number, value, distance)
+        scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
-        kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.uint8}
+        kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.dtype(np.uint8)}
         made = []
+        scope["u8_dynamic"] = scope["u8_shared"] = lambda length: self.shared_array(made, length, np.uint8)
         for kind, dtype in kinds.items():
+            scope[f"{kind}_within"] = lambda memory, offset, dtype=dtype: _within(memory, offset, dtype)
             scope[f"{kind}_local"] = lambda length, dtype=dtype: np.zeros(length, dtype)
             scope[f"{kind}_shared"] = lambda length, dtype=dtype: self.shared_array(made, length, dtype)
         for width in (2, 4, 8):
@@ -100,7 +140,7 @@ class _Block:
             scope[f"store_{width}"] = lambda buffer, at, strip, n=width: buffer.__setitem__(
                 slice(_aligned(at, n), int(at) + n), strip
             )
-        return scope
+        return scope | _tensor_core(warp, lane)
 
     def shared_array(self, made, length, dtype):
         """The n-th array that a thread asks for is that of all threads; it holds rubbish at first."""
@@ -109,13 +149,58 @@ class _Block:
         made.append(array)
         return array
 
-    def shuffle(self, number, value, distance):
-        warp = self.warps[number // WARP]
-        self.words[number] = value
-        warp.wait()
-        other = self.words[number ^ distance]
-        warp.wait()
-        return other
+
+def _tensor_core(warp, lane):
+    """The intrinsics of tensor cores for one lane: their twins compute for the whole warp when it has met."""
+    copies = fragments.Copies()
+    scope = {"copy_async": copies.copy, "commit_copies": copies.commit, "wait_copies": copies.wait}
+    scope["tf32"] = tf32
+    for dtype in DTYPES:
+        if dtype.is_narrow:
+            scope[f"pair_{dtype}"] = lambda low, high, kind=dtype.numpy: fragments.pair(kind, low, high)
+    for instruction in INSTRUCTIONS:
+        scope[instruction.name] = _mma(instruction, warp, lane)
+    for count in (1, 2, 4):
+        for turned in (False, True):
+            scope[f"ldmatrix_{count}{'_turned' if turned else ''}"] = _ldmatrix(count, turned, warp, lane)
+    return scope
+
+
+def _mma(instruction, warp, lane):
+    counts = instruction.sums, instruction.left_words, instruction.right_words
+
+    def mma(c, c_at, a, a_at, b, b_at):
+        places = zip((c, a, b), (c_at, a_at, b_at), counts, strict=True)
+        mine = [array[int(at) : int(at) + count].copy() for array, at, count in places]
+        c[int(c_at) : int(c_at) + instruction.sums] = warp.meet(lane, together, mine)
+
+    def together(given):
+        return fragments.mma(instruction, *(np.stack(part) for part in zip(*given, strict=True)))
+
+    together = _MEETINGS.setdefault(instruction.name, together)
+    return mma
+
+
+def _ldmatrix(count, turned, warp, lane):
+    def ldmatrix(words, first, buffer, at):
+        size = fragments.LINE // buffer.dtype.itemsize
+        line = buffer[_aligned(at, size) : int(at) + size]
+        assert line.size == size, "every lane brings a line inside of the buffer"
+        words[int(first) : int(first) + count] = warp.meet(lane, together, line.copy().view(np.uint32))
+
+    def together(given):
+        return fragments.ldmatrix(np.stack(given), count, turned)
+
+    together = _MEETINGS.setdefault((count, turned), together)
+    return ldmatrix
+
+
+def _within(memory, offset, dtype):
+    there = memory[offset:]
+    return there[: there.nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+_MEETINGS = {}  # what warps do together, by its name: one function for all lanes
 
 
 def _aligned(at, width):

@@ -12,6 +12,7 @@ import pytest
 import zenith
 from tests.backends.cpu.test_product import DTYPES, VARIANTS, assert_product, random, seen, stored
 from tests.backends.running import call, compiled, plan_of
+from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
 from zenith.backends.kernel import Loop, SharedProduct, walk
 from zenith.backends.steps import Launch
@@ -104,7 +105,7 @@ def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtyp
     x, w = random((3, 99), dtype), random((99, n), dtype)
     graph = zenith.make_graph(lambda x: x @ w + 1)(x)
     (step,) = plan_of(graph, cuda_target()).steps
-    assert isinstance(step, Launch) and step.kernel.shared_bytes <= SHARED
+    assert isinstance(step, Launch) and shared_bytes(step.kernel) <= SHARED
     lanes = [s for s in walk(step.kernel.body) if isinstance(s, Loop) and s.lanes]
     assert len(lanes) == 1 and any(isinstance(s, SharedProduct) for s in walk(step.kernel.body))
 
@@ -123,7 +124,7 @@ def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, p
     assert multiply.tasks.evaluate(sizes) == tiles * parts
     assert any(kernel.tasks.evaluate(sizes) for kernel in join) == (parts > 1)
     assert plan.arena.evaluate(sizes) >= (m * n * parts * 4 if parts > 1 else 0)
-    assert all(kernel.shared_bytes <= SHARED for kernel in (multiply, *join))
+    assert all(shared_bytes(kernel) <= SHARED for kernel in (multiply, *join))
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -29,11 +29,12 @@ from zenith.backends.cpu.tile import pack_panel, product_tile
 from zenith.backends.cpu.vectors import select
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
-from zenith.backends.shared_product import shared_product
+from zenith.backends.shared_product import shared_product, tf32_product
 from zenith.errors import CompileError
 
 TILE_FUNCTIONS = {
     "product_tile": product_tile, "pack_panel": pack_panel, "shared_product": shared_product,
+    "tf32_product": tf32_product,
     "softmax_tile": softmax_tile, "call_native": call_native,
 }  # fmt: skip
 _HERE = Path(__file__).resolve().parent

@@ -3,7 +3,8 @@
 ``load_4(buffer, at)`` reads four neighbours in one instruction into a *strip*, a small array of the thread's own;
 ``strip_4(buffer)`` makes an empty one, ``store_4(buffer, at, strip)`` writes one back. The loops over a strip have a
 constant length: NVVM unrolls them, and strips live in registers. ``f32_shared(n)`` is memory of the block and
-``f32_local(n)`` of the thread.
+``f32_local(n)`` of the thread. ``u8_dynamic(n)`` is the memory of the block for which a launch asks; ``f32_within(
+memory, offset)`` are the elements from a byte of such memory on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def wide_functions() -> dict[str, Any]:
 def arrays(kinds: dict[str, Any]) -> dict[str, Any]:
     """``<kind>_shared(length)`` and ``<kind>_local(length)`` for element types by name; lengths are literals."""
     shared = {f"{name}_shared": _array(kind, _shared) for name, kind in kinds.items()}
+    shared |= {f"{name}_within": _within(kind) for name, kind in kinds.items()}
+    shared["u8_dynamic"] = _array(types.uint8, _dynamic)
     return shared | {f"{name}_local": _array(kind, _local) for name, kind in kinds.items()}
 
 
@@ -113,3 +116,28 @@ def _shared(builder: Any, element: Any, length: int) -> Any:
     array.linkage, array.align, array.initializer = "internal", ALIGNMENT, ir.Constant(kind, ir.Undefined)
     first = builder.gep(array, [cgutils.int32_t(0), cgutils.int32_t(0)])
     return builder.addrspacecast(first, element.as_pointer())
+
+
+def _dynamic(builder: Any, element: Any, length: int) -> Any:
+    """The memory for which a launch asks; its length is not known to the code."""
+    kind = ir.ArrayType(element, 0)
+    array = ir.GlobalVariable(builder.module, kind, f"shared{next(_numbers)}", SHARED_SPACE)
+    array.linkage, array.align = "external", ALIGNMENT
+    first = builder.gep(array, [cgutils.int32_t(0), cgutils.int32_t(0)])
+    return builder.addrspacecast(first, element.as_pointer())
+
+
+def _within(kind: Any) -> Any:
+    from numba.cuda.extending import intrinsic
+
+    def describe(typing: Any, memory: Any, offset: Any) -> Any:
+        if not isinstance(offset, types.IntegerLiteral):
+            return None
+
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            there = builder.gep(args[0], [cgutils.intp_t(offset.literal_value)])
+            return builder.bitcast(there, context.get_data_type(kind).as_pointer())
+
+        return types.CPointer(kind)(memory, offset), emit
+
+    return intrinsic(describe)

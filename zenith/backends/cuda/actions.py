@@ -19,7 +19,7 @@ from zenith.backends.cuda.driver import Driver, Pinned
 from zenith.backends.steps import Branch, Call, Loop
 
 Action = Callable[[int], None]
-Row = tuple[int, int, int, int]  # function, blocks, threads, address of the table of parameters
+Row = tuple[int, int, int, int, int]  # function, blocks, threads, bytes of shared memory, address of the parameters
 
 
 class Launches:
@@ -30,8 +30,8 @@ class Launches:
 
     def __call__(self, stream: int) -> None:
         launch = self._launch
-        for function, blocks, threads, parameters in self.rows:
-            launch(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, 0)
+        for function, blocks, threads, shared, parameters in self.rows:
+            launch(function, blocks, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from zenith.backends.cache import digest, sources_digest, store
+from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.emit import CudaPrinter, parameters
 from zenith.backends.cuda.forms import Form, forms
 from zenith.backends.cuda.launch import most_threads
@@ -118,6 +119,8 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
     function, cc = define(source, kernel.name, namespace()), capability(arch)
     try:
         text, _ = cuda.compile(function, signature(kernel, form.index), device=False, abi="numba", cc=cc)
+    except UnsupportedError:
+        raise  # an instruction that the architecture does not have
     except Exception as error:  # Numba's, NVVM's and NVRTC's errors have no common base
         raise CompileError(
             f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
@@ -153,18 +156,6 @@ def link(ptx: str, arch: str) -> bytes:
                            fix="this is a defect of Zenith: report it with your program") from error  # fmt: skip
     finally:
         nvjitlink.destroy(handle)
-
-
-def capability(arch: str) -> tuple[Any, ...]:
-    """An architecture as Numba-CUDA has it: ``sm_90a`` is (9, 0, "a")."""
-    match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
-    if match is None or int(match[1]) < 7:
-        raise UnsupportedError(
-            f"there is no architecture {arch!r} that Zenith compiles for",
-            fix="write sm_ and a compute capability of at least 7.5: sm_75, sm_80, sm_90a",
-        )
-    major, minor, suffix = match.groups()
-    return (int(major), int(minor), *([suffix] if suffix else []))
 
 
 def signature(kernel: Kernel, index: str) -> Any:

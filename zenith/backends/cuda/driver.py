@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.presence import find, problem
 
 LEGACY, PER_THREAD = 1, 2  # CUDA's handles of the default streams; 0 is the legacy one, too
@@ -153,7 +154,12 @@ class CudaDriver:
         """The module and the function of a cubin."""
         self.device()  # the thread needs the device's context
         module = self._driver.moduleLoadData(code.cubin)
-        return module, self._driver.moduleGetFunction(module, code.kernel.name)
+        function = self._driver.moduleGetFunction(module, code.kernel.name)
+        shared = dynamic_shared(code.kernel)
+        if shared:
+            limit = self._driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.funcSetAttribute(function, limit, shared)
+        return module, function
 
     def unload(self, module: int) -> None:
         """Wait, since launched kernels may be running, and unload."""

@@ -16,10 +16,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from zenith.backends.cuda import tiles
+from zenith.backends.cuda import tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
-from zenith.backends.cuda.forms import BLOCK, Form, WideLoop, is_block, is_team, wide_loops
+from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, wide_loops
 from zenith.backends.cuda.index import Indices, signed
+from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import (
     Accumulator,
@@ -51,6 +52,7 @@ from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType, bool_
 
 TASK = "task"
+LANE = "lane"
 WARP = 32
 THIS_THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
 _OF_INTERVALS = re.compile(r"\b(begin|end)\b")
@@ -70,9 +72,11 @@ class CudaPrinter(Printer):
         """The whole source of a kernel."""
         self.buffers = {b.name: b.dtype for b in kernel.buffers}
         self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
-        self.team = "" if not is_team(kernel) else str(BLOCK) if is_block(kernel) else "team"
+        self.scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
+        self.team = "" if not is_team(kernel) else str(block_threads(kernel)) if is_block(kernel) else "team"
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
+        self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
         self.alone = not self.team  # whether this code is one thread's, not a team's
         self.strips: dict[tuple[str, Dim], str] = {}  # neighbours at hand, by what is read
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
@@ -91,16 +95,24 @@ class CudaPrinter(Printer):
     def prologue(self, kernel: Kernel) -> list[str]:
         """What the buffers are, shared memory, and which tasks are this thread's or this team's."""
         lines = [f"# {b.name}: {b.role}, {b.size} elements of {b.dtype}" for b in kernel.buffers]
-        for s in walk(kernel.body):
-            if isinstance(s, Scratch):
-                lines.append(f"{s.name} = {_memory(s.dtype)}_shared({s.length})")
-        products = [s for s in walk(kernel.body) if isinstance(s, SharedProduct)]
+        lines += self.shared_memory(kernel)
+        products = [s for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule is None]
         if products:
             lines += tiles.staging(products, self.buffers[products[0].target.buffer])
         if self.team:
             joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
             lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
         return lines + self.my_tasks()
+
+    def shared_memory(self, kernel: Kernel) -> list[str]:
+        """Scratch buffers: arrays of their own, or parts of one that a launch asks for."""
+        memory, scratch = divided(kernel), [s for s in walk(kernel.body) if isinstance(s, Scratch)]
+        if memory is None:
+            return [f"{s.name} = {_memory(s.dtype)}_shared({s.length})" for s in scratch]
+        lines = [f"tile_memory = u8_{'dynamic' if memory.dynamic else 'shared'}({memory.bytes})"]
+        for s in scratch:
+            lines.append(f"{s.name} = {_memory(s.dtype)}_within(tile_memory, {memory.scratch[s.name]})")
+        return [*lines, *warp_tiles.staging(scheduled(kernel), memory.staged)]
 
     def my_tasks(self) -> list[str]:
         """The first task, and how far it is to the next one."""
@@ -136,14 +148,23 @@ class CudaPrinter(Printer):
         """Statements in a row, with the barriers that a team needs between them."""
         lines: list[str] = []
         for s in body:
-            holds = isinstance(s, TaskLoop | Branch) or (isinstance(s, Loop) and not s.lanes)
-            if self.team and not self.alone and not holds and self.barriers.enter((s,)):
+            holds = isinstance(s, TaskLoop | Branch) or (isinstance(s, Loop) and not s.lanes and not s.warps)
+            if self.team and self.in_step and not holds and self.barriers.enter((s,)):
                 lines += self.barrier()
             lines += self.statement(s)
         return lines
 
+    @property
+    def in_step(self) -> bool:
+        """Whether all threads of the team come here, equally often."""
+        return not self.alone and self.lane == LANE
+
     def statement(self, statement: Statement) -> list[str]:
         match statement:
+            case SharedProduct(schedule=schedule) if schedule is not None:
+                wide = self.wide.get(id(statement))
+                whole = statement.target.buffer in self.scratch
+                return list(warp_tiles.product(statement, frozenset(wide.sides if wide else ()), whole, self.indices))
             case SharedProduct():
                 return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
             case SoftmaxTile():
@@ -222,12 +243,23 @@ class CudaPrinter(Printer):
         """Lanes are shared by a team; other iterations are walked by all of it together."""
         if loop.lanes and not self.alone:
             return self.spread(loop.index, loop.start, loop.stop, self.wide.get(id(loop)), loop.body, ())
+        if loop.warps and not self.alone:
+            return self.by_warps(loop)
         before = self.barriers.state
         body = self.block(loop.body)
         if not self.alone and self.barriers.pending:
             body += ["    " + line for line in self.barrier()]
         self.barriers.state = before  # a loop may have no turn: then none of its barriers stood there
         return self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
+
+    def by_warps(self, loop: Loop) -> list[str]:
+        """A loop of which each warp of the team has its share, and each of its lanes one of the loops inside."""
+        team, lane = self.team, self.lane
+        self.team, self.lane = str(WARP), f"{self.index}(lane % {WARP})"
+        body = self.block(loop.body)
+        self.team, self.lane = team, lane
+        first = f"{self.index}({self.indices.typed(loop.start)} + {self.index}({lane} // {WARP}))"
+        return self.walk(loop.index, first, loop.stop, body, f"{team} // {WARP}")
 
     def branch(self, branch: Branch) -> list[str]:
         """All threads of a team go the same way; behind it counts what happened on any."""
@@ -253,7 +285,7 @@ class CudaPrinter(Printer):
             inside = self.neighbours(index, wide, body, accumulators)
         self.alone = False
         width = 1 if wide is None else self.form.width
-        first = "lane" if width == 1 else f"{self.index}({width} * lane)"
+        first = self.lane if width == 1 else f"{self.index}({width} * {self.lane})"
         if start != 0:
             first = f"{self.index}({self.indices.typed(start)} + {first})"
         name = index if wide is None else self.first(index)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from zenith.backends.cuda.shared import scheduled
+from zenith.backends.cuda.warp_tiles import sides
 from zenith.backends.footprint import index_expressions
 from zenith.backends.kernel import (
     Accumulator,
@@ -69,11 +71,17 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class WideLoop:
-    """A loop that can be wide: what it accesses so, and the sizes that have to be multiples of the width."""
+    """A loop that can be wide: what it accesses so, and the sizes that have to be multiples of the width.
+
+    A product on tensor cores is one whose operands, those of ``sides``, are copied ``chunk`` elements at a time,
+    whatever the width.
+    """
 
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     multiples: tuple[Dim, ...]
+    sides: tuple[str, ...] = ()
+    chunk: int = 0
 
     @property
     def buffers(self) -> set[str]:
@@ -99,6 +107,12 @@ def is_block(kernel: Kernel) -> bool:
     return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in walk(kernel.body))
 
 
+def block_threads(kernel: Kernel) -> int:
+    """The threads of a team that is a whole block: a schedule of one of its products may say how many."""
+    wanted = [p.schedule.threads for p in scheduled(kernel) if p.schedule]
+    return max(wanted, default=BLOCK)
+
+
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
     if isinstance(statement, Fold | Scratch | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
@@ -120,12 +134,14 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
         return False
     if form.width == 1:
         return True
-    loops = wide_loops(kernel).loops.values()
-    aligned = {b for loop in loops for b in loop.buffers}
     at = {b.name: (address, b.dtype.itemsize) for b, address in zip(kernel.buffers, addresses, strict=True)}
-    if any(at[name][0] % (at[name][1] * form.width) for name in aligned):
-        return False
-    return all(size.evaluate(sizes) % form.width == 0 for loop in loops for size in loop.multiples)
+    for loop in wide_loops(kernel).loops.values():
+        width = loop.chunk or form.width
+        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers):
+            return False
+        if any(size.evaluate(sizes) % width for size in loop.multiples):
+            return False
+    return True
 
 
 def _spans(kernel: Kernel) -> set[Dim]:
@@ -168,7 +184,7 @@ def wide_loops(kernel: Kernel) -> WideLoops:
     width = min([WIDEST, *(ACCESS // b.dtype.itemsize for b in kernel.buffers if b.name in wide)])
     if not team and any(id(s) not in found for s in walk(kernel.body) if isinstance(s, TaskLoop)):
         return WideLoops(1, {})  # tasks come in groups for all of a kernel or for none
-    even = {i: loop for i, loop in found.items() if all((m.static or 0) % width == 0 for m in loop.multiples)}
+    even = {i: w for i, w in found.items() if all((m.static or 0) % (w.chunk or width) == 0 for m in w.multiples)}
     whole = even and (team or len(even) == len(found))
     return WideLoops(width, even) if whole else WideLoops(1, {})
 
@@ -181,6 +197,8 @@ def _as_wide(
         bound = dict(known)
         bound.update((b.name, b.at.substitute(bound)) for b in s.before if isinstance(b, Bind))
         return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory)
+    if isinstance(s, SharedProduct) and s.schedule is not None:
+        return _wide_product(s, known, sizes)
     if isinstance(s, Loop) and s.lanes and team:
         return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory)
     if isinstance(s, Fold) and team:
@@ -205,6 +223,24 @@ def _wide(
     if not accesses or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):
         return None
     return WideLoop(tuple(seen.reads), tuple(seen.writes), tuple(dict.fromkeys(multiples)))
+
+
+def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet[str]) -> WideLoop | None:
+    """A product as what copies its operands 16 bytes at a time: those that are dense along one axis."""
+    reads, multiples, chunk = list[Access](), list[Dim](), 0
+    copied = list[str]()
+    for side in sides(s):
+        operand, chunk = side.operand, side.chunk
+        along, across = (1, 0) if side.along_terms else (0, 1)
+        needed = (operand.at, operand.strides[across], (side.count, s.terms)[along])
+        found = [m for at in needed for m in _multiples(at.substitute(known), "", sizes)]
+        uneven = any((m.static or 0) % chunk for m in found)
+        if operand.strides[along] != 1 or uneven or any(m.symbols() - sizes for m in found):
+            continue
+        copied.append(side.name)
+        reads.append(Access(operand.buffer, operand.at, operand.at.substitute(known)))
+        multiples += found
+    return WideLoop(tuple(reads), (), tuple(dict.fromkeys(multiples)), tuple(copied), chunk) if copied else None
 
 
 class _Seen:

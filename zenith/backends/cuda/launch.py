@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.cuda.emit import WARP, parameters
-from zenith.backends.cuda.forms import BLOCK, Form, is_block, is_team
+from zenith.backends.cuda.forms import Form, block_threads, is_block, is_team
+from zenith.backends.cuda.shared import divided
 from zenith.backends.kernel import Fold, Kernel, walk
 
 THREADS = 256  # of a block whose threads have tasks of their own, or whose warps do
@@ -20,28 +21,35 @@ GRID = 1 << 20  # blocks at most; threads walk on in steps of the grid
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A launch: blocks, threads of each, and threads of a team where the launch chooses that."""
+    """A launch: blocks, threads of each, threads of a team where the launch chooses that, dynamic shared memory."""
 
     blocks: int
     threads: int
     team: int | None = None
+    shared: int = 0
 
 
 def most_threads(kernel: Kernel) -> int:
     """The threads of the largest block that a kernel is launched with: they have to share the registers."""
-    return BLOCK if is_block(kernel) else LARGEST_TEAM if is_team(kernel) else THREADS
+    return block_threads(kernel) if is_block(kernel) else LARGEST_TEAM if is_team(kernel) else THREADS
 
 
 def geometry(kernel: Kernel, form: Form, tasks: int, sizes: Mapping[str, int]) -> Geometry:
     """The launch for ``tasks`` tasks of a call with these sizes. It depends on sizes only, so folds do."""
     if is_block(kernel):
-        return Geometry(max(1, min(tasks, GRID)), BLOCK)
+        return Geometry(max(1, min(tasks, GRID)), block_threads(kernel), None, dynamic_shared(kernel))
     if not is_team(kernel):
         groups = -(-tasks // form.width)
         return Geometry(max(1, min(-(-groups // THREADS), GRID)), THREADS)
     team = _team(_longest_fold(kernel, sizes) // form.width, tasks)
     threads = max(team, THREADS) if team == WARP else team
     return Geometry(max(1, min(-(-tasks * team // threads), GRID)), threads, team)
+
+
+def dynamic_shared(kernel: Kernel) -> int:
+    """The bytes of shared memory for which a launch has to ask."""
+    memory = divided(kernel)
+    return 0 if memory is None else memory.dynamic
 
 
 def _team(iterations: int, tasks: int) -> int:

@@ -38,14 +38,18 @@ def _emit(context: Any, builder: Any, source: Any, target: Narrow, x: Any) -> An
         x, source = widened(builder, source, x), types.float32
     if source == types.float64 and target == HALF:
         x, source = single_to_odd(builder, x), types.float32
-    single = context.cast(builder, x, source, types.float32)
-    if target == BRAIN and _capability() < ROUNDS_BFLOAT16:
+    return rounded(builder, target, context.cast(builder, x, source, types.float32))
+
+
+def rounded(builder: Any, target: Narrow, single: Any) -> Any:
+    """A float32 as a 16-bit float: by the instruction, or by integers where there is none."""
+    if target == BRAIN and capability_in_use() < ROUNDS_BFLOAT16:
         return narrowed(builder, target, single)
     kind = ir.FunctionType(ir.IntType(target.bitwidth), [single.type])
     return builder.call(ir.InlineAsm(kind, f"cvt.rn.{target.name}.f32 $0, $1;", "=h,f"), [single])
 
 
-def _capability() -> tuple[int, int]:
+def capability_in_use() -> tuple[int, int]:
     """That of the architecture that is compiled for."""
     from numba.cuda.core import targetconfig
 

@@ -32,7 +32,7 @@ def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Se
     status = driver.pinned(8)
     arguments.set_addresses(status.address, addresses)
     driver.synchronize_device()
-    driver.launch(function.handle, grid.blocks, 1, 1, grid.threads, 1, 1, 0, 0, arguments.address, 0)
+    driver.launch(function.handle, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared, 0, arguments.address, 0)
     driver.synchronize_device()
     if ctypes.c_int64.from_address(status.address).value:
         raise out_of_bounds(launch.lines)

@@ -174,7 +174,7 @@ class Setup:
             self.words[words[name]] = value
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
-        return [(function.handle, grid.blocks, grid.threads, ctypes.addressof(table))]
+        return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
 
 
 def _joined(lows: Any) -> int:

@@ -12,6 +12,8 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
+from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.schedules import matrix_tiles, picker
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType
 
@@ -29,6 +31,7 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 
 
-def cuda_target(arch: str = "sm_90a") -> Target:
-    """GPUs of an architecture, ``sm_75`` for example."""
-    return Target(f"cuda-{arch}", choose, AT_WORK)
+def cuda_target(arch: str = "sm_90a", tf32: bool = False) -> Target:
+    """GPUs of an architecture, ``sm_75`` for example; ``tf32`` allows float32 products to round their operands."""
+    have = tuple(capability(arch)[:2])
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32)

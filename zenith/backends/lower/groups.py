@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
+from zenith.backends.lower import tensor_cores
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.attention_vjp import lower_attention_vjp
 from zenith.backends.lower.column_parts import lower_column_parts
@@ -96,6 +97,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_sort(body)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
+    Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
+           tensor_cores.accepts, tensor_cores.lower),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
            _always, _lower_attention),
     Engine("attention_vjp", ("attention_vjp",), "the way back through attention: weights are made again, not kept", 0,

@@ -35,12 +35,12 @@ from zenith.backends.lower.operand import access, tile_result
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import NARROWEST, GuardedTile
+from zenith.ir.target import NARROWEST, PART, GuardedTile, MatrixTile
 
-PART = 128  # terms of a part at least: writing and reading its sums takes less than summing them
+Tile = GuardedTile | MatrixTile
 
 
-def lower_shared_product(body: Graph, tile: GuardedTile) -> list[Kernel]:
+def lower_shared_product(body: Graph, tile: Tile) -> list[Kernel]:
     """The product, and what adds up its parts where there may be several."""
     multiply = _Multiply(body, tile)
     if multiply.parts == 1:
@@ -51,7 +51,7 @@ def lower_shared_product(body: Graph, tile: GuardedTile) -> list[Kernel]:
 class _Tiles:
     """A kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
 
-    def __init__(self, body: Graph, tile: GuardedTile) -> None:
+    def __init__(self, body: Graph, tile: Tile) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
@@ -60,7 +60,9 @@ class _Tiles:
         self.tiles = product(self.batch) * self.panels * self.blocks
         self.e = self.face.builder()
         self.partial, self.sums = self.e.fresh("partial"), self.e.fresh("sums")
-        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * tile.panel))
+        self.schedule = tile if isinstance(tile, MatrixTile) else None
+        self.line = tile.panel if self.schedule is None else self.schedule.line
+        self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
 
     def find(self, number: Dim) -> None:
         """Where a tile lies; neighbours are in one column of tiles, whose right operand they share."""
@@ -81,12 +83,27 @@ class _Tiles:
         return bind(self.e, stem, minimum(size - start, most))
 
     def elements(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
-        """A loop over a tile's elements inside, by their places among the sums and their indices in the result."""
+        """A loop over a tile's elements inside, by their places among the sums and their indices in the result.
+
+        The wide rows of a tile for tensor cores are shared by warps, so that neighbours can be accessed at once.
+        """
+        if self.schedule is not None:
+            self._rows(visit)
+            return
         e, p = self.e, self.e.fresh("p")
         e.open(p)
         row, column = bind(e, "row", symbol(p) // self.width), bind(e, "j", symbol(p) % self.width)
-        visit(row * self.tile.panel + column, (*self.index, self.top + row, self.column + column))
+        visit(row * self.line + column, (*self.index, self.top + row, self.column + column))
         e.append(Loop(p, dim(0), self.height * self.width, True, e.close()))
+
+    def _rows(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
+        e, row, column = self.e, self.e.fresh("row"), self.e.fresh("j")
+        e.open(row)
+        e.open(column)
+        r, j = symbol(row), symbol(column)
+        visit(r * self.line + j, (*self.index, self.top + r, self.column + j))
+        e.append(Loop(column, dim(0), self.width, True, e.close()))
+        e.append(Loop(row, dim(0), self.height, False, e.close(), warps=True))
 
     def store_results(self) -> None:
         """Apply what stands behind the product to the sums, and write it."""
@@ -112,7 +129,7 @@ class _Tiles:
 
 
 class _Multiply(_Tiles):
-    def __init__(self, body: Graph, tile: GuardedTile) -> None:
+    def __init__(self, body: Graph, tile: Tile) -> None:
         super().__init__(body, tile)
         self.parts = self._parts()
 
@@ -140,7 +157,8 @@ class _Multiply(_Tiles):
         """All blocks of a part's terms; without terms there is one, which makes the sums zero."""
         e, size, first, count = self.e, self.tile.block, dim(0), self.k
         if parts != 1:
-            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), STAGED) * STAGED)
+            at_hand = STAGED if self.schedule is None else self.schedule.depth
+            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), at_hand) * at_hand)
             first = bind(e, "first", minimum(part * share, self.k))
             count = bind(e, "count", minimum(self.k - first, share))
         if count.static is not None and count.static <= size:
@@ -156,11 +174,11 @@ class _Multiply(_Tiles):
         left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
         left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
         right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
-        sums = Operand(self.sums, dim(0), (dim(self.tile.panel), dim(1)))
+        sums = Operand(self.sums, dim(0), (dim(self.line), dim(1)))
         a = Operand(left.buffer, bind(self.e, "left_at", left_at), left.strides)
         b = Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides)
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
-        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto))
+        self.e.append(SharedProduct(*shape, sums, a, b, terms, onto, self.schedule))
 
     def _store_part(self, part: Dim) -> None:
         dtype = self.result.dtype
@@ -169,7 +187,7 @@ class _Multiply(_Tiles):
 
 
 class _Join(_Tiles):
-    def __init__(self, body: Graph, tile: GuardedTile, parts: Dim) -> None:
+    def __init__(self, body: Graph, tile: Tile, parts: Dim) -> None:
         super().__init__(body, tile)
         self.parts = parts
 

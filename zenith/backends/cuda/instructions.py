@@ -1,0 +1,33 @@
+"""The instructions of tensor cores that Zenith uses: one table, the only place where operand types and shapes stand.
+
+A *tensor core* multiplies small matrices whose elements lie in the registers of a warp, ``D = A B + C`` with A of
+``rows`` x ``terms`` and B of ``terms`` x ``columns``. Products are exact, or nearly; sums are float32. Shapes and the
+architectures that have them are those of the PTX ISA (9.7.14, "Matrix multiply-accumulate operation using mma
+instruction"). Which lane and register holds which element says :mod:`zenith.backends.cuda.fragments`.
+
+>>> instructions(float16, (7, 5))[0].name
+'mma_m16n8k8_f16'
+>>> instructions(bfloat16, (7, 5))
+()
+"""
+
+from __future__ import annotations
+
+from zenith.ir.target import MatrixInstruction
+from zenith.ir.types import DType, bfloat16, float16, float32
+
+TURING = (7, 5)  # the compute capability from which there is ldmatrix
+AMPERE = (8, 0)  # from which there are cp.async, TF32 and bfloat16
+
+
+INSTRUCTIONS = (
+    MatrixInstruction(float16, "f16", 16, 8, 16, AMPERE),
+    MatrixInstruction(bfloat16, "bf16", 16, 8, 16, AMPERE),
+    MatrixInstruction(float32, "tf32", 16, 8, 8, AMPERE),
+    MatrixInstruction(float16, "f16", 16, 8, 8, TURING),
+)
+
+
+def instructions(element: DType, capability: tuple[int, ...]) -> tuple[MatrixInstruction, ...]:
+    """What a GPU of a compute capability has for operands of an element type, the largest first."""
+    return tuple(i for i in INSTRUCTIONS if i.element == element and i.since <= tuple(capability[:2]))

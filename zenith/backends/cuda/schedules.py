@@ -1,0 +1,119 @@
+"""Schedules of products on tensor cores: a table of tiles, what the GPUs are like, and a cost model that chooses.
+
+A tile's time is that of its multiplications or of moving its operands, whichever is longer: from the second-level cache
+to shared memory, and from there to registers. Tiles run in waves, as many at a time as fit the GPU's multiprocessors.
+Sizes that are not known are taken to be middling. This is the *roofline* (S. Williams, A. Waterman and D. Patterson,
+2009) of one multiprocessor, with the *wave quantisation* of NVIDIA's "Matrix multiplication background user's guide".
+
+>>> from zenith.ir.types import bfloat16
+>>> tiles = [t for t in matrix_tiles((9, 0), tf32=False) if t.instruction.element == bfloat16]
+>>> [picker((9, 0))(tiles, (1, rows, 4096, 1024)).name for rows in (16, 8192)]
+['bf16_16x128', 'bf16_128x256']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, instructions
+from zenith.ir.target import LANES, PART, MatrixInstruction, MatrixTile, Pick, ProductShape
+
+STEPS = 512  # products of fragments that an accumulator takes: it bounds the rounding error of long sums
+LINE = 64  # bytes of a line of terms in shared memory
+MIDDLING = 1024  # a size that is not known
+REGISTERS = 65536  # of a multiprocessor
+OWN_REGISTERS = 112  # of a thread, besides its sums, as compiled
+FROM_CACHE, FROM_SHARED = 64, 128  # bytes a cycle that a multiprocessor gets
+BUSY = 8  # warps that keep a multiprocessor's tensor cores at work
+FIRST = 64  # terms in whose time a block's first operands come, and its sums go
+KB, HALF, SUM = 1024, 2, 4  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """GPUs of a compute capability: shared memory of a block in KB, multiprocessors, 16-bit products of one a cycle.
+
+    Of multiprocessors, those of the largest GPU (CUDA C++ programming guide, "Compute capabilities").
+    """
+
+    shared: int
+    processors: int
+    products: int
+
+
+CHIPS = {
+    (7, 5): Chip(64, 72, 512), (8, 0): Chip(163, 108, 1024), (8, 6): Chip(99, 84, 512), (8, 7): Chip(163, 16, 1024),
+    (8, 9): Chip(99, 144, 512), (9, 0): Chip(227, 132, 1536), (10, 0): Chip(227, 148, 1536),
+    (12, 0): Chip(99, 170, 512),
+}  # fmt: skip
+
+# rows and columns of a block's tile and of a warp's, stages
+TILES = (
+    (128, 256, 64, 64, 3),
+    (128, 128, 64, 32, 4),
+    (128, 64, 64, 32, 4),
+    (64, 128, 32, 64, 4),
+    (64, 64, 32, 32, 4),
+    (32, 64, 16, 32, 4),
+    (16, 128, 16, 32, 4),
+)
+
+
+def chip(capability: tuple[int, ...]) -> Chip:
+    """What is known of a compute capability: its own row, or that of the latest before it."""
+    known = [c for c in CHIPS if c <= capability[:2]]
+    return CHIPS[max(known)] if known else CHIPS[min(CHIPS)]
+
+
+def matrix_tiles(capability: tuple[int, ...], tf32: bool) -> tuple[MatrixTile, ...]:
+    """The schedules that GPUs can run, each type with the largest instruction for it; float32 with ``tf32`` only."""
+    elements = dict.fromkeys(i.element for i in INSTRUCTIONS if tf32 or not i.rounds)
+    best = [i for element in elements for i in instructions(element, capability)[:1]]
+    made = [_tile(i, capability, row) for i in best for row in TILES]
+    return tuple(t for t in made if shared_memory(t) <= chip(capability).shared * KB)
+
+
+def _tile(i: MatrixInstruction, capability: tuple[int, ...], row: tuple[int, int, int, int, int]) -> MatrixTile:
+    rows, panel, warp_rows, warp_columns, stages = row
+    ahead = capability >= AMPERE
+    return MatrixTile(
+        f"{i.type}_{rows}x{panel}", i, rows, panel, warp_rows, warp_columns, LINE // i.element.itemsize,
+        stages if ahead else 2, ahead, STEPS * i.terms, 2 * chip(capability).processors,
+    )  # fmt: skip
+
+
+def shared_memory(tile: MatrixTile) -> int:
+    """The bytes of shared memory of a block in which sums take the place of operands."""
+    return max(tile.staged, tile.rows * tile.line * SUM)
+
+
+def picker(capability: tuple[int, ...]) -> Pick:
+    """The choice of a schedule for GPUs of a capability: the one that takes the least time, of equal ones the first."""
+    return lambda tiles, shape: min(tiles, key=lambda tile: cycles(tile, shape, chip(capability)))
+
+
+def cycles(tile: MatrixTile, shape: ProductShape, gpu: Chip) -> float:
+    """About how many cycles a product takes: those of the blocks that one multiprocessor gets."""
+    batch, m, n, k = (max(1, MIDDLING if size is None else size) for size in shape)
+    tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
+    parts = max(1, min(tile.tasks // tiles, -(-k // PART)))
+    blocks = -(-tiles * parts // gpu.processors)
+    warps = min(blocks, resident(tile, gpu)) * tile.threads // LANES
+    block = tile.rows * tile.panel * (-(-k // parts) + FIRST) * _per_product(tile, gpu)
+    joined = 0 if parts == 1 else 2 * SUM * batch * m * n * parts / (FROM_CACHE * gpu.processors)
+    return blocks * block / min(1, warps / BUSY) + joined
+
+
+def _per_product(tile: MatrixTile, gpu: Chip) -> float:
+    """The cycles that one product of two elements costs a multiprocessor: to compute, or to move what it needs."""
+    size = tile.instruction.element.itemsize
+    from_cache = (1 / tile.rows + 1 / tile.panel) * size / FROM_CACHE
+    from_shared = (1 / tile.warp_rows + 1 / tile.warp_columns) * size / FROM_SHARED
+    return max(size / HALF / gpu.products, from_cache, from_shared)
+
+
+def resident(tile: MatrixTile, gpu: Chip) -> int:
+    """How many blocks a multiprocessor holds."""
+    sums = tile.rows * tile.panel // tile.threads
+    by_registers = REGISTERS // (tile.threads * (sums + OWN_REGISTERS))
+    return max(1, min(by_registers, gpu.shared * KB // shared_memory(tile)))

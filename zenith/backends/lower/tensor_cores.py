@@ -1,0 +1,66 @@
+"""The engine for products on tensor cores: which groups it takes, and with which schedule.
+
+A product of 16-bit floats is exact in float32, so that multiplying what was widened and multiplying the 16-bit elements
+themselves give the same terms; their sums are float32 either way. Operands of float32 would be rounded to TF32: such a
+group is taken where the user allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from zenith.backends.engines import Refusal
+from zenith.backends.kernel import Kernel
+from zenith.backends.lower.nest import Interface
+from zenith.backends.lower.operand import access, tile_result
+from zenith.backends.lower.shared_product import lower_shared_product
+from zenith.ir.dims import product, symbol
+from zenith.ir.graph import Graph
+from zenith.ir.target import MatrixTile, ProductShape, Target
+from zenith.ir.types import DType, float32
+
+COST = 0.5  # tensor cores multiply several times as fast
+
+
+def accepts(body: Graph, target: Target) -> float | Refusal:
+    """Groups whose operands stand in memory as elements of one type that the target's instructions multiply."""
+    tiles = schedules(body, target)
+    return tiles if isinstance(tiles, Refusal) else COST
+
+
+def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    """The kernels of a group that was accepted."""
+    tiles = schedules(body, target)
+    assert not isinstance(tiles, Refusal)
+    return lower_shared_product(body, target.pick(tiles, _shape(body)))
+
+
+def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:
+    """The schedules that a target has for a group, or why there is none."""
+    result = tile_result(body)
+    if target.threads is None:
+        return Refusal(f"{target.name} has no tensor cores")
+    if result.dtype != float32:
+        return Refusal(f"tensor cores sum in float32, not in {result.dtype}")
+    left, right = _elements(body)
+    if left != right:
+        return Refusal(f"one operand is {left}, the other {right}: tensor cores multiply elements of one type")
+    if left == float32 and not target.tf32:
+        return Refusal("tensor cores would round float32 operands to TF32: compile with tf32=True to allow it")
+    found = tuple(t for t in target.matrix_tiles if t.instruction.element == left)
+    return found or Refusal(f"{target.name} has no instruction for {left}")
+
+
+def _elements(body: Graph) -> tuple[DType, DType]:
+    """What both operands are in memory."""
+    face, result = Interface.of(body), tile_result(body)
+    index = tuple(symbol(f"matrix{axis}") for axis, _ in enumerate(result.shape[:-2]))
+    left, right = (access(face, operand, index).dtype for operand in body.args(result.node))
+    return left, right
+
+
+def _shape(body: Graph) -> ProductShape:
+    result = tile_result(body)
+    *batch, rows, columns = result.shape
+    terms = body.args(result.node)[0].shape[-1]
+    return product(batch).static, rows.static, columns.static, terms.static
