@@ -11,6 +11,8 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
+    FoldHeld,
+    HeldProduct,
     Let,
     Load,
     PackPanel,
@@ -18,6 +20,7 @@ from zenith.backends.kernel import (
     SharedProduct,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
     walk,
@@ -43,22 +46,34 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
                 written.add(buffer)
             case Fold():
                 read |= {b for a in s.accumulators for b in _loads(a.value)}
-            case ProductTile() | SharedProduct():
-                read |= {s.a.buffer, s.b.buffer, *([] if s.onto == 0 else [s.target.buffer])}
-                written.add(s.target.buffer)
-            case PackPanel():
-                read.add(s.source.buffer)
-                written.add(s.target)
-            case SoftmaxTile():
-                read |= {s.scores.buffer, *s.state}
-                written |= {s.scores.buffer, *s.state}
             case Source(_, buffers):
                 read |= {*buffers}
                 written |= {*buffers}
             case CallNative():
                 read |= {s.function, *(buffer for buffer, _ in s.elements)}
                 written |= {buffer for buffer, _ in s.elements}
+            case _:
+                reads, writes = _of_tile(s)
+                read |= reads
+                written |= writes
     return read, written
+
+
+def _of_tile(s: Statement) -> tuple[set[str], set[str]]:
+    """The same of a statement of tile kernels; nothing of others."""
+    match s:
+        case ProductTile() | SharedProduct():
+            return {s.a.buffer, s.b.buffer, *([] if s.onto == 0 else [s.target.buffer])}, {s.target.buffer}
+        case HeldProduct():
+            return {s.a, s.b, *([s.target] if s.onto else [])}, {s.target}
+        case PackPanel() | StageTile():
+            return {s.source.buffer}, {s.target}
+        case FoldHeld():
+            return {s.target, s.source}, {s.target}
+        case SoftmaxTile():
+            both = {s.scores.buffer, *s.state}
+            return both, both
+    return set(), set()
 
 
 def _loads(expr: Expr) -> set[str]:

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from zenith.backends.cuda import tiles, warp_tiles
+from zenith.backends.cuda import held, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, wide_loops
 from zenith.backends.cuda.index import Indices, signed
@@ -28,8 +28,12 @@ from zenith.backends.kernel import (
     Branch,
     CallNative,
     Check,
+    EachHeld,
     Expr,
     Fold,
+    FoldHeld,
+    Held,
+    HeldProduct,
     Kernel,
     Load,
     Loop,
@@ -42,6 +46,7 @@ from zenith.backends.kernel import (
     Simple,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
     TaskLoop,
@@ -49,7 +54,7 @@ from zenith.backends.kernel import (
 )
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
-from zenith.ir.types import DType, bool_
+from zenith.ir.types import DType, bool_, float32
 
 TASK = "task"
 LANE = "lane"
@@ -73,12 +78,14 @@ class CudaPrinter(Printer):
         self.buffers = {b.name: b.dtype for b in kernel.buffers}
         self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
+        self.held = {s.name: s for s in walk(kernel.body) if isinstance(s, Held)}
         self.team = "" if not is_team(kernel) else str(block_threads(kernel)) if is_block(kernel) else "team"
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
+        self.copying = False  # whether copies are on their way
         self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
         self.alone = not self.team  # whether this code is one thread's, not a team's
-        self.strips: dict[tuple[str, Dim], str] = {}  # neighbours at hand, by what is read
+        self.strips: dict[tuple[str, Dim], str] = {}  # elements at hand, by what is read
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
         lines += ["    " + line for line in self.prologue(kernel)]
         lines.append(f"    while {TASK} < tasks:")
@@ -135,8 +142,7 @@ class CudaPrinter(Printer):
     def expression(self, expr: Expr) -> str:
         match expr:
             case Load(buffer, at, dtype):
-                strip = self.strips.get((buffer, at))
-                element = f"{buffer}[{self.size(at)}]" if strip is None else f"{strip}[part]"
+                element = self.strips.get((buffer, at)) or f"{buffer}[{self.size(at)}]"
                 return f"({element} != 0)" if dtype == bool_ else element
             case Position(at):
                 return signed(at)
@@ -167,6 +173,14 @@ class CudaPrinter(Printer):
                 return list(warp_tiles.product(statement, frozenset(wide.sides if wide else ()), whole, self.indices))
             case SharedProduct():
                 return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
+            case Held(name, dtype=dtype):
+                return [f"{name} = {dtype}_local({held.registers(statement)})"]
+            case StageTile():
+                dtype, in_chunks = self.buffers[statement.target], id(statement) in self.wide
+                self.copying |= in_chunks and statement.ahead
+                return list(held.stage(statement, dtype, int(self.team), in_chunks, self.indices))
+            case HeldProduct():
+                return list(held.product(statement, self.indices))
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
             case Source(text) if _OF_INTERVALS.search(text):
@@ -180,6 +194,17 @@ class CudaPrinter(Printer):
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
 
+    def each_held(self, each: EachHeld) -> list[str]:
+        """Held elements are in registers: each lane goes through its own."""
+        self.alone, self.strips = True, held.places(each, self.held)
+        before, body = self.statements(each.before), self.statements(each.body)
+        self.alone, self.strips = False, {}
+        return list(held.each(each, before, body, self.indices))
+
+    def fold_held(self, fold: FoldHeld) -> list[str]:
+        initial = self.expression(Number(fold.initial, float32))
+        return list(held.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
+
     def block(self, statements: Sequence[Statement]) -> list[str]:
         return ["    " + line for line in self.statements(statements)]
 
@@ -190,8 +215,7 @@ class CudaPrinter(Printer):
             case Store(buffer, at, value):
                 text = self.expression(value)
                 text = f"u8({text})" if value.dtype == bool_ else text
-                strip = self.strips.get((buffer, at))
-                text = f"{buffer}[{self.size(at)}] = {text}" if strip is None else f"{strip}[part] = {text}"
+                text = f"{self.strips.get((buffer, at)) or f'{buffer}[{self.size(at)}]'} = {text}"
                 return text if self.alone else f"if lane == 0: {text}"
             case Check(name, value, size, line):
                 text = f"checked({self.expression(value)}, {signed(size)}, status)"
@@ -233,7 +257,8 @@ class CudaPrinter(Printer):
             lines.append(f"{name} = {have}")
             if (buffer, start) in written:
                 ends.append(f"store_{width}({buffer}, {at}, {name})")
-        self.strips = {(a.buffer, a.at): names[a.buffer, a.start] for a in (*wide.reads, *wide.writes)}
+        accesses = (*wide.reads, *wide.writes)
+        self.strips = {(a.buffer, a.at): f"{names[a.buffer, a.start]}[part]" for a in accesses}
         inside = [f"{variable} = {self.index}({first} + {self.index}(part))"]
         inside += [*self.statements(body), *self.joined(accumulators)]
         self.strips = {}
@@ -338,7 +363,10 @@ class CudaPrinter(Printer):
         ]
 
     def barrier(self) -> list[str]:
-        """All threads of the team have come here."""
+        """All threads of the team have come here, and so has what they copy."""
+        if self.copying:
+            self.copying = False
+            return ["wait_copies(0)", *self.barrier()]
         if self.team != "team":
             return ["cuda.syncthreads()"]
         return [f"if team > {WARP}:", "    cuda.syncthreads()", "else:", "    cuda.syncwarp()"]

@@ -12,7 +12,10 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
+from functools import partial
+
 from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.attention_schedules import attention_tile
 from zenith.backends.cuda.schedules import matrix_tiles, picker
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType
@@ -34,4 +37,5 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
 def cuda_target(arch: str = "sm_90a", tf32: bool = False) -> Target:
     """GPUs of an architecture, ``sm_75`` for example; ``tf32`` allows float32 products to round their operands."""
     have = tuple(capability(arch)[:2])
-    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32)
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32,
+                  partial(attention_tile, capability=have))  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from zenith.backends.kernel import Apply, Kernel, Name, Operand, PackPanel, Position, ProductTile
-from zenith.backends.lower.attention_vjp_task import AttentionVjpTask, wanted
+from zenith.backends.lower.attention_vjp_task import AttentionVjpTask, Visit, wanted
 from zenith.backends.lower.column_panels import Weighing, add_rows, panels
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.nest import bind, write_case
@@ -71,7 +71,7 @@ class _AttentionVjp(AttentionVjpTask):
             terms = self.columns_of(number)
             self.e.append(ProductTile(height, self.vectors, self.lanes, target, left, right, terms, packed.at))
 
-    def each_score(self, many: Dim, visit: Callable[[Dim, Dim, Dim], None]) -> None:
+    def each_score(self, many: Dim, visit: Visit) -> None:
         with self.loop("other", 0, many) as other:
             place = bind(self.e, "place", other * self.width)
             with self.loop("own", 0, self.count, lanes=True) as own:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Name, Position
 from zenith.backends.lower.cut import quotient_up
@@ -30,6 +31,12 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.types import bool_
 
 QUERIES, KEYS = (0,), (1, 2)  # the results of the primitive that the tasks of either kernel sum up
+
+
+class Visit(Protocol):
+    """What is done for a score."""
+
+    def __call__(self, at: Dim, other: Dim, own: Dim, inside: Expr | None = None) -> None: ...
 
 
 def wanted(body: Graph) -> list[tuple[int, ...]]:
@@ -68,8 +75,11 @@ class AttentionVjpTask(TaskWriter):
         """Write products ``[other][own]``, of operand ``number`` (0: x, 1: y) of ``many`` other rows, into a room."""
 
     @abstractmethod
-    def each_score(self, many: Dim, visit: Callable[[Dim, Dim, Dim], None]) -> None:
-        """Visit every score by its position, other row and own row, both counted from the first of their block."""
+    def each_score(self, many: Dim, visit: Visit) -> None:
+        """Visit every score by its position, other row and own row, both counted from the first of their block.
+
+        Where places of a block have no other row, they repeat the last one, and a condition says which ones have.
+        """
 
     @abstractmethod
     def collect(self, number: int, part: Dim, start: Dim, many: Dim) -> None:
@@ -104,7 +114,7 @@ class AttentionVjpTask(TaskWriter):
             self.multiply(self.weights, 0, start, many)
             if self.needs_changes:
                 self.multiply(self.changes, 1, start, many)
-            self.each_score(many, lambda at, other, own: self._weigh(at, start + other, own))
+            self.each_score(many, partial(self._weigh, start))
             for number in self.sums_of.values():
                 self.collect(number, part, start, many)
         for result, number in self.sums_of.items():
@@ -126,12 +136,14 @@ class AttentionVjpTask(TaskWriter):
         start = bind(self.e, "from_other", minimum(self.first, self.others))
         return start, bind(self.e, "rows", self.others - start)
 
-    def _weigh(self, at: Dim, other: Dim, own: Dim) -> None:
+    def _weigh(self, start: Dim, at: Dim, other: Dim, own: Dim, inside: Expr | None = None) -> None:
         """Products become a weight and the change of a score; lanes without a row repeat the last one."""
-        row = self.first + minimum(own, self.count - 1)
+        row, other = self.first + minimum(own, self.count - 1), start + other
         query, key = (row, other) if self.of_queries else (other, row)
         score = self._score(at, query, key)
         weight = self.apply("exp(x - y)", score, self._of_query(self.logarithm, query))
+        if inside is not None:
+            weight = self.apply("where(x, y, z)", inside, weight, self.number(0.0))
         self.store(self.weights, at, weight)
         if self.needs_changes:
             slope = self.apply("x - y", self.load(self.changes, at), self._of_query(self.mean, query))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zenith.backends.emit import named
 from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower import tensor_cores
+from zenith.backends.lower import attention_cores, tensor_cores
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.attention_vjp import lower_attention_vjp
 from zenith.backends.lower.column_parts import lower_column_parts
@@ -101,8 +101,12 @@ OWN: tuple[Engine, ...] = (
            tensor_cores.accepts, tensor_cores.lower),
     Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
            _always, _lower_attention),
+    Engine("attention_cores", ("attention",), "attention on 16-bit floats, on a GPU's tensor cores", 0,
+           attention_cores.accepts_forward, attention_cores.lower_forward),
     Engine("attention_vjp", ("attention_vjp",), "the way back through attention: weights are made again, not kept", 0,
            _always, _lower_attention_vjp),
+    Engine("attention_vjp_cores", ("attention_vjp",), "the way back on 16-bit floats, on a GPU's tensor cores", 0,
+           attention_cores.accepts_backward, attention_cores.lower_backward),
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenith.backends.kernel import STAGED, Apply, Kernel, Name, Operand, Position, SharedProduct
-from zenith.backends.lower.attention_vjp_task import AttentionVjpTask, wanted
+from zenith.backends.lower.attention_vjp_task import AttentionVjpTask, Visit, wanted
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.shared_attention import APART
@@ -57,7 +57,7 @@ class _SharedAttentionVjp(AttentionVjpTask):
         terms = self.columns_of(number)
         e.append(SharedProduct(self.block, self.width, many, self.count, target, rows, columns, terms))
 
-    def each_score(self, many: Dim, visit: Callable[[Dim, Dim, Dim], None]) -> None:
+    def each_score(self, many: Dim, visit: Visit) -> None:
         with self.loop("p", 0, many * self.width, lanes=True) as p:
             other, own = bind(self.e, "other", p // self.width), bind(self.e, "own", p % self.width)
             at = bind(self.e, "at", other * self.stride + own)
