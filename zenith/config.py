@@ -52,6 +52,7 @@ class Config:
     cache_dir: where they persist, a folder of this user alone.
     cache_bytes: how large it may grow; what was used longest ago goes first.
     executables: how many executables one function keeps; the least recently used one goes first.
+    graphs: on a GPU, replay calls whose exact sizes return as CUDA graphs; 0 launches their kernels one by one.
     """
 
     debug: bool = field(default=False, metadata={"read": _flag})
@@ -59,6 +60,7 @@ class Config:
     cache_bytes: int = field(default=1 << 30, metadata={"read": _positive})
     cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path})
     executables: int = field(default=64, metadata={"read": _positive})
+    graphs: bool = field(default=True, metadata={"read": _flag})
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:

@@ -8,6 +8,7 @@ from zenith.passes.dce import dce
 from zenith.passes.movement import movement
 
 X = "x: f32[n, m], y: f32[n], t: f32[m, n], z: f32[m], w: f32[m, k], q: f32[b, s, m], u: f32[n, 1], h: f32[k]"
+X += ", r: f32[b, s, 12], p: f32[b, s]"
 SIZES = {"n": 3, "m": 4, "k": 5, "b": 2, "s": 6}
 
 CANCEL = {
@@ -66,6 +67,33 @@ CANCEL = {
     "axes joined that were no neighbours": (
         "v = transpose(q, axes=(1, 0, 2))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
         "v = transpose(q, axes=(1, 0, 2))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
+    ),
+    "axes cut and joined behind a transpose": (
+        "v = transpose(r, axes=(2, 1, 0))\nw1 = reshape(v, shape=(3, 4, s*b, 1))\nreturn (w1,)",
+        "v = transpose(r, axes=(2, 1, 0))\nw1 = reshape(v, shape=(3, 4, s*b, 1))\nreturn (w1,)",
+    ),
+    "an axis cut behind a transpose, with a unit axis": (
+        "v = transpose(r, axes=(1, 0, 2))\nw1 = reshape(v, shape=(1, s, b, 3, 4))\nreturn (w1,)",
+        "v = reshape(r, shape=(b, 1, s, 3, 4))\nw1 = transpose(v, axes=(1, 2, 0, 3, 4))\nreturn (w1,)",
+    ),
+    "joined axes of a broadcast": (
+        "v = broadcast(p, shape=(b, s, m), axes=(0, 1))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
+        "v = reshape(p, shape=(b*s,))\nw1 = broadcast(v, shape=(b*s, m), axes=(0,))\nreturn (w1,)",
+    ),
+    "slice of transpose": (
+        "v = transpose(x, axes=(1, 0))\nw1 = slice(v, start=(1, 0), stop=(m, n), step=(2, 1))\nreturn (w1,)",
+        "v = slice(x, start=(0, 1), stop=(n, m), step=(1, 2))\nw1 = transpose(v, axes=(1, 0))\nreturn (w1,)",
+    ),
+    "one of the parts of an axis": (
+        "v = reshape(r, shape=(b*s, 3, 4))\nw1 = slice(v, start=(0, 1, 0), stop=(b*s, 2, 4), step=(1, 1, 1))\n"
+        "w2 = reshape(w1, shape=(b*s, 4))\nreturn (w2,)",
+        "v = slice(r, start=(0, 0, 4), stop=(b, s, 8), step=(1, 1, 1))\nw1 = reshape(v, shape=(b*s, 4))\nreturn (w1,)",
+    ),
+    "a slice inside of each part stays": (
+        "v = reshape(r, shape=(b, s, 3, 4))\n"
+        "w1 = slice(v, start=(0, 0, 0, 1), stop=(b, s, 3, 4), step=(1, 1, 1, 1))\nreturn (w1,)",
+        "v = reshape(r, shape=(b, s, 3, 4))\n"
+        "w1 = slice(v, start=(0, 0, 0, 1), stop=(b, s, 3, 4), step=(1, 1, 1, 1))\nreturn (w1,)",
     ),
     "slice of everything": ("v = slice(x, start=(0, 0), stop=(n, m), step=(1, 1))\nreturn (v,)", "return (x,)"),
     "slice of slice": (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -277,12 +277,15 @@ class Specializer:
         miss = Miss(entry.description, reason.why, reason.fix)
         check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
         lowering = lowering or self.lower(request)
+        kinds = tuple(map(Kind.of, request.leaves))
+        if request.where.backend == "cuda":
+            _refuse_capture(self.name, kinds)
         start = time.perf_counter()
         executable = link_graph(lowering.lowered, request.donated)
         specialization = Specialization(
             lowering,
             executable,
-            tuple(map(Kind.of, request.leaves)),
+            kinds,
             (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
             device=request.where.device,
         )
@@ -328,3 +331,11 @@ class Specializer:
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
+
+
+def _refuse_capture(name: str, kinds: Iterable[Kind]) -> None:
+    """Raise CaptureError when a stream of the arrays is captured: loading kernels and constants needs the device."""
+    from zenith.backends.cuda.capture import refuse_capture
+
+    adapters = {kind.adapter for kind in kinds}
+    refuse_capture(f"compiling {name}", {adapter.stream() for adapter in adapters if not adapter.on_host})

@@ -31,6 +31,7 @@ from zenith.backends.kernel import (
     Held,
     HeldProduct,
     Kernel,
+    LastOf,
     Leaf,
     Let,
     Load,
@@ -126,6 +127,8 @@ class Printer:
                 return self.each_held(statement)
             case FoldHeld():
                 return self.fold_held(statement)
+            case LastOf():
+                return self.last(statement)
             case Source(text):
                 return text.splitlines()
             case _:
@@ -263,6 +266,12 @@ class Printer:
             lines.append(f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:")
             lines += self.block(case)
         return lines
+
+    def last(self, last: LastOf) -> list[str]:
+        """What the last of several tasks does, where tasks follow each other."""
+        counter = f"{last.counters}[{self.size(last.at)}]"
+        lines = [f"{counter} += 1", f"if {counter} == {self.size(last.count)}:", f"    {counter} = 0"]
+        return [*lines, *self.block(last.body)]
 
     def block(self, statements: Sequence[Statement]) -> list[str]:
         """Statements one level further in."""

@@ -13,6 +13,7 @@ from zenith.backends.kernel import (
     Fold,
     FoldHeld,
     HeldProduct,
+    LastOf,
     Let,
     Load,
     PackPanel,
@@ -38,42 +39,49 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
     """The buffers that statements read, and those that they write; what others wrote may do both with all."""
     read, written = set[str](), set[str]()
     for s in walk(statements):
-        match s:
-            case Let(_, value) | Check(_, value):
-                read |= _loads(value)
-            case Store(buffer, _, value):
-                read |= _loads(value)
-                written.add(buffer)
-            case Fold():
-                read |= {b for a in s.accumulators for b in _loads(a.value)}
-            case Source(_, buffers):
-                read |= {*buffers}
-                written |= {*buffers}
-            case CallNative():
-                read |= {s.function, *(buffer for buffer, _ in s.elements)}
-                written |= {buffer for buffer, _ in s.elements}
-            case _:
-                reads, writes = _of_tile(s)
-                read |= reads
-                written |= writes
+        read |= _read_by(s)
+        written |= _written_by(s)
     return read, written
 
 
-def _of_tile(s: Statement) -> tuple[set[str], set[str]]:
-    """The same of a statement of tile kernels; nothing of others."""
-    match s:
-        case ProductTile() | SharedProduct():
-            return {s.a.buffer, s.b.buffer, *([] if s.onto == 0 else [s.target.buffer])}, {s.target.buffer}
+def _read_by(statement: Statement) -> set[str]:
+    match statement:
+        case Let(_, value) | Check(_, value) | Store(_, _, value):
+            return _loads(value)
+        case Fold(accumulators=accumulators):
+            return {b for a in accumulators for b in _loads(a.value)}
+        case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
+            return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}
         case HeldProduct():
-            return {s.a, s.b, *([s.target] if s.onto else [])}, {s.target}
-        case PackPanel() | StageTile():
-            return {s.source.buffer}, {s.target}
-        case FoldHeld():
-            return {s.target, s.source}, {s.target}
-        case SoftmaxTile():
-            both = {s.scores.buffer, *s.state}
-            return both, both
-    return set(), set()
+            return {statement.a, statement.b, *([statement.target] if statement.onto else [])}
+        case FoldHeld(target, source):
+            return {target, source}
+        case PackPanel(source=source) | StageTile(source=source):
+            return {source.buffer}
+        case CallNative(function, elements):
+            return {function, *(buffer for buffer, _ in elements)}
+        case _:
+            return _written_by(statement)
+
+
+def _written_by(statement: Statement) -> set[str]:
+    match statement:
+        case Store(buffer):
+            return {buffer}
+        case ProductTile(target=target) | SharedProduct(target=target):
+            return {target.buffer}
+        case PackPanel(target=name) | StageTile(target=name) | HeldProduct(target=name) | FoldHeld(target=name):
+            return {name}
+        case SoftmaxTile(scores=scores, state=state):
+            return {scores.buffer, *state}
+        case LastOf(counters):
+            return {counters}
+        case Source(_, buffers):
+            return {*buffers}
+        case CallNative(_, elements):
+            return {buffer for buffer, _ in elements}
+        case _:
+            return set()
 
 
 def _loads(expr: Expr) -> set[str]:

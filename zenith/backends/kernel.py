@@ -26,6 +26,7 @@ trip count and the instruction set only.
 ``StageTile``             a copy of a part of a matrix, for products on tensor cores
 ``HeldProduct``           such a product, whose sums are held
 ``CallNative``            a call of native code from outside
+``LastOf``                what only the last of several tasks does, with what all have written
 ========================  ==========================================================================
 """
 
@@ -47,7 +48,8 @@ BAND = 16  # rows of what is held that one warp has
 class Buffer:
     """Memory that a kernel reads or writes; ``size`` is its number of elements.
 
-    ``role`` is ``in``, ``out``, or ``temporary``: written for a later kernel of the same group.
+    ``role`` is ``in``, ``out``, ``temporary``, which is written for later statements or kernels of the same group, or
+    ``counter``: zeros, which a kernel leaves as zeros.
     """
 
     name: str
@@ -396,9 +398,22 @@ class Branch:
     cases: tuple[tuple[Statement, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LastOf:
+    """Run ``body`` in the last of ``count`` tasks that come here with the same ``at``; it finds what the others wrote.
+
+    ``counters`` is a buffer of counters, of which the last task makes its own zero again.
+    """
+
+    counters: str
+    at: Dim
+    count: Dim
+    body: tuple[Statement, ...]
+
+
 Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
 Simple = Let | Store | Check | Bind | Scratch | Held | Leaf
-Statement = Simple | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch
+Statement = Simple | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +446,7 @@ def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
     if isinstance(statement, TaskLoop | EachHeld):
         return statement.before + statement.body
-    if isinstance(statement, (Loop, Fold)):
+    if isinstance(statement, (Loop, Fold, LastOf)):
         return statement.body
     if isinstance(statement, Branch):
         return tuple(s for case in statement.cases for s in case)

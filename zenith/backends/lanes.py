@@ -17,7 +17,7 @@ from zenith.backends.fixed import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
-from zenith.backends.steps import Branch, Call, Carry, Launch, Loop, Place, Slice, Step, walk
+from zenith.backends.steps import COUNTERS, Branch, Call, Carry, Launch, Loop, Place, Slice, Step, walk
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
 from zenith.ir.dims import Dim
@@ -65,10 +65,12 @@ class LanesExecutable:
         for name, array, adapter in zip(self.plan.inputs, arrays, adapters, strict=True):
             memory[name] = np.ascontiguousarray(adapter.numpy(array)).reshape(-1)
         flat = [np.empty(results.numpy(array).size, results.numpy(array).dtype) for array in out]
+        memory[COUNTERS] = np.zeros(self.plan.counters.evaluate(sizes), np.int32)
         memory.update({name: array for (name, _), array in zip(self.plan.outputs, flat, strict=True)})
         arena = {s.name: np.full(s.length.evaluate(sizes), 0xA5, np.uint8) for s in self.plan.slots}
         for step in self.plan.steps:
             self._step(step, memory, arena, sizes)
+        assert not memory[COUNTERS].any(), "counters are left as zeros"
         for array, values in zip(out, flat, strict=True):
             results.numpy(array)[...] = values.reshape(results.numpy(array).shape)
         return out

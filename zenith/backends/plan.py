@@ -25,6 +25,7 @@ from zenith.backends.lower.groups import lower_group
 from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
 from zenith.backends.steps import (
+    COUNTERS,
     FIXED,
     Branch,
     Call,
@@ -39,7 +40,7 @@ from zenith.backends.steps import (
 )
 from zenith.backends.work import Work, work_of
 from zenith.errors import SourceLine, UnsupportedError
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, NativeCall, View
 from zenith.ir.primitive import get
@@ -63,6 +64,7 @@ class Plan:
     """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order.
 
     ``constants`` and ``weights`` go by the names of their places; the weights' contents are no part of the plan.
+    ``arena`` is in bytes; ``counters`` is how many there are.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Plan:
     weights: dict[str, Weight]
     slots: tuple[Slot, ...]
     arena: Dim
+    counters: Dim
     symbols: tuple[str, ...]
     prepared: tuple[Prepared, ...]
     steps: tuple[Step, ...]
@@ -84,6 +87,7 @@ class Plan:
         lines += [f"  once {p.launch}" for p in self.prepared]
         lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
         lines += [f"  arena {self.arena} bytes"]
+        lines += [f"  counters {self.counters}"] if self.counters != 0 else []
         lines += [f"  {i:>2} {step}".replace("\n", "\n  ") for i, step in enumerate(self.steps)]
         lines += [f"  return {name}: {type}" for name, type in self.outputs]
         return "\n".join(lines)
@@ -103,6 +107,7 @@ class _Shared:
     prepared: list[Prepared] = field(default_factory=list)
     groups: list[PlannedGroup] = field(default_factory=list)
     arena: Arena = field(default_factory=Arena)
+    counters: Dim = field(default_factory=lambda: dim(0))
     kept: int = 0
     moving: int = 0
 
@@ -140,7 +145,7 @@ class _Planner:
         shared = self.shared
         return Plan(
             self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(self.arena.slots),
-            self.arena.top, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
+            self.arena.top, shared.counters, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
         )  # fmt: skip
 
     def _all_steps(self) -> tuple[Step, ...]:
@@ -301,7 +306,10 @@ class _Planner:
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
         home = self if once or kernel.can_fail else self._home(known)
         for b in kernel.buffers:
-            if b.name not in bound:
+            if b.role == "counter":
+                self.shared.counters = maximum(self.shared.counters, b.size)
+                bound[b.name] = Place(COUNTERS, COUNTERS)
+            elif b.name not in bound:
                 bound[b.name] = self._new_prepared() if once else self._make(home, b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:

@@ -20,6 +20,7 @@ from zenith.ir.lowering import HostCall
 from zenith.ir.types import ArrayType, DType
 
 FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
+COUNTERS = "counters"  # the kind and the name of the place of all counters: each launch leaves zeros to the next
 ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
 
 S = TypeVar("S")  # a step
@@ -32,8 +33,8 @@ M = TypeVar("M")
 class Place:
     """Where a value lives; ``name`` says which.
 
-    ``kind`` is input, output, constant, weight, prepared, slot, or moving: what a loop lets point elsewhere in each of
-    its steps.
+    ``kind`` is input, output, constant, weight, prepared, slot, counters, or moving: what a loop lets point elsewhere
+    in each of its steps.
     """
 
     kind: str
@@ -83,10 +84,14 @@ class Call:
         except ZenithError as error:
             raise error.at(self.node.line) from None
 
-    def __str__(self) -> str:
+    @property
+    def function_name(self) -> str:
+        """What the user calls the function, or the primitive's name."""
         function = self.node.params.get("function")
-        name = self.node.primitive.name if function is None else function.label
-        return f"call {name}({', '.join(map(str, self.places))})"
+        return self.node.primitive.name if function is None else str(function.label)
+
+    def __str__(self) -> str:
+        return f"call {self.function_name}({', '.join(map(str, self.places))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +218,22 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
         yield step
         for row in inner_steps(step):
             yield from walk(row)
+
+
+def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
+    """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
+
+    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph.
+    """
+    for step in walk(steps):
+        match step:
+            case Call():
+                return f"it calls the Python function {step.function_name}", step.node.line
+            case Branch():
+                return "a branch reads from the device which way to go", next(iter(step.lines), None)
+            case Loop(count=None):
+                return "a loop reads from the device whether to go on", next(iter(step.lines), None)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

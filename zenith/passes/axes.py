@@ -1,4 +1,4 @@
-"""Which axes a reshape leaves alone: the arithmetic behind moving it.
+"""Which axes a reshape leaves alone, and which it splits or joins: the arithmetic behind moving it.
 
 >>> from zenith.ir.dims import dims, symbol
 >>> b, s = symbol("b"), symbol("s")
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, product
 
 Shape = Sequence[Dim]
 
@@ -55,3 +55,60 @@ def subsequence(part: Shape, whole: Shape) -> tuple[int, ...] | None:
         elif size != 1:
             return None
     return tuple(places) if len(places) == len(part) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Neighbouring axes that a reshape makes of neighbouring axes, as many elements as those."""
+
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+def pieces(old: Shape, new: Shape) -> tuple[Piece, ...]:
+    """The smallest pieces, from front to back, of a reshape; of nothing but the whole, if that has no elements.
+
+    An axis of size 1 is part of a piece beside it.
+
+    >>> from zenith.ir.dims import dims, symbol
+    >>> b, s = symbol("b"), symbol("s")
+    >>> pieces(dims((b * s, 24)), dims((1, b, s, 3, 8)))
+    (Piece(old=(0,), new=(0, 1, 2)), Piece(old=(1,), new=(3, 4)))
+    """
+    if any(n == 0 for n in (*old, *new)):
+        return (Piece(tuple(range(len(old))), tuple(range(len(new)))),)
+    found: list[Piece] = []
+    left, right = len(old), len(new)
+    behind, ahead = _behind(old), _behind(new)
+    for start in (axis for axis in reversed(range(len(old))) if old[axis] != 1):
+        place = next((axis for axis in reversed(range(right)) if ahead[axis] == behind[start]), None)
+        if place is not None:
+            found.append(Piece(tuple(range(start, left)), tuple(range(place, right))))
+            left, right = start, place
+    if left or right:
+        last = found.pop() if found and not (left and right) else Piece((), ())
+        found.append(Piece((*range(left), *last.old), (*range(right), *last.new)))
+    return tuple(reversed(found))
+
+
+def spread_axes(old: Shape, axes: Sequence[int], new: Shape) -> tuple[int, ...] | None:
+    """Where the axes ``axes`` of ``old`` lie after a reshape; None where it mixes them with others.
+
+    >>> from zenith.ir.dims import dims, symbol
+    >>> b, s = symbol("b"), symbol("s")
+    >>> spread_axes(dims((b, s, 8)), (0, 1), dims((b * s, 8)))
+    (0,)
+    """
+    found: list[int] = []
+    for piece in pieces(old, new):
+        proper = [a for a in piece.old if old[a] != 1]
+        inside = [a for a in proper if a in axes]
+        if inside and inside != proper:
+            return None
+        found += [a for a in piece.new if inside and new[a] != 1]
+    return tuple(found)
+
+
+def _behind(shape: Shape) -> list[Dim]:
+    """The number of elements from each axis on."""
+    return [product(shape[axis:]) for axis in range(len(shape))]

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Fold, Scalar
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.types import ArrayType
 from zenith.passes import sink
-from zenith.passes.axes import align, subsequence
+from zenith.passes.axes import pieces, spread_axes, subsequence
 from zenith.passes.rewrite import Rewriter, rebuild
 
 ATTENTION = ("attention", "attention_vjp")
+Shape = Sequence[Dim]
+BOUNDS = ("start", "stop", "step")  # the parameters of a slice
 
 
 def movement(graph: Graph) -> Graph:
@@ -58,55 +60,33 @@ def _reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
     if inner.primitive.name == "broadcast":
         return _reshape_of_broadcast(b, x, shape)
     if inner.primitive.name == "transpose":
-        return _split_of_transpose(b, x, shape) or _join_of_transpose(b, x, shape)
+        return _reshape_of_transpose(b, x, shape)
     return None
 
 
-def _split_of_transpose(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value | None:
-    """One axis cut into several before the transpose, so that what stands in memory is reshaped."""
-    order, (source,) = b.definition(x).params["axes"], b.operands(x)
-    places = align(x.shape, shape)
-    if len(places.old_rest) != 1 or len(places.new_rest) < 2 or any(n == 0 for n in x.shape):
+def _reshape_of_transpose(b: Rewriter, x: Value, shape: Shape) -> Value | None:
+    """What stands in memory reshaped, then transposed: axes are cut, or joined where they are neighbours in memory."""
+    (source,) = b.operands(x)
+    order = [a for a in b.definition(x).params["axes"] if source.shape[a] != 1]
+    parts = pieces([source.shape[a] for a in order], shape)
+    places = [[sorted(order).index(order[a]) for a in part.old] for part in parts]
+    if any(not run or run != [*range(run[0], run[-1] + 1)] for run in places):
         return None
-    axis, parts = order[places.old_rest[0]], tuple(shape[a] for a in places.new_rest)
-    if len(shape) != len(x.shape) + len(parts) - 1:
-        return None
-    cut = b.reshape(source, shape=(*source.shape[:axis], *parts, *source.shape[axis + 1 :]))
-    return _value(b.transpose(cut, axes=_spread_axis(order, axis, len(parts))))
+    axes = [a for _, part in sorted(zip(places, parts, strict=True), key=lambda pair: pair[0]) for a in part.new]
+    cut = b.reshape(source, shape=tuple(shape[a] for a in axes))
+    return _value(b.transpose(cut, axes=inverse_permutation(axes)))
 
 
-def _join_of_transpose(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value | None:
-    """Several axes made one before the transpose, when they are neighbours in this order in memory too."""
-    order, (source,) = b.definition(x).params["axes"], b.operands(x)
-    places = align(x.shape, shape)
-    old, new = places.old_rest, places.new_rest
-    if len(old) < 2 or len(new) != 1 or len(shape) != len(x.shape) - len(old) + 1:
-        return None
-    first, count = order[old[0]], len(old)
-    if any(order[place] != first + i for i, place in enumerate(old)):
-        return None
-    joined = b.reshape(source, shape=(*source.shape[:first], shape[new[0]], *source.shape[first + count :]))
-    turn = tuple(a if a <= first else a - count + 1 for a in order if not first < a < first + count)
-    return _value(b.transpose(joined, axes=turn))
-
-
-def _spread_axis(order: Sequence[int], axis: int, count: int) -> tuple[int, ...]:
-    """A permutation in which one axis of the source has become ``count`` neighbours."""
-    moved = [[a + (count - 1) * (a > axis)] if a != axis else list(range(axis, axis + count)) for a in order]
-    return tuple(a for group in moved for a in group)
-
-
-def _reshape_of_broadcast(b: Rewriter, x: Value, shape: tuple[Dim, ...]) -> Value | None:
-    """The source broadcast to the new shape at once, when the reshape leaves its axes alone."""
+def _reshape_of_broadcast(b: Rewriter, x: Value, shape: Shape) -> Value | None:
+    """The source broadcast to the new shape at once, when the reshape does not mix its axes with repeated ones."""
     axes, source = b.definition(x).params["axes"], b.operands(x)[0]
-    places = align(x.shape, shape).axes
-    kept = [i for i, a in enumerate(axes) if a in places]
-    if any(x.shape[a] != 1 or n != 1 for a, n in zip(axes, source.shape, strict=True) if a not in places):
+    places = spread_axes(x.shape, axes, shape)
+    if places is None or any(n != x.shape[a] for a, n in zip(axes, source.shape, strict=True)):
         return None
-    if not kept and shape and source.shape and all(n == 1 for n in shape):
+    if not places and shape and source.shape and all(n == 1 for n in shape):
         return _value(b.reshape(source, shape=shape))
-    source = b.reshape(source, shape=tuple(source.shape[i] for i in kept))
-    return _value(b.broadcast(source, shape=shape, axes=tuple(places[axes[i]] for i in kept)))
+    source = b.reshape(source, shape=tuple(shape[a] for a in places))
+    return _value(b.broadcast(source, shape=shape, axes=places))
 
 
 def _broadcast(b: Rewriter, node: Node, x: Value) -> Value | None:
@@ -156,10 +136,10 @@ def _transpose(b: Rewriter, node: Node, x: Value) -> Value | None:
 def _transpose_of_joined(b: Rewriter, order: tuple[int, ...], x: Value) -> Value | None:
     """Heads that attention has as two axes are joined after the transpose, which is then how it stores its result."""
     (source,) = b.operands(x)
-    places = align(source.shape, x.shape)
-    if len(places.new_rest) != 1 or len(source.shape) != len(x.shape) + len(places.old_rest) - 1:
+    parts = {part.new: part.old for part in pieces(source.shape, x.shape)}
+    if any((a,) not in parts for a in order):
         return None
-    apart = _spread_axis(order, places.new_rest[0], len(places.old_rest))
+    apart = tuple(old for a in order for old in parts[a,])
     return _value(b.reshape(b.transpose(source, axes=apart), shape=tuple(x.shape[a] for a in order)))
 
 
@@ -179,6 +159,10 @@ def _slice(b: Rewriter, node: Node, x: Value) -> Value | None:
     inner = b.definition(x)
     if inner.primitive.name == "broadcast":
         return _slice_of_broadcast(b, node, x)
+    if inner.primitive.name == "transpose":
+        return _slice_of_transpose(b, node, x)
+    if inner.primitive.name == "reshape":
+        return _slice_of_reshape(b, node, x)
     if inner.primitive.name == "slice":
         first, pace = inner.params["start"], inner.params["step"]
         low = tuple(f + lo * p for f, lo, p in zip(first, start, pace, strict=True))
@@ -198,6 +182,45 @@ def _slice_of_broadcast(b: Rewriter, node: Node, x: Value) -> Value | None:
         source = b.slice(source, **part)
     assert isinstance(node.types[0], ArrayType)
     return _value(b.broadcast(source, shape=node.types[0].shape, axes=axes))
+
+
+def _slice_of_transpose(b: Rewriter, node: Node, x: Value) -> Value:
+    """The transposed slice of what stands in memory."""
+    order = b.definition(x).params["axes"]
+    part = {name: tuple(node.params[name][a] for a in inverse_permutation(order)) for name in BOUNDS}
+    return _value(b.transpose(b.slice(b.operands(x)[0], **part), axes=order))
+
+
+def _slice_of_reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
+    """The slice before the reshape, where what it takes of a cut axis lies together in memory.
+
+    ``x[i]`` is such a slice, where an axis was cut into equal parts.
+    """
+    (source,) = b.operands(x)
+    start, stop = [dim(0)] * len(source.shape), list(source.shape)
+    if any(step != 1 for step in node.params["step"]):
+        return None
+    for piece in pieces(source.shape, x.shape):
+        axes = [a for a in piece.old if source.shape[a] != 1]
+        part = _stretch(piece.new, x.shape, node.params["start"], node.params["stop"])
+        if part is None or (len(axes) != 1 and part[1] != product(x.shape[a] for a in piece.new)):
+            return None
+        if len(axes) == 1:
+            start[axes[0]], stop[axes[0]] = part[0], part[0] + part[1]
+    cut = b.slice(source, start=tuple(start), stop=tuple(stop), step=(1,) * len(start))
+    assert isinstance(node.types[0], ArrayType)
+    return _value(b.reshape(cut, shape=node.types[0].shape))
+
+
+def _stretch(axes: Sequence[int], shape: Shape, start: Shape, stop: Shape) -> tuple[Dim, Dim] | None:
+    """Where what a slice takes of some axes begins in their row-major order, and its length, if it is one stretch."""
+    first, length = dim(0), dim(1)
+    for axis in axes:
+        taken = stop[axis] - start[axis]
+        if length != 1 and taken != shape[axis]:
+            return None
+        first, length = first * shape[axis] + start[axis], length * taken
+    return first, length
 
 
 def _reverse(b: Rewriter, node: Node, x: Value) -> Value | None:

@@ -23,11 +23,13 @@ from zenith.passes.dce import dce
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
+from zenith.passes.merged_products import merged_products
 from zenith.passes.movement import movement
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
+from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
 from zenith.passes.widenings import widenings
@@ -54,6 +56,8 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,
     attention,
     movement,
+    merged_products,
+    slices_of_views,
     split_reductions,
     widenings,
     cse,

@@ -14,7 +14,7 @@ from zenith.ir.graph import Node, Value
 from zenith.ir.lowering import Data, Fold, Scalar, Tile
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.types import ArrayType
-from zenith.passes.axes import align, inserts_units
+from zenith.passes.axes import align, inserts_units, pieces, spread_axes
 from zenith.passes.rewrite import Rewriter
 
 Shape = tuple[Dim, ...]
@@ -74,8 +74,14 @@ def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value)
 
 def _worth_sinking(b: Rewriter, source: Value, shape: Shape) -> bool:
     """Whether a reshape separates what it reads from its users: of stored arrays it is free where it is."""
-    lowering = b.definition(source).primitive.lowering
-    return inserts_units(source.shape, shape) or isinstance(lowering, Scalar | Fold | Tile)
+    return inserts_units(source.shape, shape) or _is_computed(b, source)
+
+
+def _is_computed(b: Rewriter, value: Value) -> bool:
+    """Whether a value is a computed one, as it is or with its axes turned."""
+    while b.definition(value).primitive.name in ("transpose", "reshape"):
+        (value,) = b.operands(value)
+    return isinstance(b.definition(value).primitive.lowering, Scalar | Fold | Tile)
 
 
 def _bends(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:
@@ -90,7 +96,7 @@ def _bends(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:
     if node.primitive.name == "reshape":
         return b.operands(value)[0].shape == shape or inserts_units(shape, value.shape)
     if node.primitive.name == "broadcast":
-        return all(a in align(value.shape, shape).axes for a in node.params["axes"])
+        return spread_axes(value.shape, node.params["axes"], shape) is not None
     return not stored and inserts_units(shape, value.shape)
 
 
@@ -180,16 +186,39 @@ def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[
     operands = [b.reshape(x, shape=(*lead, *x.shape[joined:])) for x in args]
     results = getattr(b, node.primitive.name)(*operands, **node.params)
     types = [t for t in node.types if isinstance(t, ArrayType)]
-    return [b.reshape(r, shape=t.shape) for r, t in zip(results, types, strict=True)]
+    return [_reshaped(b, r, t.shape) for r, t in zip(results, types, strict=True)]
+
+
+def _reshaped(b: Rewriter, value: Value, shape: Shape) -> Value:
+    result: Value = b.reshape(value, shape=shape)
+    return result
 
 
 def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
-    """Many products with one matrix are one product: the leading axes of ``x`` become rows."""
+    """Many products with one matrix are one: the leading axes of ``x`` become rows, in their order in memory."""
     made = b.definition(y)
     rank = len(x.shape)
-    if rank == 2 or made.primitive.name != "broadcast" or made.params["axes"] != (rank - 2, rank - 1):
+    if rank > 2 and made.primitive.name == "broadcast" and made.params["axes"] == (rank - 2, rank - 1):
+        rows = b.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
+        return _reshaped(b, b.matmul(rows, b.operands(y)[0]), (*x.shape[:-1], y.shape[-1]))
+    return _below_product_of_rows(b, x, y) if rank == 2 else None
+
+
+def _below_product_of_rows(b: Rewriter, x: Value, y: Value) -> Value | None:
+    """Rows that are turned axes made one: the product of rows in their order in memory, then turned and made one."""
+    if b.definition(x).primitive.name != "reshape":
         return None
-    matrix = b.operands(y)[0]
-    rows = b.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
-    result: Value = b.reshape(b.matmul(rows, matrix), shape=(*x.shape[:-1], y.shape[-1]))
-    return result
+    (turned,) = b.operands(x)
+    parts = pieces(turned.shape, x.shape)
+    if b.definition(turned).primitive.name != "transpose" or [part.new for part in parts] != [(0,), (1,)]:
+        return None
+    (source,), order = b.operands(turned), b.definition(turned).params["axes"]
+    rows, columns = parts[0].old, parts[1].old
+    stored = tuple(sorted(rows, key=lambda a: int(order[a])))
+    if stored == rows:
+        return None
+    again = b.transpose(source, axes=tuple(order[a] for a in (*stored, *columns)))
+    result = b.matmul(b.reshape(again, shape=x.shape), y)
+    apart = b.reshape(result, shape=(*(turned.shape[a] for a in stored), y.shape[1]))
+    back = b.transpose(apart, axes=(*(stored.index(a) for a in rows), len(rows)))
+    return _reshaped(b, back, (x.shape[0], y.shape[1]))

@@ -125,6 +125,7 @@ class _Block:
         warp, lane = self.warps[number // WARP], number % WARP
         cuda.syncthreads, cuda.syncwarp = self.barrier.wait, lambda: warp.meet(lane, _given)
         scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
+        scope["arrive"] = self.arrive
         scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
         kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.dtype(np.uint8)}
@@ -148,6 +149,12 @@ class _Block:
             array = self.shared.setdefault(len(made), np.full(length, 123, dtype))
         made.append(array)
         return array
+
+    def arrive(self, counters, at):
+        with self.lock:
+            before = counters[at]
+            counters[at] += 1
+        return before
 
 
 def _tensor_core(warp, lane):

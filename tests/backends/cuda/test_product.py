@@ -11,11 +11,13 @@ import pytest
 
 import zenith
 from tests.backends.cpu.test_product import DTYPES, VARIANTS, assert_product, random, seen, stored
+from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, compiled, plan_of
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
-from zenith.backends.kernel import Loop, SharedProduct, walk
+from zenith.backends.kernel import LastOf, Loop, SharedProduct, walk
 from zenith.backends.steps import Launch
+from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, float32
 
@@ -116,15 +118,26 @@ def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtyp
 ])  # fmt: skip
 @pytest.mark.parametrize("known", [True, False])
 def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, parts: int, known: bool) -> None:
-    """By the sizes of the call, whether they are known or not; a second kernel adds the parts up."""
+    """By the sizes of the call, whether they are known or not; who comes last adds the parts up."""
     shapes, sizes = (((m, k), (k, n)), {}) if known else ((("m", "k"), ("k", "n")), {"m": m, "k": k, "n": n})
     specs = [zenith.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     plan = plan_of(zenith.make_graph(lambda x, w: np.exp(x @ w))(*specs), cuda_target())
-    multiply, *join = (step.kernel for step in plan.steps if isinstance(step, Launch))
+    (multiply,) = (step.kernel for step in plan.steps if isinstance(step, Launch))
     assert multiply.tasks.evaluate(sizes) == tiles * parts
-    assert any(kernel.tasks.evaluate(sizes) for kernel in join) == (parts > 1)
+    assert plan.counters.evaluate(sizes) == (tiles if parts > 1 else 0)
     assert plan.arena.evaluate(sizes) >= (m * n * parts * 4 if parts > 1 else 0)
-    assert all(shared_bytes(kernel) <= SHARED for kernel in (multiply, *join))
+    assert shared_bytes(multiply) <= SHARED
+
+
+def test_blocks_of_threads_count_each_other() -> None:
+    """The printed source, on threads: three parts of a tile, which the block that comes last adds up."""
+    x, w = random((3, 300), float32, seed=1), random((300, 5), float32, seed=2)
+    graph = zenith.make_graph(lambda x, w: np.tanh(x @ w))(x, w)
+    grid = GridExecutable(plan_of(graph, cuda_target()), WeightTable.of(graph))
+    assert any(isinstance(s, LastOf) for step in grid.plan.steps for s in walk(step.kernel.body))
+    for _ in range(2):  # counters are zero again
+        (result,) = call(grid, graph, [x, w])
+        np.testing.assert_allclose(result, np.tanh(x.astype(np.float64) @ w), atol=1e-5)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from zenith.backends.cuda.graph_driver import CudaGraphs, Graphs
 from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.presence import find, problem
 
@@ -49,6 +50,8 @@ class Driver(Protocol):
 
     launch: Callable[..., None]
     """``cuLaunchKernel(function, 3 of grid, 3 of block, shared bytes, stream, address of parameters, 0)``."""
+    graphs: Graphs
+    """What makes graphs of launches, and sees when somebody else does."""
 
     def device(self) -> int:
         """The number of the calling thread's current device, which is ready for launches."""
@@ -127,6 +130,7 @@ class CudaDriver:
 
         self._cupy, self._driver, self._runtime = cupy, driver, runtime
         self.launch: Callable[..., None] = driver.launchKernel
+        self.graphs: Graphs = CudaGraphs(runtime)
         self._here = threading.local()  # the devices whose context a thread has
         self.use, self.synchronize = runtime.setDevice, runtime.streamSynchronize
         self.synchronize_device, self.memory_info = runtime.deviceSynchronize, runtime.memGetInfo

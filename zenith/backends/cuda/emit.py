@@ -35,6 +35,7 @@ from zenith.backends.kernel import (
     Held,
     HeldProduct,
     Kernel,
+    LastOf,
     Load,
     Loop,
     Number,
@@ -106,6 +107,8 @@ class CudaPrinter(Printer):
         products = [s for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule is None]
         if products:
             lines += tiles.staging(products, self.buffers[products[0].target.buffer])
+        if any(isinstance(s, LastOf) for s in walk(kernel.body)):
+            lines.append("came = i32_shared(1)")
         if self.team:
             joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
             lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
@@ -154,7 +157,7 @@ class CudaPrinter(Printer):
         """Statements in a row, with the barriers that a team needs between them."""
         lines: list[str] = []
         for s in body:
-            holds = isinstance(s, TaskLoop | Branch) or (isinstance(s, Loop) and not s.lanes and not s.warps)
+            holds = isinstance(s, TaskLoop | Branch | LastOf) or (isinstance(s, Loop) and not s.lanes and not s.warps)
             if self.team and self.in_step and not holds and self.barriers.enter((s,)):
                 lines += self.barrier()
             lines += self.statement(s)
@@ -297,6 +300,17 @@ class CudaPrinter(Printer):
         read, written = zip(*after, strict=True)
         self.barriers.state = frozenset().union(*read), frozenset().union(*written)
         return lines
+
+    def last(self, last: LastOf) -> list[str]:
+        """One thread counts the team as arrived, when all of the team have written; the last team goes on."""
+        if self.team in ("", "team"):
+            raise UnsupportedError("only whole blocks of threads count each other",
+                                   fix="this is a defect of Zenith: report it with your program")  # fmt: skip
+        at, wait = self.size(last.at), self.barrier()
+        self.barriers.state = frozenset(), frozenset()
+        lines = [*wait, f"if lane == 0: came[0] = arrive({last.counters}, {at})", *wait]
+        lines.append(f"if {self.index}(came[0] + 1) == {self.indices.typed(last.count)}:")
+        return [*lines, f"    if lane == 0: {last.counters}[{at}] = 0", *self.block(last.body)]
 
     def spread(
         self, index: str, start: Dim, stop: Dim, wide: WideLoop | None,

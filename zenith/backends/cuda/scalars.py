@@ -22,6 +22,7 @@ from zenith.backends import scalars as s
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.cuda.access import arrays, wide_functions
+from zenith.backends.cuda.arrivals import arrive
 from zenith.backends.cuda.matrix import matrix_functions
 from zenith.backends.cuda.narrow import roundings
 from zenith.backends.vecmath import FUNCTIONS
@@ -214,6 +215,13 @@ def namespace() -> dict[str, Any]:
     for name, (body, arity) in BODIES.items():
         names[name] = _float_function(name, body, arity)
     names["divide_same"] = names["divide"]  # what a thread computes once is not shared
-    own = {"u8": types.uint8, "u64": types.uint64, "checked": _checked(), "shuffle": _shuffle(), "cuda": cuda}
+    own = {
+        "u8": types.uint8,
+        "u64": types.uint64,
+        "checked": _checked(),
+        "shuffle": _shuffle(),
+        "arrive": arrive(),
+        "cuda": cuda,
+    }
     kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"} | {"u8": types.uint8}
     return {**names, **roundings(), **own, **arrays(kinds), **wide_functions(), **matrix_functions()}

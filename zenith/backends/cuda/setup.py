@@ -10,7 +10,8 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -31,7 +32,13 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
-from zenith.backends.steps import Branch, Call, Launch, Loop, Place
+from zenith.backends.steps import COUNTERS, Branch, Call, Launch, Loop, Place, waits
+from zenith.errors import SourceLine
+
+if TYPE_CHECKING:
+    from zenith.backends.cuda.replay import Replay
+
+COUNTER_PLACE = Place(COUNTERS, COUNTERS)
 
 
 class Maker(Protocol):
@@ -47,6 +54,11 @@ class Program:
     driver: Driver
     layout: Layout
     functions: Mapping[str, Functions]
+
+    @cached_property
+    def obstacle(self) -> tuple[str, SourceLine | None] | None:
+        """Why the device cannot do all of it alone, and the line of the program; None when it can."""
+        return waits(self.layout.plan.steps)
 
 
 class Setup:
@@ -75,17 +87,29 @@ class Setup:
         for number, launch in enumerate(layout.failing):
             self.words[layout.parameters(launch)["status"]] = status + 8 * number
         self.arena = plan.arena.evaluate(sizes)
+        self.counters = plan.counters.evaluate(sizes)
         offsets = [(layout.slots[s.name], s.offset.evaluate(sizes)) for s in plan.slots if s.name in layout.slots]
         self._slots, self._offsets = np.array(offsets, np.int64).reshape(-1, 2).T
         self._arena_address: int | None = None
+        self._counters_address: int | None = None
         self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
         self.shapes = [tuple(n.evaluate(sizes) for n in type.shape) for _, type in plan.outputs]
         self.pack = struct.Struct(f"={layout.arguments}q").pack_into
         self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
         self._kept: list[Any] = []
+        self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
+        self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
+        self.seen: Any = None  # the state of the call before
+        self.put_off = False  # a graph would have been made, but for many others just before
+        self.why_not = None if program.obstacle is None else program.obstacle[0]  # no graph is made of it
+
+    @property
+    def state(self) -> tuple[int, int | None, int | None]:
+        """What addresses follow from that are the same in most calls: fixed memory, arena, and counters."""
+        return self.fixed, self._arena_address, self._counters_address
 
     def make_results(self, results: Maker) -> list[Any]:
         """New arrays for the results of a call."""
@@ -100,6 +124,10 @@ class Setup:
         if address != self._arena_address:
             self.words[self._slots] = self._offsets + address
             self._arena_address = address
+
+    def place_counters(self, address: int) -> None:
+        """Have the counters at an address."""
+        self.words[self.layout.words[COUNTER_PLACE]] = self._counters_address = address
 
     def take_fixed(self, number: int, words: Any, addresses: Any) -> None:
         """Write the addresses of what is fixed."""
@@ -174,6 +202,7 @@ class Setup:
             self.words[words[name]] = value
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
+        self.launches[ctypes.addressof(table)] = number
         return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
 
 

@@ -56,7 +56,8 @@ def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[
     rows, columns = (n.static for n in result.shape[-2:])
     tile = target.product_tile(result.dtype, columns)
     if isinstance(tile, GuardedTile):
-        return lower_shared_product(body, tile.fitting(rows, columns))
+        once = len(fixed) == len(body.inputs)
+        return lower_shared_product(body, tile.fitting(rows, columns), once)
     return lower_product(body, tile, fixed)
 
 

@@ -5,9 +5,9 @@ that the team shares; operands are read where they lie, at any constant strides,
 operations behind the product are one loop over the elements of the tile, in which every thread has its share.
 
 Where a call has fewer tiles than there are teams, as in products of few rows, the terms are cut into *parts*, a task
-each, whose sums go to a temporary buffer; a second kernel adds them up, in order, and applies what stands behind. How
-many parts there are follows from the sizes. For targets whose tiles are not guarded see
-:mod:`zenith.backends.lower.product`.
+each, whose sums go to a temporary buffer; whoever comes last with a part of a tile adds them all up, in order, and
+applies what stands behind. How many parts there are follows from the sizes. For targets whose tiles are not guarded
+see :mod:`zenith.backends.lower.product`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from zenith.backends.kernel import (
     Buffer,
     Expr,
     Kernel,
+    LastOf,
     Load,
     Loop,
     Operand,
@@ -35,23 +36,21 @@ from zenith.backends.lower.operand import access, tile_result
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import NARROWEST, PART, GuardedTile, MatrixTile
+from zenith.ir.target import PART, GuardedTile, MatrixTile
+from zenith.ir.types import int32
 
 Tile = GuardedTile | MatrixTile
 
 
-def lower_shared_product(body: Graph, tile: Tile) -> list[Kernel]:
-    """The product, and what adds up its parts where there may be several."""
-    multiply = _Multiply(body, tile)
-    if multiply.parts == 1:
-        return [multiply.lower()]
-    return [multiply.lower(), _Join(body, replace(tile, rows=min(tile.rows, NARROWEST)), multiply.parts).lower()]
+def lower_shared_product(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
+    """The kernel; terms are not cut where that is computed once for all calls."""
+    return [_Product(body, tile, once).lower()]
 
 
-class _Tiles:
-    """A kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
+class _Product:
+    """The kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
 
-    def __init__(self, body: Graph, tile: Tile) -> None:
+    def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
@@ -59,7 +58,8 @@ class _Tiles:
         self.blocks, self.panels = quotient_up(self.m, tile.rows), quotient_up(self.n, tile.panel)
         self.tiles = product(self.batch) * self.panels * self.blocks
         self.e = self.face.builder()
-        self.partial, self.sums = self.e.fresh("partial"), self.e.fresh("sums")
+        self.partial, self.sums, self.arrived = (self.e.fresh(n) for n in ("partial", "sums", "arrived"))
+        self.parts = dim(1) if once else self._parts()
         self.schedule = tile if isinstance(tile, MatrixTile) else None
         self.line = tile.panel if self.schedule is None else self.schedule.line
         self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
@@ -118,21 +118,6 @@ class _Tiles:
         """The position of an element's sum of one part."""
         return part * product(self.result.shape) + row_major(self.result.shape, index)
 
-    def kernel(self, task: str, tasks: Dim, cost: Dim, parts: Dim, role: str) -> Kernel:
-        """The kernel of a task's statements; the buffer of the parts is empty where there is one only."""
-        self.e.append(TaskLoop(task, tasks, None, (), self.e.close(), False))
-        size = product(self.result.shape) * parts * minimum(parts - 1, 1)
-        made = self.face.kernel(tasks, cost, self.e)
-        return with_used_buffers(
-            replace(made, buffers=(*made.buffers, Buffer(self.partial, self.result.dtype, size, role)))
-        )
-
-
-class _Multiply(_Tiles):
-    def __init__(self, body: Graph, tile: Tile) -> None:
-        super().__init__(body, tile)
-        self.parts = self._parts()
-
     def _parts(self) -> Dim:
         """In how many parts the terms are cut: one, unless there are too few tiles and many terms."""
         wanted, most = dim(self.tile.tasks) // maximum(1, self.tiles), quotient_up(self.k, PART)
@@ -146,12 +131,23 @@ class _Multiply(_Tiles):
         t = e.fresh("t")
         e.open(t)
         part = bind(e, "number", symbol(t) % parts)
-        self.find(bind(e, "tile", symbol(t) // parts))
+        tile = bind(e, "tile", symbol(t) // parts)
+        self.find(tile)
         self._sum_terms(part, parts)
-        write_case(self.e, minimum(parts - 1, 1), (self.store_results, lambda: self._store_part(part)))
+        write_case(e, minimum(parts - 1, 1), (self.store_results, lambda: self._store_part(tile, part, parts)))
+        e.append(TaskLoop(t, self.tiles * self.parts, None, (), e.close(), False))
         work = minimum(self.m, self.tile.rows) * minimum(self.n, self.tile.panel)
-        cost = work * (self.k + scalar_cost(self.body))
-        return self.kernel(t, self.tiles * self.parts, cost, self.parts, "temporary")
+        made = self.face.kernel(self.tiles * self.parts, work * (self.k + scalar_cost(self.body)), e)
+        return with_used_buffers(replace(made, buffers=(*made.buffers, *self._own_buffers())))
+
+    def _own_buffers(self) -> tuple[Buffer, Buffer]:
+        """The sums of all parts, and who has come; both are empty where there is one part only."""
+        several = minimum(self.parts - 1, 1)
+        partial = product(self.result.shape) * self.parts * several
+        return (
+            Buffer(self.partial, self.result.dtype, partial, "temporary"),
+            Buffer(self.arrived, int32, self.tiles * several, "counter"),
+        )
 
     def _sum_terms(self, part: Dim, parts: Dim) -> None:
         """All blocks of a part's terms; without terms there is one, which makes the sums zero."""
@@ -180,32 +176,23 @@ class _Multiply(_Tiles):
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
         self.e.append(SharedProduct(*shape, sums, a, b, terms, onto, self.schedule))
 
-    def _store_part(self, part: Dim) -> None:
+    def _store_part(self, tile: Dim, part: Dim, parts: Dim) -> None:
+        """Write a part's sums; the last of a tile joins them."""
         dtype = self.result.dtype
         self.elements(lambda at, index: self.e.append(
             Store(self.partial, self.in_parts(part, index), Load(self.sums, at, dtype))))  # fmt: skip
+        self.e.open()
+        self._join(parts)
+        self.e.append(LastOf(self.arrived, tile, parts, self.e.close()))
 
-
-class _Join(_Tiles):
-    def __init__(self, body: Graph, tile: Tile, parts: Dim) -> None:
-        super().__init__(body, tile)
-        self.parts = parts
-
-    def lower(self) -> Kernel:
-        """Task t is tile t: the sums of all parts, in order; none where there is one part only."""
-        e, parts = self.e, bind(self.e, "parts", self.parts)
-        t = e.fresh("t")
-        e.open(t)
-        self.find(symbol(t))
+    def _join(self, parts: Dim) -> None:
+        """Add up the sums of all parts, in order, and go on with the total."""
         self._add(dim(0), onto=False)
-        part = e.fresh("number")
-        e.open(part)
+        part = self.e.fresh("number")
+        self.e.open(part)
         self._add(symbol(part), onto=True)
-        e.append(Loop(part, dim(1), parts, False, e.close()))
+        self.e.append(Loop(part, dim(1), parts, False, self.e.close()))
         self.store_results()
-        cost = self.tile.rows * self.tile.panel * (self.parts + scalar_cost(self.body))
-        made = self.kernel(t, self.tiles * minimum(self.parts - 1, 1), cost, self.parts, "in")
-        return replace(made, operations=dim(0))
 
     def _add(self, part: Dim, onto: bool) -> None:
         dtype = self.result.dtype

@@ -32,7 +32,7 @@ def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     """The kernels of a group that was accepted."""
     tiles = schedules(body, target)
     assert not isinstance(tiles, Refusal)
-    return lower_shared_product(body, target.pick(tiles, _shape(body)))
+    return lower_shared_product(body, target.pick(tiles, _shape(body)), len(fixed) == len(body.inputs))
 
 
 def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:

@@ -1,0 +1,31 @@
+"""Blocks of threads that count each other: ``arrive(counters, at)`` adds one to a counter and gives what it was before.
+
+Who has arrived last finds all that the others wrote before they did: the counter is changed between two fences of the
+whole device, of which the first follows the writes of the block, since the block has waited for all its threads, and
+the second stands before the reads (the pattern of ``threadFenceReduction`` in the CUDA samples; PTX ISA, chapter
+"Memory Consistency Model").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+
+ADD = "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 $0, [$1], 1; fence.acq_rel.gpu;"
+
+
+def arrive() -> Any:
+    """The intrinsic; it takes a pointer to int32 counters and an index."""
+    from numba.cuda.extending import intrinsic
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        counters, at = args
+        place = builder.gep(counters, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
+        address = builder.ptrtoint(place, ir.IntType(64))
+        word = ir.IntType(32)
+        kind = ir.FunctionType(word, [address.type])
+        return builder.asm(kind, ADD, "=r,l,~{memory}", [address], side_effect=True)
+
+    return intrinsic(lambda typing, counters, at: (types.int32(counters, at), emit))
