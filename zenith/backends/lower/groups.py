@@ -100,13 +100,13 @@ OWN: tuple[Engine, ...] = (
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
            tensor_cores.accepts, tensor_cores.lower),
-    Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
+    Engine("attention", ("attention",), "flash attention: an online softmax, the scores are never written to memory", 0,
            _always, _lower_attention),
-    Engine("attention_cores", ("attention",), "attention on 16-bit floats, on a GPU's tensor cores", 0,
+    Engine("attention_cores", ("attention",), "flash attention on 16-bit floats, on a GPU's tensor cores", 0,
            attention_cores.accepts_forward, attention_cores.lower_forward),
-    Engine("attention_vjp", ("attention_vjp",), "the way back through attention: weights are made again, not kept", 0,
+    Engine("attention_vjp", ("attention_vjp",), "flash attention's way back: weights are made again, not kept", 0,
            _always, _lower_attention_vjp),
-    Engine("attention_vjp_cores", ("attention_vjp",), "the way back on 16-bit floats, on a GPU's tensor cores", 0,
+    Engine("attention_vjp_cores", ("attention_vjp",), "flash attention's way back, on a GPU's tensor cores", 0,
            attention_cores.accepts_backward, attention_cores.lower_backward),
 )  # fmt: skip
 
