@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from zenith.backends.cuda.held import THREADS as MOST_HOLDING
-from zenith.backends.cuda.held import HeldRows, held_rows, holding
+from zenith.backends.cuda.held_matrices import PER_CHUNK, threads
+from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
+from zenith.backends.cuda.held_rows import HeldRows, held_rows, holding
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.cuda.warp_tiles import sides
 from zenith.backends.footprint import buffers_of, index_expressions
@@ -25,6 +26,7 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
+    Held,
     Kernel,
     Let,
     Load,
@@ -34,6 +36,7 @@ from zenith.backends.kernel import (
     Scratch,
     SharedProduct,
     SoftmaxTile,
+    StageTile,
     Statement,
     Store,
     Strip,
@@ -114,18 +117,19 @@ def is_team(kernel: Kernel) -> bool:
 
 def is_block(kernel: Kernel) -> bool:
     """Whether a task is computed by a whole block, whose threads share memory."""
-    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in walk(kernel.body))
+    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile | Held) for s in walk(kernel.body))
 
 
 def block_threads(kernel: Kernel) -> int:
-    """The threads of a team that is a whole block: a schedule of one of its products may say how many."""
+    """The threads of a team that is a whole block: schedules of products and what is held may say how many."""
     wanted = [p.schedule.threads for p in scheduled(kernel) if p.schedule]
+    wanted += [threads(s.rows) for s in walk(kernel.body) if isinstance(s, Held)]
     return max(wanted, default=BLOCK)
 
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Scratch | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(statement, Fold | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False
@@ -258,6 +262,8 @@ def _as_wide(
         return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory, scratch)
     if isinstance(s, SharedProduct) and s.schedule is not None:
         return _wide_product(s, known, sizes)
+    if isinstance(s, StageTile):
+        return _wide_copy(s, known, sizes)
     if isinstance(s, Loop) and s.lanes and team:
         return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory, scratch)
     if isinstance(s, Fold) and team:
@@ -306,6 +312,17 @@ def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet
         reads.append(Access(operand.buffer, operand.at, operand.at.substitute(known)))
         multiples += found
     return WideLoop(tuple(reads), (), tuple(dict.fromkeys(multiples)), tuple(copied), chunk) if copied else None
+
+
+def _wide_copy(s: StageTile, known: Mapping[str, Dim], sizes: AbstractSet[str]) -> WideLoop | None:
+    """A copy of a tile 16 bytes at a time, where rows are dense."""
+    needed = (s.source.at, s.source.strides[0], s.width)
+    found = [m for at in needed for m in _multiples(at.substitute(known), "", sizes)]
+    uneven = any((m.static or 0) % PER_CHUNK for m in found)
+    if s.source.strides[1] != 1 or uneven or any(m.symbols() - sizes for m in found):
+        return None
+    read = Access(s.source.buffer, s.source.at, s.source.at.substitute(known))
+    return WideLoop((read,), (), tuple(dict.fromkeys(found)), ("source",), PER_CHUNK)
 
 
 class _Seen:

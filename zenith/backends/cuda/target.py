@@ -12,7 +12,10 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
+from functools import partial
+
 from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.attention_schedules import attention_tile
 from zenith.backends.cuda.schedules import matrix_tiles, picker
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
@@ -42,4 +45,5 @@ def cuda_target(
     ``libraries`` are those whose routines may be called.
     """
     have, atomics = tuple(capability(arch)[:2]), frozenset() if repeatable else ATOMICS
-    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32, atomics, libraries)
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32, atomics, libraries,
+                  partial(attention_tile, capability=have))  # fmt: skip
