@@ -16,7 +16,8 @@ from functools import partial
 
 from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.attention_schedules import attention_tile
-from zenith.backends.cuda.schedules import matrix_tiles, picker
+from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
+from zenith.backends.cuda.tuning import tuned
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 
@@ -45,5 +46,6 @@ def cuda_target(
     ``libraries`` are those whose routines may be called.
     """
     have, atomics = tuple(capability(arch)[:2]), frozenset() if repeatable else ATOMICS
-    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32, atomics, libraries,
+    pick = tuned(arch, PRODUCT, lambda tile: tile.instruction.type, picker(have), sum_order)
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, atomics, libraries,
                   partial(attention_tile, capability=have))  # fmt: skip
