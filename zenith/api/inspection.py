@@ -129,11 +129,13 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
         rows = [(str(size), _place(line), alternative(line)) for size, line in origin.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _donations(program.executable)
+    yield from _graphs(program.executable)
     yield from _ways_back(origin.kept)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
         yield from _unrolled_loops(origin.graph)
         yield from _engines(origin.plan)
+        yield from _refusals(program.executable)
         yield from _separations(origin.graph)
 
 
@@ -143,6 +145,14 @@ def _donations(executable: Any) -> Iterable[RenderableType]:
     donation = getattr(executable, "donation", None)
     if donation is not None:
         yield Text(f"{len(donation.given)} arguments are donated: results of their sizes may stand in their memory")
+
+
+def _graphs(executable: Any) -> Iterable[RenderableType]:
+    """Which sets of sizes a GPU's program replays as CUDA graphs, and why not others; counts are of all calls."""
+    rows = executable.graphs() if hasattr(executable, "graphs") else ()
+    if rows:
+        columns = ("sizes", "calls replayed", "launches in one", "patched a call", "copies", "why not")
+        yield table("CUDA graphs", columns, rows)
 
 
 def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:
@@ -170,10 +180,17 @@ def _engines(plan: Any) -> Iterable[RenderableType]:
     for group in plan.groups:
         others = "; ".join(f"{name}: {why}" for name, why in group.choice.others)
         places = ", ".join(map(str, group.lines))
-        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engine, others), []).append(places)
+        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engines, others), []).append(places)
     rows = [(*words, "; ".join(dict.fromkeys(places))) for words, places in found.items()]
     if rows:
         yield table("engines", ("kernels", "kind", "engine", "why no other", "lines"), rows)
+
+
+def _refusals(executable: Any) -> Iterable[RenderableType]:
+    """Which routines of libraries did not take the sizes of some calls, so that kernels ran."""
+    refused = getattr(executable, "refused", ())
+    if refused:
+        yield table("refused by libraries", ("routine", "why"), list(refused))
 
 
 def _separations(graph: Graph) -> Iterable[RenderableType]:

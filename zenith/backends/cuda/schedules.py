@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, instructions
 from zenith.ir.target import LANES, PART, MatrixInstruction, MatrixTile, Pick, ProductShape
 
+PRODUCT = "product"  # the kind of kernel, in tuning tables
 STEPS = 512  # products of fragments that an accumulator takes: it bounds the rounding error of long sums
 LINE = 64  # bytes of a line of terms in shared memory
 MIDDLING = (16, 1024, 1024, 1024)  # what stands for sizes that are not known
@@ -80,6 +81,23 @@ def _tile(i: MatrixInstruction, capability: tuple[int, ...], row: tuple[int, int
         f"{i.type}_{rows}x{panel}", i, rows, panel, warp_rows, warp_columns, LINE // i.element.itemsize,
         stages if ahead else 2, ahead, STEPS * i.terms, 2 * chip(capability).processors,
     )  # fmt: skip
+
+
+def sum_order(tile: MatrixTile, shape: ProductShape) -> tuple[object, ...]:
+    """What the order follows from in which a product's terms are added, by :mod:`zenith.backends.lower.shared_product`.
+
+    Instructions add so many terms at once, accumulators take so many before they join the sum, and where terms are cut
+    there are so many parts, in whole lines. Which warp computes an element, and from how many stages, changes nothing.
+    Where sizes are not known, the number of parts is a formula in which the tile stands.
+    """
+    same = (tile.instruction.name, tile.block, tile.depth)
+    batch, m, n, k = shape
+    if k is not None and k <= PART:
+        return (*same, 1)
+    if batch is None or m is None or n is None or k is None:
+        return (*same, tile.rows, tile.panel, tile.tasks)
+    tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
+    return (*same, max(1, min(tile.tasks // max(1, tiles), -(-k // PART))))
 
 
 def shared_memory(tile: MatrixTile) -> int:
