@@ -84,6 +84,7 @@ class LoweredGraph:
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
     device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
+    repeatable: bool = True  # whether results of a GPU have to repeat bit for bit; a CPU's always do
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -100,7 +101,7 @@ class LoweredGraph:
             from zenith.backends.cuda.libraries import LIBRARIES
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target(libraries=LIBRARIES)
+            return cuda_target(repeatable=self.repeatable, libraries=LIBRARIES)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()
@@ -121,11 +122,11 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str, device: int | None = None) -> LoweredGraph:
+def lower_graph(graph: Graph, backend: str, device: int | None = None, repeatable: bool = True) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend, device=device)
+    lowered = LoweredGraph(graph, backend, device=device, repeatable=repeatable)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target
@@ -149,13 +150,14 @@ def calls_outside(graph: Graph) -> bool:
 
 
 def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
-    """The executable of a lowered graph; on the CPU results may stand in the memory of ``donated`` inputs."""
+    """The executable of a lowered graph; compiled ones may put results in the memory of ``donated`` inputs."""
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
     executable = {"cpu": _link_cpu, "cuda": _link_cuda, "lanes": _link_lanes}[lowered.backend](lowered)
-    if lowered.backend == "cpu" and any(donated):
-        program, types = executable.program, [cast(ArrayType, v.type) for v in lowered.traced.inputs]
+    if lowered.backend in ("cpu", "cuda") and any(donated):
+        program = executable.program if lowered.backend == "cpu" else executable.plan
+        types = [cast(ArrayType, v.type) for v in lowered.traced.inputs]
         inputs = list(zip(program.inputs, types, strict=True))
         executable.donation = Donation(program.steps, inputs, program.outputs, donated)
     executable.report.link_ms = (time.perf_counter() - started) * 1e3

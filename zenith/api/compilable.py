@@ -24,6 +24,11 @@ class Compilable(Inspectable):
     FRONT: str
     _signature: Signature
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether equal calls give equal bits: see :func:`zenith.jit`."""
+        return self._specializer.repeatable
+
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""
         self._specializer.clear("cache_clear() was called")
@@ -42,7 +47,7 @@ class Compilable(Inspectable):
         """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
 
         Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
-        UnsupportedError when the function is not compiled for the CPU.
+        UnsupportedError when the function is not compiled to machine code.
 
         >>> import numpy as np, zenith
         >>> report = zenith.jit(lambda x: np.exp(x) + 1).profile(np.ones(10_000, np.float32))

@@ -126,6 +126,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
         rows = [(str(size), _place(line), alternative(line)) for size, line in origin.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _donations(program.executable)
+    yield from _graphs(program.executable)
     yield from _ways_back(origin.kept)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
@@ -141,6 +142,14 @@ def _donations(executable: Any) -> Iterable[RenderableType]:
     donation = getattr(executable, "donation", None)
     if donation is not None:
         yield Text(f"{len(donation.given)} arguments are donated: results of their sizes may stand in their memory")
+
+
+def _graphs(executable: Any) -> Iterable[RenderableType]:
+    """Which sets of sizes a GPU's program replays as CUDA graphs, and why not others; counts are of all calls."""
+    rows = executable.graphs() if hasattr(executable, "graphs") else ()
+    if rows:
+        columns = ("sizes", "calls replayed", "launches in one", "patched a call", "copies", "why not")
+        yield table("CUDA graphs", columns, rows)
 
 
 def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:

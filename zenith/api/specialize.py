@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -175,11 +175,14 @@ class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
     ``backend`` is what the user asked for, None for what suits the arrays; ``name`` stands in messages, and more than
-    ``max_compilations`` (None: any number) are refused.
+    ``max_compilations`` (None: any number) are refused. Unless ``repeatable`` a GPU may add in any order.
     """
 
-    def __init__(self, backend: str | None, name: str, max_compilations: int | None = None) -> None:
+    def __init__(
+        self, backend: str | None, name: str, max_compilations: int | None = None, repeatable: bool = True
+    ) -> None:
         self.backend, self.name, self.max_compilations = backend, name, max_compilations
+        self.repeatable = repeatable
         self.hits = 0
         self.repacked = 0
         self.compilations = 0
@@ -243,7 +246,8 @@ class Specializer:
         start = time.perf_counter()
         program = request.build()
         traced = time.perf_counter()
-        lowered = lower_graph(program.traced.graph, request.where.backend, request.where.device)
+        where = request.where
+        lowered = lower_graph(program.traced.graph, where.backend, where.device, self.repeatable)
         guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
         binding = make_binding(program.traced.inputs, guards, program.traced.graph.symbols())
         return Lowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))
@@ -277,12 +281,15 @@ class Specializer:
         miss = Miss(entry.description, reason.why, reason.fix)
         check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
         lowering = lowering or self.lower(request)
+        kinds = tuple(map(Kind.of, request.leaves))
+        if request.where.backend == "cuda":
+            _refuse_capture(self.name, kinds)
         start = time.perf_counter()
         executable = link_graph(lowering.lowered, request.donated)
         specialization = Specialization(
             lowering,
             executable,
-            tuple(map(Kind.of, request.leaves)),
+            kinds,
             (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
             device=request.where.device,
         )
@@ -328,3 +335,11 @@ class Specializer:
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
+
+
+def _refuse_capture(name: str, kinds: Iterable[Kind]) -> None:
+    """Raise CaptureError when a stream of the arrays is captured: loading kernels and constants needs the device."""
+    from zenith.backends.cuda.capture import refuse_capture
+
+    adapters = {kind.adapter for kind in kinds}
+    refuse_capture(f"compiling {name}", {adapter.stream() for adapter in adapters if not adapter.on_host})

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from zenith.backends.kernel import (
     Apply,
+    AtomicAdd,
     Bind,
     Branch,
     CallNative,
@@ -27,6 +28,7 @@ from zenith.backends.kernel import (
     Fold,
     Kernel,
     LastOf,
+    Leaf,
     Let,
     Load,
     Loop,
@@ -42,6 +44,7 @@ from zenith.backends.kernel import (
     Source,
     Statement,
     Store,
+    Strip,
     TaskLoop,
 )
 from zenith.ir.dims import Dim
@@ -131,15 +134,19 @@ class Printer:
                 return f"{name} = {self.size(at)}"
             case Store(buffer, at, value):
                 return f"{buffer}[{self.size(at)}] = {self.expression(value)}"
+            case AtomicAdd(buffer, at, value):
+                return f"atomic_add({buffer}, {self.size(at)}, {self.expression(value)})"
             case Check(name, value, size, line):
                 text = f"{name} = checked({self.expression(value)}, {self.size(size)}, args)"
                 return self._with_line(text, line)
             case Scratch(name, dtype, length):
                 return f"{name} = {dtype}_scratch({length})"
+            case Strip(name, dtype, extent):
+                return f"{name} = {dtype}_scratch({self.size(extent)})"
             case _:
                 return self.call(statement)
 
-    def call(self, leaf: ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative) -> str:
+    def call(self, leaf: Leaf) -> str:
         """A leaf that is a call of a function."""
         match leaf:
             case ProductTile():
@@ -249,14 +256,20 @@ class Printer:
 class LanesPrinter(Printer):
     """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
 
-    in_lanes = False
+    in_lanes = ""  # the variable of the lanes loop around, if there is one
+
+    def line(self, statement: Simple) -> str:
+        if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all name one place
+            at, value = self.size(statement.at), self.expression(statement.value)
+            return f"atomic_add({statement.buffer}, {at} + 0*{self.in_lanes}, {value})"
+        return super().line(statement)
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         if not lanes:
             return super().iterate(index, start, stop, lanes, body)
-        self.in_lanes = True
+        self.in_lanes = index
         lines = [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
-        self.in_lanes = False
+        self.in_lanes = ""
         return lines
 
     def fold(self, fold: Fold) -> list[str]:

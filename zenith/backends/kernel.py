@@ -12,11 +12,13 @@ trip count and the instruction set only.
 ``Apply``                 a scalar expression over names ``x``, ``y``, ``z`` (see ``ir.lowering.Scalar``)
 ``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
+``AtomicAdd``             add to an element that other tasks may add to at the same time
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
 ``Source``                statements that a person wrote
 ``Scratch``               a small buffer of the task's own
+``Strip``                 an element for each turn of some loops, kept from one loop to the next
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
@@ -122,6 +124,15 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class AtomicAdd:
+    """Add to an element that other tasks may add to at the same time: in any order, so sums of floats may differ."""
+
+    buffer: str
+    at: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """Bind ``name`` to an int64 element clamped into ``[0, size)``; set the status word when it had to be clamped."""
 
@@ -200,6 +211,18 @@ class Scratch:
     name: str
     dtype: DType
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A buffer of ``extent`` elements of which each turn of a loop touches its own alone, the one of its number.
+
+    Turns that threads share are dealt out alike in all loops, so a thread has its part of a strip for itself.
+    """
+
+    name: str
+    dtype: DType
+    extent: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +354,8 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Simple = Let | Store | Check | Bind | Scratch | ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
+Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Leaf
 Statement = Simple | Source | TaskLoop | Loop | Fold | Branch | LastOf
 
 

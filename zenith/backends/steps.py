@@ -239,6 +239,24 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
             yield from walk(row)
 
 
+def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
+    """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
+
+    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph. Which kernels a
+    routine of a library launches is not known.
+    """
+    for step in walk(steps):
+        match step:
+            case Call(routine=routine, lines=lines):
+                kind = "Python function" if routine.on_host else "routine of a library"
+                return f"it calls the {kind} {routine}", next(iter(lines), None)
+            case Branch():
+                return "a branch reads from the device which way to go", next(iter(step.lines), None)
+            case Loop(count=None):
+                return "a loop reads from the device whether to go on", next(iter(step.lines), None)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A part of the arena, by name, offset and length in bytes."""

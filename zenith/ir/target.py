@@ -174,7 +174,8 @@ class Target:
 
     ``threads`` is how many threads it wants at work, where those are thousands. ``matrix_tiles`` are the schedules for
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
-    ``libraries`` are the names of those that a program may call.
+    ``atomics`` are the element types to which tasks may add at the same time, in any order: none where results have to
+    repeat bit for bit. ``libraries`` are the names of those that a program may call.
     """
 
     name: str
@@ -183,4 +184,5 @@ class Target:
     matrix_tiles: tuple[MatrixTile, ...] = ()
     pick: Pick = _first
     tf32: bool = False
+    atomics: frozenset[DType] = frozenset()
     libraries: tuple[str, ...] = ()

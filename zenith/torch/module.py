@@ -38,13 +38,14 @@ class CompiledModule(Compilable):
         dynamic_shapes: Any,
         max_compilations: int | None = None,
         release_weights: bool = False,
+        repeatable: bool = True,
     ) -> None:
         self.module = module
         self.__name__ = tree.identifier(type(module).__name__)
         self._signature = replace(Signature.of(module.forward), name=self.__name__)
         self._dynamic_shapes = dynamic_shapes
         self._backend = backend
-        self._specializer = Specializer(backend, self.__name__, max_compilations)
+        self._specializer = Specializer(backend, self.__name__, max_compilations, repeatable)
         self._keys = module_kinds()
         self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
@@ -195,6 +196,7 @@ def from_torch(
     backend: str | None = None,
     max_compilations: int | None = None,
     release_weights: bool = False,
+    repeatable: bool = True,
 ) -> CompiledModule:
     """Compile a PyTorch module for inference.
 
@@ -212,6 +214,8 @@ def from_torch(
     release_weights: after the first call give up the memory of weights that the program has in another form, such as
         packed; in their place the module gets tensors on the device ``meta``. A call that finds the module's weights
         changed afterwards raises ZenithError, and so does a call of another kind whose program needs them otherwise.
+    repeatable: whether equal calls give equal bits; False allows a GPU to add in any order, as for
+        :func:`zenith.jit`.
 
     Returns
     -------
@@ -234,6 +238,6 @@ def from_torch(
     if not isinstance(module, torch.nn.Module):
         raise TraceError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
                          fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
-    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights)
+    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, repeatable)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled

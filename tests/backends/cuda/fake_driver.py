@@ -9,17 +9,20 @@ import bisect
 import ctypes
 import itertools
 import threading
+import time
 from collections import Counter, namedtuple
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 
+from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cuda import cublaslt, cudnn, driver
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import fits, is_team
+from zenith.backends.cuda.graph_driver import copy_parameters, kernel_parameters
 from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.memory import ALIGN, NoMemory
 from zenith.backends.emit import LanesPrinter
@@ -44,6 +47,7 @@ class FakeDriver:
         self.allocated = 0
         self.modules = set()
         self.events = {}
+        self.graphs = FakeGraphs(self)
 
     # --- devices and code ---
 
@@ -58,12 +62,14 @@ class FakeDriver:
         return Device(device, f"fake {device}", (9, 0), self.memory)
 
     def load(self, code):
+        self.graphs.refuse_unsafe("load a module")
         number = next(self._numbers)
         self._functions[number] = (code, lanes_function(code.kernel))
         self.modules.add(number)
         return number, number
 
     def unload(self, module):
+        self.synchronize_device()
         self.modules.remove(module)
         del self._functions[module]
 
@@ -71,6 +77,9 @@ class FakeDriver:
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, table, extra):
         assert (gy, gz, by, bz, extra) == (1, 1, 1, 1, 0) and gx > 0 and bx > 0
+        if self.graphs.captures(stream):
+            self.graphs.capture_kernel(stream, kernel_parameters(function, gx, bx, table, shared))
+            return
         code, run = self._functions[function]
         assert shared == dynamic_shared(code.kernel)
         given = read_parameters(code, table)
@@ -106,6 +115,7 @@ class FakeDriver:
 
     def piece(self, length):
         """New memory of the device; its address."""
+        self.graphs.refuse_unsafe("allocate device memory")
         with self._lock:
             if self.allocated + length > self.memory:
                 raise NoMemory
@@ -118,6 +128,7 @@ class FakeDriver:
             return piece.ctypes.data
 
     def free(self, address):
+        self.graphs.refuse_unsafe("free device memory")
         with self._lock:
             self.allocated -= len(self._pieces.pop(address))
             self._starts.remove(address)
@@ -126,12 +137,16 @@ class FakeDriver:
         self._pieces[address][:] = POISON
 
     def pinned(self, length):
+        self.graphs.refuse_unsafe("allocate host memory")
         self.calls["pinned"] += 1
         words = np.zeros(length, np.uint8)
         return SimpleNamespace(address=words.ctypes.data, words=words)
 
     def copy(self, to, source, length, stream):
         assert length > 0
+        if self.graphs.captures(stream):
+            self.graphs.capture_copy(stream, copy_parameters(to, source, length))
+            return
         self.finish()
         self.copies.append((to, source, length, stream))
         ctypes.memmove(to, source, length)
@@ -158,27 +173,43 @@ class FakeDriver:
             step()
 
     def synchronize(self, stream):
+        self.graphs.refuse(f"wait for stream {stream}", stream in self.graphs.capturing)
         self.calls["synchronize"] += 1
         self.finish()
 
     def synchronize_device(self):
+        self.graphs.refuse("wait for a device whose stream is captured", bool(self.graphs.capturing))
         self.calls["synchronize_device"] += 1
         self.finish()
 
     def record(self, stream):
+        self.graphs.captures(stream)
         event = next(self._numbers)
         self.events[event] = stream
         return event
 
     def wait(self, stream, event):
+        other = self.events[event]
+        inside = self.graphs.capturing.keys() & {stream, other}
+        self.graphs.refuse(f"have stream {stream} wait for stream {other}", len(inside) == 1)
         self.waits.append((stream, self.events[event]))
 
     def is_done(self, event):
         assert event in self.events
+        self.graphs.refuse("ask about an event of a capture", self.events[event] in self.graphs.capturing)
+        self.graphs.refuse_unsafe("ask about an event")
         return not self.delayed
 
     def discard(self, event):
         del self.events[event]
+
+    def mark(self, stream):
+        event = next(self._numbers)
+        self.events[event] = time.perf_counter()
+        return event
+
+    def between(self, begin, end):
+        return -self.events.pop(begin) + self.events.pop(end)
 
 
 @contextmanager

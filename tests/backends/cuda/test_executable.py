@@ -211,16 +211,28 @@ def test_a_program_that_is_gone_gives_everything_back(fake):
 
 
 def test_launches_without_tasks_are_left_out(fake):
-    """A product of few rows is made in parts, and a second kernel adds them up; of many rows there is one part."""
-    graph = parse("def f(x: f32[n, 2048], w: f32[2048, 8]) -> (f32[n, 8]):\n    v1 = matmul(x, w)\n    return (v1,)")
-    program, rng = executable(graph), np.random.default_rng(0)
-    w, launched = rng.standard_normal((2048, 8), dtype=np.float32), []
-    for n in (2, 1 << 15):
+    graph = parse(
+        "def f(x: f32[n], y: f32[m]) -> (f32[n], f32[m]):\n    v1 = exp(x)\n    v2 = exp(y)\n    return (v1, v2)"
+    )
+    program, launched = executable(graph), []
+    for n, m in ((3, 5), (0, 5), (0, 0)):
         fake.launches.clear()
-        x = np.zeros((n, 2048), np.float32)
-        x[-2:] = rng.standard_normal((2, 2048), dtype=np.float32)
+        x, y = np.ones(n, np.float32), np.zeros(m, np.float32)
+        for found, given in zip(call(program, graph, [x, y]), (x, y), strict=True):
+            np.testing.assert_allclose(on_host(found), np.exp(given), rtol=1e-6)
+        launched.append(len(fake.launches))
+    assert len(program.program.layout.launches) == 2 and launched == [2, 1, 0]
+
+
+def test_counters_stay_zero_and_grow(fake):
+    """A product of few rows is made in parts, which blocks of threads count; one of many rows has one part."""
+    graph = parse("def f(x: f32[n, 512], w: f32[512, 200]) -> (f32[n, 200]):\n    v1 = matmul(x, w)\n    return (v1,)")
+    program, rng = executable(graph), np.random.default_rng(0)
+    w = rng.standard_normal((512, 200), dtype=np.float32)
+    for n in (2, 2, 300, 2, 2200):
+        x = np.zeros((n, 512), np.float32)
+        x[-2:] = rng.standard_normal((2, 512), dtype=np.float32)
         (found,) = call(program, graph, [x, w])
         np.testing.assert_allclose(on_host(found)[-2:], x[-2:] @ w, rtol=1e-4, atol=1e-4)
-        launched.append(len(fake.launches))
-        assert all(launch.tasks for launch in fake.launches)
-    assert len(program.program.layout.launches) == 2 and launched == [2, 1]
+    counters = program._leases[0].counters
+    assert not any(ctypes.string_at(counters.address, counters.length))

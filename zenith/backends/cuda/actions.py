@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from zenith.backends.steps import Branch, Call, Loop
 
 Action = Callable[[int], None]
 Row = tuple[int, int, int, int, int]  # function, blocks, threads, bytes of shared memory, address of the parameters
+Move = tuple[int, int, int]  # a word, the word whose address it takes, and how many bytes behind it
 
 
 class Launches:
@@ -43,6 +44,12 @@ class Words:
     driver: Driver
     values: Any  # a ctypes array
     pinned: Pinned  # some bytes for what is read back
+
+    def move(self, moves: Iterator[Move]) -> None:
+        """Let places point elsewhere."""
+        values = self.values
+        for word, source, offset in moves:
+            values[word] = values[source] + offset
 
     def read(self, word: int, kind: Any, stream: int) -> Any:
         """The one number at the address in a word; waits for the stream."""
@@ -130,22 +137,35 @@ class HostLoop:
         self.carried, self.sliced, self.flag, self.condition, self.steps = carried, sliced, flag, condition, steps
 
     def __call__(self, stream: int) -> None:
-        values = self.words.values
-        still = [(c, values[c.start], values[c.result], values[c.other]) for c in self.carried]
         for number in itertools.count():
-            for carry, start, result, other in still:
-                last, following = (other, result) if number % 2 == 0 else (result, other)
-                values[carry.current], values[carry.following] = (last if number else start), following
+            self.words.move(self.carries_at(number))
             if number == self.count or not self._continues(stream):
                 break
-            for part in self.sliced:
-                at = self.count - 1 - number if self.loop.reverse and self.count is not None else number
-                values[part.part] = values[part.whole] + at * part.length
+            self.words.move(self.parts_at(number))
             for step in self.steps:
                 step(stream)
-        for carry, _, result, _ in still:
-            if values[carry.current] != result and carry.length:
-                self.words.driver.copy(result, values[carry.current], carry.length, stream)
+        for to, source, length in self.last_copies():
+            self.words.driver.copy(self.words.values[to], self.words.values[source], length, stream)
+
+    def carries_at(self, number: int) -> Iterator[Move]:
+        """Where carried values are read and written by a turn; after the last one, where they are found."""
+        for carry in self.carried:
+            last, following = (carry.other, carry.result) if number % 2 == 0 else (carry.result, carry.other)
+            yield carry.current, last if number else carry.start, 0
+            yield carry.following, following, 0
+
+    def parts_at(self, number: int) -> Iterator[Move]:
+        """The parts of arrays that a turn reads and writes."""
+        at = self.count - 1 - number if self.loop.reverse and self.count is not None else number
+        for part in self.sliced:
+            yield part.part, part.whole, at * part.length
+
+    def last_copies(self) -> list[tuple[int, int, int]]:
+        """The words (to, source) and bytes of the copies that bring carried values to their results in the end."""
+        values = self.words.values
+        return [
+            (c.result, c.current, c.length) for c in self.carried if c.length and values[c.current] != values[c.result]
+        ]
 
     def _continues(self, stream: int) -> bool:
         for step in self.condition:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from zenith.backends.cuda.graph_driver import CudaGraphs, Graphs
 from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.presence import find, problem
 
@@ -49,6 +50,8 @@ class Driver(Protocol):
 
     launch: Callable[..., None]
     """``cuLaunchKernel(function, 3 of grid, 3 of block, shared bytes, stream, address of parameters, 0)``."""
+    graphs: Graphs
+    """What makes graphs of launches, and sees when somebody else does."""
 
     def device(self) -> int:
         """The number of the calling thread's current device, which is ready for launches."""
@@ -102,6 +105,14 @@ class Driver(Protocol):
         """Let an event be used again; who waits for it already is not disturbed."""
         ...
 
+    def mark(self, stream: int) -> int:
+        """An event that notes when everything on a stream so far is done."""
+        ...
+
+    def between(self, begin: int, end: int) -> float:
+        """The seconds between two such events, waited for; both are given up."""
+        ...
+
     def pinned(self, length: int) -> Pinned:
         """Zeroed host memory that kernels can write to; it lives as long as somebody refers to it."""
         ...
@@ -127,6 +138,7 @@ class CudaDriver:
 
         self._cupy, self._driver, self._runtime = cupy, driver, runtime
         self.launch: Callable[..., None] = driver.launchKernel
+        self.graphs: Graphs = CudaGraphs(runtime)
         self._here = threading.local()  # the devices whose context a thread has
         self.use, self.synchronize = runtime.setDevice, runtime.streamSynchronize
         self.synchronize_device, self.memory_info = runtime.deviceSynchronize, runtime.memGetInfo
@@ -202,6 +214,20 @@ class CudaDriver:
     def discard(self, event: int) -> None:
         """Events are kept for the next use."""
         self._free_events[self._device_of[event]].append(event)
+
+    def mark(self, stream: int) -> int:
+        """An event with a time."""
+        event = int(self._runtime.eventCreate())
+        self._runtime.eventRecord(event, stream)
+        return event
+
+    def between(self, begin: int, end: int) -> float:
+        """CUDA tells milliseconds."""
+        self._runtime.eventSynchronize(end)
+        seconds = self._runtime.eventElapsedTime(begin, end) / 1e3
+        self._runtime.eventDestroy(begin)
+        self._runtime.eventDestroy(end)
+        return float(seconds)
 
     def pinned(self, length: int) -> Pinned:
         """Mapped memory: under unified addressing the device's address of it is the host's."""

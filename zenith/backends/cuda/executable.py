@@ -9,36 +9,37 @@ meanwhile, lease their own.
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, Protocol
 
 import numpy as np
 
+from zenith.backends.cuda.actions import Action
+from zenith.backends.cuda.capture import Captures, is_captured
+from zenith.backends.cuda.clock import EventClock
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
-from zenith.backends.cuda.driver import PER_THREAD, on_device
+from zenith.backends.cuda.driver import on_device
 from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Compile, Functions
+from zenith.backends.cuda.lease import Lease, stream_key
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
+from zenith.backends.cuda.replay import rows
 from zenith.backends.cuda.setup import Maker, Program, Setup
-from zenith.backends.cuda.status import StatusWords, words_of
+from zenith.backends.donation import Donation, results_in
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Launch, Place
 from zenith.backends.weights import WeightTable
 
-KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
+Watch = Callable[[list[Action]], Iterator[Action]]
 KEPT_LEASES = 16  # leases that wait for the next call on their streams
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
-WORD = 8
-COUNTER = 4  # bytes
 
 
 class Adapter(Maker, Protocol):
@@ -62,6 +63,8 @@ class Adapter(Maker, Protocol):
 
     def dense(self, array: Any) -> Any: ...
 
+    def is_sole_owner(self, array: Any) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
@@ -74,65 +77,14 @@ class _Fixed:
     arrays: Mapping[str, DeviceArray]
 
 
-class _Lease:
-    """What a call uses alone: arena, counters, status words, setups by sizes."""
-
-    def __init__(self, program: Program, pool: Pool, stream: int) -> None:
-        self.stream, self.key, self._program, self._pool = stream, _key(stream), program, pool
-        self.pinned = program.driver.pinned(WORD)
-        failing = [program.layout.launches[n].lines for n in program.layout.failing]
-        self.status: StatusWords | None = words_of(self, program.driver, failing) if failing else None
-        self.setups: OrderedDict[Any, Setup] = OrderedDict()
-        self.arena: Any = None
-        self.counters: Any = None
-        self.numbers: Any = None
-        self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
-
-    def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Place, int]) -> Setup:
-        """What follows from the sizes, made when they are new."""
-        found = self.setups.get(key)
-        if found is None:
-            status = 0 if self.status is None else self.status.address
-            found = self.setups[key] = Setup(self._program, sizes, low, status, self.pinned)
-            if len(self.setups) > KEPT_SETUPS:
-                self.setups.popitem(last=False)
-        else:
-            self.setups.move_to_end(key)
-        if found.arena and (self.arena is None or found.arena > self.arena.length):
-            self.arena = None  # back to the pool first: what still runs on it comes earlier on this stream
-            self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
-        if found.counters and (self.counters is None or COUNTER * found.counters > self.counters.length):
-            self.counters = self._zeros(COUNTER * found.counters)
-        if found.counters:
-            found.place_counters(self.counters.address)
-        if self.arena is not None:
-            found.move_arena(self.arena.address)
-        return found
-
-    def _zeros(self, length: int) -> Any:
-        """Memory that is zero when the stream has come so far; kernels leave it so."""
-        block, zeros = self._pool.allocate(length, self.stream, "arenas"), np.zeros(length, np.uint8)
-        self._program.driver.copy(block.address, zeros.ctypes.data, length, self.stream)
-        return block
-
-    def forget_read(self) -> None:
-        """Let go of what has been read."""
-        driver = self._program.driver
-        while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > KEPT_SETUPS):
-            if not driver.is_done(self.events[0][0]):
-                driver.synchronize(self.stream)
-            driver.discard(self.events.pop(0)[0])
-
-
 class Executable:
     """A program on one device; made by :func:`zenith.compile.compile_graph`. Safe to call from several threads."""
-
-    donation = None
 
     def __init__(self, plan: Plan, weights: WeightTable, pool: Pool, device: int, compile: Compile) -> None:
         self.plan, self.pool, self.driver, self.device = plan, pool, pool.driver, device
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.donation: Donation | None = None
         with on_device(self.driver, device):
             arch = self.driver.describe(device).arch
             layout = Layout(plan)
@@ -147,7 +99,8 @@ class Executable:
             if plan.weights:
                 self._memory.settle()  # copies of weights may be on their way, on any stream
             self._fixed.bind(self)
-        self._leases: list[_Lease] = []
+        self._leases: list[Lease] = []
+        self._captured = Captures(self.program, pool, self._empty)
         weakref.finalize(self, self._memory.settle).atexit = False  # what still runs reads its constants
 
     @property
@@ -164,6 +117,10 @@ class Executable:
     def refused(self) -> list[tuple[str, str]]:
         """The routines that did not take the sizes of a call, in whose place kernels ran, and why."""
         return list(self.program.refused)
+
+    def clock(self, results: Adapter) -> EventClock:
+        """What measures calls whose results ``results`` makes."""
+        return EventClock(self.driver, results.stream())
 
     # --- what is fixed ---
 
@@ -185,20 +142,34 @@ class Executable:
         at, addresses = np.array(pairs, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, low, dict(arrays))
 
+    def graphs(self) -> list[tuple[str, ...]]:
+        """What :func:`zenith.backends.cuda.replay.rows` tells of the sets of sizes that wait for the next call."""
+        return rows(setup for lease in list(self._leases) for setup in list(lease.setups.values()))
+
     # --- calls ---
 
     def run(
-        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
-    ) -> list[Any]:
+        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter,
+        watch: Watch | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Run on arrays (read through their adapters); results are made by ``results``, on whose stream all happens.
 
-        The results are there when the stream has come so far. Raises OutOfBoundsError when an earlier call's kernel
+        The results are there when the stream has come so far. With ``watch`` steps are launched one by one: it is
+        given them, and yields each when it shall be. Raises OutOfBoundsError when an earlier call's kernel
         has reported an index outside its axis.
         """
         if self.driver.device() != self.device:
             with on_device(self.driver, self.device):
-                return self.run(arrays, adapters, sizes, results)
+                return self.run(arrays, adapters, sizes, results, watch)
         stream = results.stream()
+        captured = is_captured(self.driver, stream)
+        if self._captured:
+            if not captured:
+                self.driver.graphs.forget()  # which may wait for the device, to unload kernels
+            self._captured.check()
+        if captured:
+            call = partial(self._call, arrays=arrays, adapters=adapters, sizes=sizes, results=results)
+            return self._captured.run(self._fixed.state, stream, call)
         fixed = self._fixed.state or self._fixed.bind(self)
         lease = self._lease(stream)
         try:
@@ -206,7 +177,7 @@ class Executable:
                 lease.forget_read()
             if lease.status is not None:
                 lease.status.check()
-            return self._call(lease, fixed, arrays, adapters, sizes, results)
+            return self._call(lease, fixed, arrays, adapters, sizes, results, watch)
         finally:
             if fixed is not self._fixed.state:  # weights changed meanwhile, and the device was waited for too early
                 lease.events.append((self.driver.record(stream), fixed))
@@ -215,30 +186,36 @@ class Executable:
                 self._drop_lease()
 
     def _call(
-        self, lease: _Lease, fixed: _Fixed, arrays: Sequence[Any], adapters: Sequence[Adapter],
-        sizes: Mapping[str, int], results: Adapter,
+        self, lease: Lease, fixed: _Fixed, arrays: Sequence[Any], adapters: Sequence[Adapter],
+        sizes: Mapping[str, int], results: Adapter, watch: Watch | None = None,
     ) -> list[Any]:  # fmt: skip
         stream = lease.stream
         guests = [a for a in adapters if a is not results or a.imports]
-        others = self._follow(guests, stream) if guests else ()
+        others = {g.stream() for g in guests if not g.on_host} - {stream} if guests else ()
         if guests:
+            lease.follow(others)
             arrays = [adapter.arrive(array, stream) for array, adapter in zip(arrays, adapters, strict=True)]
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         keep: list[Any] = []
         if guests or not all(addresses):
             addresses = self._settled(lease, arrays, adapters, addresses, keep)
         setup = self._setup(lease, fixed, sizes, addresses)
-        out = setup.make_results(results)
+        out = setup.make_results(results) if self.donation is None else self._in_donated(
+            setup, arrays, adapters, addresses, results)  # fmt: skip
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
+        lease.hold(keep, out)
         try:
-            for action in setup.actions:
-                action(stream)
+            if watch is None:
+                lease.start(setup)
+            else:
+                for action in watch(setup.single_steps()):
+                    action(stream)
         finally:  # a step may raise when kernels were launched already
             if others or any(guest.imports for guest in guests):
-                self._release(lease, others, (arrays, keep))
+                lease.release(others, (arrays, keep))
         return [results.depart(array) for array in out] if results.imports else out
 
-    def _setup(self, lease: _Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
+    def _setup(self, lease: Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
         unaligned = reduce(or_, addresses, 0) % ACCESS or fixed.low
         if unaligned:
             low = {
@@ -251,34 +228,37 @@ class Executable:
         setup.take_fixed(fixed.number, fixed.words, fixed.addresses)
         return setup
 
+    def _in_donated(
+        self, setup: Setup, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
+        results: Adapter,
+    ) -> list[Any]:  # fmt: skip
+        """Memory for results, of donated arguments where that is possible; wide accesses need it aligned."""
+        assert self.donation is not None
+        if setup.donations is None:
+            setup.donations = self.donation.pairs(setup.sizes)
+        makers = setup.makers_of(results)
+        return results_in(setup.donations, makers, arrays, adapters, addresses, results, ACCESS)
+
     def _settled(
-        self, lease: _Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
+        self, lease: Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
         keep: list[Any],
     ) -> list[int | None]:  # fmt: skip
         """Addresses on the device of dense arrays: of copies where arrays are not dense or stand on the host."""
         found: list[int | None] = []
         for number, (array, adapter, address) in enumerate(zip(arrays, adapters, addresses, strict=True)):
             if adapter.on_host:
-                address = self._upload(lease, number, array)
+                address = lease.upload(number, array, len(adapters))
             elif address is None:
                 keep.append(adapter.dense(array))
                 address = adapter.dense_address(keep[-1])
             found.append(address or self._empty.address)
         return found
 
-    def _upload(self, lease: _Lease, number: int, array: Any) -> int:
-        """Bring a number of the host along, in the order of the stream; CUDA has copied it when the call returns."""
-        if lease.numbers is None:
-            lease.numbers = self.pool.allocate(2 * WORD * len(self.plan.inputs), lease.stream, "arenas")
-        address: int = lease.numbers.address + 2 * WORD * number
-        self.driver.copy(address, array.ctypes.data, array.nbytes, lease.stream)
-        return address
-
     # --- several streams ---
 
-    def _lease(self, stream: int) -> _Lease:
+    def _lease(self, stream: int) -> Lease:
         """A lease of this stream that nobody uses, the latest first."""
-        key = _key(stream)
+        key = stream_key(stream)
         for lease in reversed(self._leases):
             if lease.key == key:
                 try:
@@ -286,7 +266,7 @@ class Executable:
                 except ValueError:
                     continue  # another thread was faster
                 return lease
-        return _Lease(self.program, self.pool, stream)
+        return Lease(self.program, self.pool, stream)
 
     def _drop_lease(self) -> None:
         """Give up the lease that waits longest."""
@@ -298,26 +278,3 @@ class Executable:
             self.driver.discard(event)
         if lease.events:
             self.driver.synchronize_device()  # arrays of others that it keeps are read no more
-
-    def _follow(self, guests: Sequence[Adapter], stream: int) -> Sequence[int]:
-        """Have the stream wait for the streams on which arrays of other libraries are made; name these."""
-        others = {g.stream() for g in guests if not g.on_host} - {stream}
-        for other in others:
-            self._wait(stream, other)
-        return tuple(others)
-
-    def _wait(self, stream: int, other: int) -> None:
-        event = self.driver.record(other)
-        self.driver.wait(stream, event)
-        self.driver.discard(event)
-
-    def _release(self, lease: _Lease, others: Sequence[int], arrays: Any) -> None:
-        """Other libraries may use their arrays' memory again when the kernels have read it."""
-        for other in others:
-            self._wait(other, lease.stream)
-        lease.events.append((self.driver.record(lease.stream), arrays))
-
-
-def _key(stream: int) -> Any:
-    """What tells streams apart: CUDA has one handle for the default streams of all threads."""
-    return (stream, threading.get_ident()) if stream == PER_THREAD else stream

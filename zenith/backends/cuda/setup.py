@@ -10,7 +10,8 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -32,9 +33,13 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
+from zenith.backends.donation import Pairs
 from zenith.backends.routines import Ready
-from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place
-from zenith.errors import UnsupportedError
+from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place, waits
+from zenith.errors import SourceLine, UnsupportedError
+
+if TYPE_CHECKING:
+    from zenith.backends.cuda.replay import Replay
 
 COUNTER_PLACE = Place(COUNTERS, COUNTERS)
 
@@ -56,6 +61,11 @@ class Program:
     layout: Layout
     functions: Mapping[str, Functions]
     refused: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    @cached_property
+    def obstacle(self) -> tuple[str, SourceLine | None] | None:
+        """Why the device cannot do all of it alone, and the line of the program; None when it can."""
+        return waits(self.layout.plan.steps)
 
 
 class Setup:
@@ -88,23 +98,39 @@ class Setup:
         offsets = [(layout.slots[s.name], s.offset.evaluate(sizes)) for s in plan.slots if s.name in layout.slots]
         self._slots, self._offsets = np.array(offsets, np.int64).reshape(-1, 2).T
         self._arena_address: int | None = None
+        self._counters_address: int | None = None
         self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
         self.shapes = [tuple(n.evaluate(sizes) for n in type.shape) for _, type in plan.outputs]
         self.pack = struct.Struct(f"={layout.arguments}q").pack_into
         self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
         self._kept: list[Any] = []
+        self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
         self._taken: dict[int, Ready] = {}
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
+        self.donations: Pairs | None = None  # results, and the arguments whose memory they may take
+        self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
+        self.seen: Any = None  # the state of the call before
+        self.put_off = False  # a graph would have been made, but for many others just before
+        self.why_not = None if program.obstacle is None else program.obstacle[0]  # no graph is made of it
+
+    @property
+    def state(self) -> tuple[int, int | None, int | None]:
+        """What addresses follow from that are the same in most calls: fixed memory, arena, and counters."""
+        return self.fixed, self._arena_address, self._counters_address
 
     def make_results(self, results: Maker) -> list[Any]:
         """New arrays for the results of a call."""
+        return [make() for make in self.makers_of(results)]
+
+    def makers_of(self, results: Maker) -> list[Callable[[], Any]]:
+        """What makes new arrays for the results of a call."""
         if self._results is not results:
             types = [type for _, type in self.layout.plan.outputs]
             self.makers = [results.maker(shape, t.dtype) for shape, t in zip(self.shapes, types, strict=True)]
             self._results = results
-        return [make() for make in self.makers]
+        return self.makers
 
     def move_arena(self, address: int) -> None:
         """Have the slots in the arena at an address."""
@@ -114,7 +140,7 @@ class Setup:
 
     def place_counters(self, address: int) -> None:
         """Have the counters at an address."""
-        self.words[self.layout.words[COUNTER_PLACE]] = address
+        self.words[self.layout.words[COUNTER_PLACE]] = self._counters_address = address
 
     def take_fixed(self, number: int, words: Any, addresses: Any) -> None:
         """Write the addresses of what is fixed."""
@@ -123,6 +149,10 @@ class Setup:
             self.fixed = number
 
     # --- actions ---
+
+    def single_steps(self) -> list[Action]:
+        """An action for each step of the plan, behind one that does nothing."""
+        return [_nothing, *(partial(_all, self._actions([step])) for step in self.layout.plan.steps)]
 
     def _actions(self, steps: Sequence[Any]) -> list[Action]:
         """Actions for a row of steps; launches that follow each other are one."""
@@ -219,7 +249,17 @@ class Setup:
             self.words[words[name]] = value
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
         self._kept += [table, function]  # the function keeps its module loaded
+        self.launches[ctypes.addressof(table)] = number
         return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
+
+
+def _nothing(stream: int) -> None:
+    """Where a CPU's program puts addresses in place."""
+
+
+def _all(actions: Sequence[Action], stream: int) -> None:
+    for action in actions:
+        action(stream)
 
 
 def _joined(lows: Any) -> int:

@@ -66,12 +66,12 @@ class _Board:
         self._words: dict[int, StatusWords] = {}
         self._retired: list[int] = []  # appended to by finalizers, which must not wait for a lock
 
-    def add(self, owner: object, words: StatusWords) -> None:
-        """Keep words while ``owner`` lives, and then until the device was waited for."""
+    def add(self, owner: object, words: StatusWords, waits: bool) -> None:
+        """Keep words while ``owner`` lives, and then until the device was waited for: now, if that is allowed."""
         number = id(words)
         with self._lock:
             self._words[number] = words
-            if len(self._retired) > RETIRED:
+            if waits and len(self._retired) > RETIRED:
                 self._drop_retired()
         weakref.finalize(owner, self._retired.append, number).atexit = False
 
@@ -102,10 +102,10 @@ class _Board:
 _BOARD = _Board()
 
 
-def words_of(owner: object, driver: Driver, lines: Sequence[Sequence[SourceLine]]) -> StatusWords:
-    """Words for the launches of ``owner``, on the current device."""
+def words_of(owner: object, driver: Driver, lines: Sequence[Sequence[SourceLine]], waits: bool = True) -> StatusWords:
+    """Words for the launches of ``owner``, on the current device; with ``waits`` it may be waited for."""
     words = StatusWords(driver, lines)
-    _BOARD.add(owner, words)
+    _BOARD.add(owner, words, waits)
     return words
 
 
@@ -120,4 +120,5 @@ def synchronize() -> None:
     for device in sorted(pool.devices):
         with on_device(pool.driver, device):
             pool.driver.synchronize_device()
+    pool.driver.graphs.forget()
     _BOARD.check()

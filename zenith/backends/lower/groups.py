@@ -14,6 +14,7 @@ from zenith.backends.emit import named
 from zenith.backends.engines import Calls, Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower import tensor_cores
+from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
@@ -53,6 +54,13 @@ def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
 
 
+def _by_atomics(body: Graph, target: Target) -> float | Refusal:
+    dtype = body.outputs[0].dtype
+    if not target.atomics:
+        return Refusal("results have to repeat bit for bit; repeatable=False allows a GPU another order")
+    return 0.25 if dtype in target.atomics else Refusal(f"{target.name} has no atomic addition of {dtype}")
+
+
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
     rows, columns = (n.static for n in result.shape[-2:])
@@ -86,6 +94,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_scatter(body)),
     Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
            _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
+    Engine("atomic_scatter", ("scatter",), "a scatter in any order: an element of the updates a task", 0,
+           _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,

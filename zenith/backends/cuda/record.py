@@ -1,0 +1,192 @@
+"""Recording: what the actions of a setup would launch, as nodes of a graph that know where their addresses come from.
+
+Nothing is captured from a stream. Every launch of a program and all of its parameters are known here, so its nodes are
+made one by one. That leaves alone what else the process does meanwhile (a capture makes the whole device refuse to be
+waited for, by any thread), works for programs on the legacy stream, which cannot be captured, and gives the handle of
+each node, which a capture would have to be searched for.
+
+A node has a copy of its parameters. An *origin* says of a parameter that it is an address in an argument or a result,
+and how many bytes behind its start: loops that the host counts are unrolled, so a turn's node reads a part of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from zenith.backends.cuda.actions import Action, HostLoop, Launches, Row
+from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.graph_driver import Graphs, copy_parameters, kernel_parameters
+from zenith.backends.cuda.setup import Setup
+
+
+class Origin(NamedTuple):
+    """An address: the word of an argument or a result in the frame, and bytes behind its start."""
+
+    word: int
+    offset: int
+
+
+class Node(Protocol):
+    """One launch or copy."""
+
+    handle: int
+
+    @property
+    def words(self) -> set[int]:
+        """The words of the arguments and results that it reads or writes."""
+        ...
+
+    def fix(self, word: int, address: int) -> None:
+        """Have a fixed address in the place of an argument or a result."""
+        ...
+
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> None:
+        """Make it in a graph."""
+        ...
+
+    def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
+        """Take the addresses of arguments and results from a frame, in an executable graph."""
+        ...
+
+
+class KernelNode:
+    """A launch with parameters of its own; ``origins`` are of those that change from call to call, by their places."""
+
+    def __init__(self, row: Row, values: Sequence[int], origins: dict[int, Origin]) -> None:
+        function, blocks, threads, shared, _ = row
+        self._values = (ctypes.c_int64 * len(values))(*values)
+        start = ctypes.addressof(self._values)
+        self._table = (ctypes.c_int64 * len(values))(*range(start, start + 8 * len(values), 8))
+        self._parameters = kernel_parameters(function, blocks, threads, ctypes.addressof(self._table), shared)
+        self._reference = ctypes.byref(self._parameters)
+        self.origins, self.handle = origins, 0
+
+    @property
+    def words(self) -> set[int]:
+        """The arguments and results among its buffers."""
+        return {origin.word for origin in self.origins.values()}
+
+    def fix(self, word: int, address: int) -> None:
+        """Write the address into its parameters."""
+        for place in [place for place, origin in self.origins.items() if origin.word == word]:
+            self._values[place] = address + self.origins.pop(place).offset
+
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> None:
+        """With the parameters as they stand."""
+        self.handle = graphs.add_kernel(graph, after, self._parameters)
+
+    def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
+        """All parameters are set at once: that is how CUDA has it."""
+        values = self._values
+        for place, (word, offset) in self.origins.items():
+            values[place] = frame[word] + offset
+        graphs.set_kernel(executable, self.handle, self._reference)
+
+
+class CopyNode:
+    """A copy of bytes between two ends, each a fixed address or an origin."""
+
+    def __init__(self, to: int | Origin, source: int | Origin, length: int, frame: Any) -> None:
+        self.to, self.source, self.length, self.handle = to, source, length, 0
+        self._parameters = copy_parameters(_address(to, frame), _address(source, frame), length)
+        self._reference = ctypes.byref(self._parameters)
+
+    @property
+    def words(self) -> set[int]:
+        """The arguments and results among its ends."""
+        return {end.word for end in (self.to, self.source) if isinstance(end, Origin)}
+
+    def fix(self, word: int, address: int) -> None:
+        """Replace the ends that stand in an argument or a result."""
+        if isinstance(self.to, Origin) and self.to.word == word:
+            self._parameters.to.device = self.to = address + self.to.offset
+        if isinstance(self.source, Origin) and self.source.word == word:
+            self._parameters.source.device = self.source = address + self.source.offset
+
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> None:
+        """With the addresses as they stand."""
+        self.handle = graphs.add_copy(graph, after, self._parameters)
+
+    def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
+        """Both ends are set at once."""
+        self._parameters.to.device = _address(self.to, frame)
+        self._parameters.source.device = _address(self.source, frame)
+        graphs.set_copy(executable, self.handle, self._reference)
+
+
+def _address(end: int | Origin, frame: Any) -> int:
+    return frame[end.word] + end.offset if isinstance(end, Origin) else end
+
+
+class Recording:
+    """The nodes of a setup whose frame holds the addresses of a call; ``lengths`` are the bytes of arguments by words.
+
+    No more than ``most`` nodes are recorded; ``is_whole`` says whether that was enough.
+    """
+
+    def __init__(self, setup: Setup, most: int) -> None:
+        self._setup, self._frame, self._arguments = setup, setup.buffer, setup.layout.arguments
+        self._moved: dict[int, Origin | None] = {}  # words of moving places, and where they point
+        self.nodes: list[Node] = []
+        self.lengths: dict[int, int] = {}
+        self._most = most
+        self.is_whole = self._record(setup.actions)
+
+    def _record(self, actions: Iterable[Action]) -> bool:
+        for action in actions:
+            match action:
+                case Launches():
+                    for row in action.rows:
+                        self._launch(row)
+                case HostLoop():
+                    if not self._loop(action):
+                        return False
+                case _:
+                    raise AssertionError(f"{action} was found to be an obstacle before")
+            if len(self.nodes) > self._most:
+                return False
+        return True
+
+    def _launch(self, row: Row) -> None:
+        layout, number = self._setup.layout, self._setup.launches[row[-1]]
+        launch, words = layout.launches[number], layout.parameters(number)
+        names = parameters(launch.kernel)
+        places = {name: place for place, name in enumerate(names)}
+        origins = {}
+        for buffer in launch.kernel.buffers:
+            origin = self._origin(words[buffer.name])
+            if origin is not None:
+                origins[places[buffer.name]] = origin
+                self._note(origin, buffer.size.evaluate(self._setup.sizes) * buffer.dtype.itemsize)
+        self.nodes.append(KernelNode(row, [self._frame[words[name]] for name in names], origins))
+
+    def _loop(self, loop: HostLoop) -> bool:
+        assert loop.count is not None, "a loop that asks the device is an obstacle"
+        for number in range(loop.count + 1):
+            self._move(loop.carries_at(number))
+            if number < loop.count:
+                self._move(loop.parts_at(number))
+                if not self._record(loop.steps):
+                    return False
+        for to, source, length in loop.last_copies():
+            ends = [self._origin(word) or self._frame[word] for word in (to, source)]
+            for end in ends:
+                if isinstance(end, Origin):
+                    self._note(end, length)
+            self.nodes.append(CopyNode(ends[0], ends[1], length, self._frame))
+        return True
+
+    def _move(self, moves: Iterable[tuple[int, int, int]]) -> None:
+        for word, source, offset in moves:
+            self._frame[word] = self._frame[source] + offset
+            origin = self._origin(source)
+            self._moved[word] = origin and Origin(origin.word, origin.offset + offset)
+
+    def _origin(self, word: int) -> Origin | None:
+        return Origin(word, 0) if word < self._arguments else self._moved.get(word)
+
+    def _note(self, origin: Origin, length: int) -> None:
+        """Some bytes of an argument or a result are used."""
+        self.lengths[origin.word] = max(self.lengths.get(origin.word, 0), origin.offset + length)

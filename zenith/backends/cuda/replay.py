@@ -1,0 +1,180 @@
+"""Replays: the launches of a setup as one CUDA graph, which starts them all by one call of the driver.
+
+A graph belongs to one set of exact sizes, and is made when a call sees the same sizes, arena and weights for the second
+time. It lives and goes with its setup, so no more are kept than setups, and a lease makes no more than one for every
+``CALLS_A_GRAPH`` calls, beside a few at first: lengths that hardly ever return cost nothing.
+
+What differs from call to call are the addresses of arguments and results. A replay compares them with those of the
+replay before, and patches the nodes that use a changed one: their parameters are set in the executable graph, which
+launches made before do not notice. An argument that many nodes use, such as what a loop cuts into parts, would patch
+all of them; when it is small it is copied to, or a result from, a place of the graph's own, by a node of the graph, and
+that node alone is patched.
+
+Kernels, grids and parameters are those that would be launched one by one, so results have the same bits, and kernels
+report errors to the same status words.
+
+Whether a graph pays is decided by counting, in units of one launch (about 2.5 microseconds of the host): starting a
+graph costs about ``REPLAY``, whatever is in it, and setting a node's parameters about ``PATCH``, since the driver then
+has no work to queue. The first is what NVIDIA has published for straight graphs since CUDA 12.6 ("Constant Time Launch
+for Straight-Line CUDA Graphs", 2024), the second an estimate; the workload ``gpu_mlp_replay`` measures them together.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from zenith.backends.cuda.driver import Driver, on_device
+from zenith.backends.cuda.memory import ALIGN, Pool
+from zenith.backends.cuda.record import CopyNode, Node, Origin, Recording
+from zenith.backends.cuda.setup import Program, Setup
+from zenith.config import config
+
+REPLAY, PATCH = 1.5, 0.5  # what starting a graph and patching a node cost, in launches
+COPIED_FROM, COPIED_BYTES = 4, 1 << 20  # an argument of more nodes, and of no more bytes, is copied
+MOST_NODES = 4096  # a longer loop is launched turn by turn: a node takes host memory, and device memory when it runs
+FIRST_GRAPHS, CALLS_A_GRAPH = 4, 8  # a lease may make so many, and one more after so many calls
+
+
+class Replay:
+    """A graph of nodes, for one setup. ``state`` is what its fixed addresses depend on."""
+
+    def __init__(self, setup: Setup, program: Program, pool: Pool, stream: int, recording: Recording) -> None:
+        driver = program.driver
+        self.state, self._graphs = setup.state, driver.graphs
+        self._frame, self._arguments = setup.buffer, setup.layout.arguments
+        self._program = program  # its modules stay loaded until the graph is destroyed
+        copied = to_copy(recording)
+        self._memory, nodes = _with_copies(recording, copied, self._frame, setup, pool, stream)
+        self.launches, self.copies = len(recording.nodes), len(copied)
+        self._users: list[list[Node]] = [[n for n in nodes if word in n.words] for word in range(self._arguments)]
+        self._last = self._frame[: self._arguments]
+        graph, after = self._graphs.create(), list[int]()
+        for node in nodes:
+            node.add(self._graphs, graph, after)
+            after = [node.handle]
+        self._nodes = nodes
+        self.executable = self._graphs.instantiate(graph)
+        self.replays, self.patched = 0, 0
+        weakref.finalize(self, _destroy, driver, driver.device(), graph, self.executable).atexit = False
+
+    def __call__(self, stream: int) -> None:
+        """Launch everything, with the addresses in the setup's frame."""
+        given = self._frame[: self._arguments]
+        if given != self._last:
+            changed = [word for word, (now, before) in enumerate(zip(given, self._last, strict=True)) if now != before]
+            nodes = dict.fromkeys(node for word in changed for node in self._users[word])
+            for node in nodes:
+                node.patch(self._graphs, self.executable, given)
+            self.patched += len(nodes)
+            self._last = given
+        self.replays += 1
+        self._graphs.launch(self.executable, stream)
+
+
+def _destroy(driver: Driver, device: int, graph: int, executable: int) -> None:
+    with on_device(driver, device):
+        driver.graphs.destroy(graph, executable)
+
+
+def to_copy(recording: Recording) -> list[int]:
+    """The words of arguments and results that are copied."""
+    uses = Counter(word for node in recording.nodes for word in node.words)
+    return [word for word, n in sorted(uses.items()) if n > COPIED_FROM and 0 < recording.lengths[word] <= COPIED_BYTES]
+
+
+def pays(recording: Recording) -> bool:
+    """Whether replaying costs the host less than launching, when every address differs from the call before."""
+    copied = set(to_copy(recording))
+    patched = sum(not node.words <= copied for node in recording.nodes) + len(copied)
+    return REPLAY + PATCH * patched < len(recording.nodes)
+
+
+def _with_copies(
+    recording: Recording, copied: Sequence[int], frame: Any, setup: Setup, pool: Pool, stream: int
+) -> tuple[Any, list[Node]]:
+    """Memory for what is copied, and the nodes with the copies around them."""
+    nodes, before, after = recording.nodes, list[Node](), list[Node]()
+    lengths = [-(-recording.lengths[word] // ALIGN) * ALIGN for word in copied]
+    block = pool.allocate(sum(lengths), stream, "arenas") if copied else None
+    address = 0 if block is None else block.address
+    for word, length in zip(copied, lengths, strict=True):
+        for node in nodes:
+            node.fix(word, address)
+        exact, there = recording.lengths[word], Origin(word, 0)
+        if word < len(setup.layout.plan.inputs):
+            before.append(CopyNode(address, there, exact, frame))
+        else:
+            after.append(CopyNode(there, address, exact, frame))
+        address += length
+    return block, [*before, *nodes, *after]
+
+
+class Starter:
+    """Starts the actions of a lease's setups: one by one, or as a graph."""
+
+    def __init__(self, program: Program, pool: Pool, stream: int) -> None:
+        self._program, self._pool, self._stream = program, pool, stream
+        self._calls = self._graphs = 0
+
+    def __call__(self, setup: Setup) -> None:
+        """Start what a call with the setup's frame does."""
+        graph = setup.graph
+        self._calls += 1
+        if graph is None or graph.state != setup.state or not config.graphs:
+            graph = setup.graph = self._graph(setup) if config.graphs and setup.why_not is None else None
+        if graph is not None:
+            graph(self._stream)
+            return
+        for action in setup.actions:
+            action(self._stream)
+
+    def _graph(self, setup: Setup) -> Replay | None:
+        """The graph for a setup at the second sight of the same, when it pays."""
+        if setup.seen != setup.state:
+            setup.seen = setup.state
+            return None
+        setup.put_off = self._graphs >= FIRST_GRAPHS + self._calls // CALLS_A_GRAPH
+        if setup.put_off:
+            return None
+        recording = Recording(setup, MOST_NODES)
+        setup.why_not = _refusal(recording)
+        if setup.why_not is not None:
+            return None
+        self._graphs += 1
+        with self._program.driver.graphs.relaxed():  # another thread may be capturing
+            return Replay(setup, self._program, self._pool, self._stream, recording)
+
+
+def _refusal(recording: Recording) -> str | None:
+    """Why a recorded setup is not worth a graph."""
+    if not recording.is_whole:
+        return f"more than {MOST_NODES} launches"
+    if not pays(recording):
+        uses = sum(bool(node.words) for node in recording.nodes)
+        return f"{len(recording.nodes)} launches, {uses} of them on arguments or results: launching costs no more"
+    return None
+
+
+def rows(setups: Iterable[Setup]) -> list[tuple[str, ...]]:
+    """What :meth:`explain` shows of each set of sizes."""
+    return [_row(setup) for setup in setups]
+
+
+def _row(setup: Setup) -> tuple[str, ...]:
+    sizes = ", ".join(f"{name}={n}" for name, n in setup.sizes.items()) or "none"
+    graph = setup.graph
+    if graph is None:
+        return sizes, "0", "", "", "", _reason(setup)
+    patched = f"{graph.patched / max(graph.replays, 1):.1f}"
+    return sizes, str(graph.replays), str(graph.launches), patched, str(graph.copies), ""
+
+
+def _reason(setup: Setup) -> str:
+    if not config.graphs:
+        return "turned off by ZENITH_GRAPHS=0"
+    if setup.why_not is not None:
+        return setup.why_not
+    return "graphs were made for many other sizes just before" if setup.put_off else "seen once so far"
