@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.gpu.device import FAKE, MODE, lack
 
+# Schedules are the cost model's in all tests that do not ask for others.
+os.environ["ZENITH_TUNED"] = "0"
 # Set before Zenith reads its settings. Workers of one run, and processes that tests start, inherit the folder.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["ZENITH_CACHE_DIR"] = tempfile.mkdtemp(prefix="zenith-tests-")
@@ -49,12 +51,11 @@ def _driver_of_gpu_tests(request):
 @pytest.fixture
 def fake_gpu(monkeypatch):
     """A driver without a device, and programs that are linked for it without machine code."""
-    from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver
-    from zenith.backends.cuda import driver
+    from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver, in_place_of_cuda
 
     found = FakeDriver(memory=1 << 33)
     monkeypatch.setattr("zenith.backends.cuda.link.compile_kernel", FakeCompiler())
-    with driver.using(found):
+    with in_place_of_cuda(found):
         yield found
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Imports point down only: a room may use its own layer and those below.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"torch", "serial", "ahead", "cli", "__main__"}),
-    frozenset({"kernels", "outside"}),
+    frozenset({"kernels", "outside", "tune"}),
     frozenset({"api"}),
     frozenset({"compile", "device", "memory"}),
     frozenset({"optim"}),
@@ -37,6 +37,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "llvmlite": ("zenith.backends.cpu", "zenith.backends.cuda"),
     "cupy": ("zenith.backends.cuda",),
     "cuda": ("zenith.backends.cuda",),
+    "nvmath": ("zenith.backends.cuda.cublaslt",),
+    "cudnn": ("zenith.backends.cuda.cudnn",),
     "torch": ("zenith.torch",),
 }
 LAZY_IN_ARRAYS = frozenset({"torch", "cupy"})

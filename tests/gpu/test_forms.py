@@ -114,6 +114,15 @@ def test_scatters_repeat_bit_by_bit(rng):
     np.testing.assert_allclose(first, exact, rtol=1e-4, atol=1e-4)
 
 
+def test_scatters_by_atomics_differ_by_rounding_only(rng):
+    places, x = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 8), dtype=np.float32)
+    sums = zenith.jit(zenith.grad(lambda table, i, x: np.sum(table[i] * x)), repeatable=False)
+    found = download(sums(upload(np.zeros((50, 8), np.float32)), upload(places), upload(x)))
+    exact = np.zeros((50, 8))
+    np.add.at(exact, places, x.astype(np.float64))
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.skipif(FAKE, reason="arrays of two billion elements")
 def test_more_elements_than_32_bits_count(real):
     count = (1 << 31) + 24

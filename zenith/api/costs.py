@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from zenith.api.tables import Shown, table
 from zenith.backends.plan import Plan
-from zenith.backends.steps import Branch, Launch, Loop
-from zenith.backends.work import NO_WORK, Work
+from zenith.backends.steps import Branch, Call, Either, Launch, Loop
+from zenith.backends.work import NO_WORK, Work, bytes_of
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, product
+from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.types import ArrayType
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class CostAnalysis(Shown):
     Operations are the program's own: one for an addition or a reduced element, about 14 for an exponential (each
     primitive's record says it), ``2*m*n*k`` for a product. Bytes are those of the buffers that a kernel reads and
     writes, each counted once. Work on weights alone is done once, at linking, and not counted. A loop counts all its
-    steps, or one where a condition ends it; of branches the most that one of them does counts.
+    steps, or one where a condition ends it; of branches the most that one of them does counts. Where sizes decide
+    between a library and kernels, the library counts.
 
     Attributes
     ----------
@@ -122,16 +123,20 @@ def _step_cost(step: Any) -> KernelCost:
         name, lines = step.kernel.name, step.lines
     elif isinstance(step, Loop | Branch):
         name, lines = "loop" if isinstance(step, Loop) else "branch", step.lines
+    elif isinstance(step, Either):
+        name, lines = ", ".join(_step_cost(part).kernel for part in step.steps), step.lines
     else:
-        name, lines = step.node.primitive.name, () if step.node.line is None else (step.node.line,)
+        name, lines = str(step.routine), step.lines
     return KernelCost(name, lines, work.operations, work.read, work.written)
 
 
 def _work(step: Any) -> Work:
     """The work of a step with all that it holds."""
     match step:
-        case Launch(work=work):
+        case Launch(work=work) | Call(work=work):
             return work
+        case Either(steps=steps):
+            return sum(map(_work, steps), NO_WORK)
         case Loop(count=count, condition=condition, steps=steps):
             once = sum(map(_work, (*condition, *steps)), NO_WORK)
             times = dim(1) if count is None else count
@@ -139,7 +144,7 @@ def _work(step: Any) -> Work:
         case Branch(branches=branches):
             each = [sum(map(_work, steps), NO_WORK) for steps in branches]
             return functools.reduce(_most, each)
-    return Work(NO_WORK.operations, _bytes(step.types), NO_WORK.written)
+    raise AssertionError(step)
 
 
 def _most(a: Work, b: Work) -> Work:
@@ -149,11 +154,7 @@ def _most(a: Work, b: Work) -> Work:
 
 def memory_analysis(plan: Plan, arguments: tuple[ArrayType, ...]) -> MemoryAnalysis:
     """The memory of a plan for arguments of these types."""
-    stored = [dim(a.nbytes) for a in plan.constants.values()] + [_bytes([w.type]) for w in plan.weights.values()]
+    stored = [dim(a.nbytes) for a in plan.constants.values()] + [bytes_of([w.type]) for w in plan.weights.values()]
     packed = [dim(count * dtype.itemsize) for p in plan.prepared for _, dtype, count in p.results]
-    results = _bytes([type for _, type in plan.outputs])
-    return MemoryAnalysis(_bytes(arguments), results, sum(stored, dim(0)), sum(packed, dim(0)), plan.arena)
-
-
-def _bytes(types: Any) -> Dim:
-    return sum((product(t.shape) * t.dtype.itemsize for t in types), dim(0))
+    results = bytes_of([type for _, type in plan.outputs])
+    return MemoryAnalysis(bytes_of(arguments), results, sum(stored, dim(0)), sum(packed, dim(0)), plan.arena)

@@ -132,6 +132,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     if origin.plan is not None:
         yield from _unrolled_loops(origin.graph)
         yield from _engines(origin.plan)
+        yield from _refusals(program.executable)
         yield from _separations(origin.graph)
 
 
@@ -176,10 +177,17 @@ def _engines(plan: Any) -> Iterable[RenderableType]:
     for group in plan.groups:
         others = "; ".join(f"{name}: {why}" for name, why in group.choice.others)
         places = ", ".join(map(str, group.lines))
-        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engine, others), []).append(places)
+        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engines, others), []).append(places)
     rows = [(*words, "; ".join(dict.fromkeys(places))) for words, places in found.items()]
     if rows:
         yield table("engines", ("kernels", "kind", "engine", "why no other", "lines"), rows)
+
+
+def _refusals(executable: Any) -> Iterable[RenderableType]:
+    """Which routines of libraries did not take the sizes of some calls, so that kernels ran."""
+    refused = getattr(executable, "refused", ())
+    if refused:
+        yield table("refused by libraries", ("routine", "why"), list(refused))
 
 
 def _separations(graph: Graph) -> Iterable[RenderableType]:

@@ -6,16 +6,21 @@ again for an array of provably equal length.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from zenith.backends.steps import ALIGN, Place, Slot
-from zenith.ir.dims import Dim, dim, prove_equal
+from zenith.ir.dims import Dim, dim, maximum, prove_equal
 from zenith.ir.types import DType
+
+WORKSPACE_ALIGN = 256  # bytes: what libraries of CUDA's ask for
 
 
 @dataclass(slots=True)
 class Arena:
     """The slots of a plan, those of them that are free, and the length of all.
+
+    ``wanted`` are lengths of the workspace: what a step writes to only while it runs is the same memory for all steps.
 
     >>> from zenith.ir.types import float32
     >>> arena = Arena()
@@ -28,6 +33,7 @@ class Arena:
     slots: list[Slot] = field(default_factory=list)
     free: list[Slot] = field(default_factory=list)
     top: Dim = field(default_factory=lambda: dim(0))
+    wanted: list[Dim] = field(default_factory=list)
 
     def allocate(self, size: Dim, dtype: DType) -> Place:
         """Memory for an array of ``size`` elements, maybe some that was given back."""
@@ -44,6 +50,19 @@ class Arena:
         self.slots.append(slot)
         self.top = self.top + slot.length
         return Place("slot", slot.name)
+
+    def workspace(self, length: Dim) -> Place:
+        """Memory of so many bytes for one step, which has no contents before and after it."""
+        if length not in self.wanted:
+            self.wanted.append(length)
+        return Place("slot", "workspace")
+
+    def add_workspace(self) -> None:
+        """Place the workspace behind everything else, once all steps are known."""
+        if self.wanted:
+            start = (self.top + (WORKSPACE_ALIGN - 1)) // WORKSPACE_ALIGN * WORKSPACE_ALIGN
+            self.slots.append(Slot("workspace", start, functools.reduce(maximum, self.wanted)))
+            self.top = start + self.slots[-1].length
 
     def give_back(self, place: Place) -> None:
         """Let others have the memory of a place, if it is the arena's."""

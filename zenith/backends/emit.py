@@ -20,6 +20,7 @@ from dataclasses import replace
 from zenith.backends.kernel import (
     Accumulator,
     Apply,
+    AtomicAdd,
     Bind,
     Branch,
     CallNative,
@@ -49,7 +50,9 @@ from zenith.backends.kernel import (
     StageTile,
     Statement,
     Store,
+    Strip,
     TaskLoop,
+    walk,
 )
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import float32
@@ -143,11 +146,15 @@ class Printer:
                 return f"{name} = {self.size(at)}"
             case Store(buffer, at, value):
                 return f"{buffer}[{self.size(at)}] = {self.expression(value)}"
+            case AtomicAdd(buffer, at, value):
+                return f"atomic_add({buffer}, {self.size(at)}, {self.expression(value)})"
             case Check(name, value, size, line):
                 text = f"{name} = checked({self.expression(value)}, {self.size(size)}, args)"
                 return self._with_line(text, line)
             case Scratch(name, dtype, length):
                 return f"{name} = {dtype}_scratch({length})"
+            case Strip(name, dtype, extent):
+                return f"{name} = {dtype}_scratch({self.size(extent)})"
             case Held(name, rows, columns, dtype):
                 return f"{name} = {dtype}_scratch({rows * max(columns, 1)})"
             case _:
@@ -284,14 +291,20 @@ class Printer:
 class LanesPrinter(Printer):
     """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
 
-    in_lanes = False
+    in_lanes = ""  # the variable of the lanes loop around, if there is one
+
+    def line(self, statement: Simple) -> str:
+        if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all name one place
+            at, value = self.size(statement.at), self.expression(statement.value)
+            return f"atomic_add({statement.buffer}, {at} + 0*{self.in_lanes}, {value})"
+        return super().line(statement)
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         if not lanes:
             return super().iterate(index, start, stop, lanes, body)
-        self.in_lanes = True
+        self.in_lanes = index
         lines = [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
-        self.in_lanes = False
+        self.in_lanes = ""
         return lines
 
     def fold(self, fold: Fold) -> list[str]:
@@ -317,7 +330,8 @@ def _number(value: float | int | bool) -> str:
 def named(kernel: Kernel) -> Kernel:
     """The kernel under a name made from its content: equal kernels have equal names."""
     plain = Printer(with_lines=False).kernel(replace(kernel, name="kernel", doc=""))
-    digest = hashlib.sha256(plain.encode()).hexdigest()[:6]
+    schedules = [s.schedule for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule]
+    digest = hashlib.sha256(f"{plain}{schedules or ''}".encode()).hexdigest()[:6]
     words = [w for w in kernel.doc.split("; ") if w not in ("broadcast", "literal", "cast")]
     stem = "_".join(words[:3]) if words else "copy"
     return replace(kernel, name=f"{stem}_{digest}")

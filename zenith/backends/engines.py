@@ -1,7 +1,8 @@
 """Engines: what can compute a fused group, each answering with a cost or with why not.
 
 The planner asks every engine (see ``lower.groups``) and takes the cheapest; of equal ones that with the higher
-priority, then the one registered last.
+priority, then the one registered last. A user's settings go before all costs (``ZENITH_ENGINES``). An engine gives
+kernels, or calls of a library for the sizes where these are worth it; for others the next engine gives kernels.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.kernel import Kernel
+from zenith.backends.routines import Use
+from zenith.config import config
 from zenith.errors import SourceLine, UnsupportedError
+from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
 
@@ -25,8 +29,20 @@ class Refusal:
         return self.why
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Routines and kernels, in order, that compute a group in calls whose ``gain`` is at least ``least``.
+
+    The gain is in operations, a formula of the sizes.
+    """
+
+    parts: tuple[Use | Kernel, ...]
+    gain: Dim
+    least: int
+
+
 Accepts = Callable[[Graph, Target], float | Refusal]
-Lower = Callable[[Graph, Target, Collection[str]], list[Kernel]]
+Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +56,8 @@ class Engine:
     doc: what it accepts, in one sentence.
     priority: who goes first at equal cost.
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
-    lower: ``(body, target, fixed) -> kernels``; ``fixed`` names inputs that are the same in every call.
+    lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
+    library: the library that it calls; such an engine answers with :class:`Calls`.
     """
 
     name: str
@@ -49,15 +66,25 @@ class Engine:
     priority: int
     accepts: Accepts
     lower: Lower
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who computes a group: its kind, the engine's name, and why the others did not get it."""
+    """Who computes a group: its kind, the engine's name, and why the others did not get it.
+
+    ``otherwise`` is the engine for calls whose sizes are not worth a library's, or are refused by it.
+    """
 
     kind: str
     engine: str
     others: tuple[tuple[str, str], ...]
+    otherwise: str = ""
+
+    @property
+    def engines(self) -> str:
+        """Both engines, as reports name them."""
+        return f"{self.engine}, else {self.otherwise}" if self.otherwise else self.engine
 
 
 _registered: tuple[Engine, ...] = ()
@@ -76,24 +103,30 @@ def set_registered(engines: tuple[Engine, ...]) -> None:
 
 def choose(engines: Sequence[Engine], body: Graph, kind: str, target: Target) -> tuple[Engine, Choice]:
     """The engine for a group; UnsupportedError with every refusal when none takes it."""
-    offers: list[tuple[float, int, int, Engine]] = []
+    offers: list[tuple[int, float, int, int, Engine]] = []
     others: list[tuple[str, str]] = []
     for number, engine in enumerate(engines):
         if kind not in engine.kinds:
             continue
-        answer = engine.accepts(body, target)
+        left_out = f"-{engine.name}" in config.engines
+        answer = Refusal("ZENITH_ENGINES leaves it out") if left_out else engine.accepts(body, target)
         if isinstance(answer, Refusal):
             others.append((engine.name, answer.why))
         else:
-            offers.append((answer, -engine.priority, -number, engine))
+            wish = config.engines.index(engine.name) if engine.name in config.engines else len(config.engines)
+            offers.append((wish, answer, -engine.priority, -number, engine))
     if not offers:
         why = "; ".join(f"{name}: {reason}" for name, reason in others) or f"no engine computes groups of kind {kind}"
         raise UnsupportedError(f"no engine takes a group of kind {kind} ({why})", where=_line(body))
-    offers.sort(key=lambda offer: offer[:3])
-    (best, priority, _, chosen), *beaten = offers
-    for cost, other, _, engine in beaten:
-        reason = f"costs {cost:g}, not {best:g}" if cost != best else "registered before" if other == priority else (
-            f"priority {-other}, not {-priority}")  # fmt: skip
+    offers.sort(key=lambda offer: offer[:4])
+    (wish, best, priority, _, chosen), *beaten = offers
+    for wished, cost, other, _, engine in beaten:
+        reason = (
+            f"ZENITH_ENGINES prefers {chosen.name}" if wished != wish
+            else f"costs {cost:g}, not {best:g}" if cost != best
+            else f"priority {-other}, not {-priority}" if other != priority
+            else "registered before"
+        )  # fmt: skip
         others.append((engine.name, reason))
     return chosen, Choice(kind, chosen.name, tuple(others))
 

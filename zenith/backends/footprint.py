@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 
 from zenith.backends.kernel import (
     Apply,
+    AtomicAdd,
     CallNative,
     Check,
     Expr,
@@ -48,6 +49,8 @@ def _read_by(statement: Statement) -> set[str]:
     match statement:
         case Let(_, value) | Check(_, value) | Store(_, _, value):
             return _loads(value)
+        case AtomicAdd(buffer, _, value):
+            return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):
             return {b for a in accumulators for b in _loads(a.value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
@@ -66,7 +69,7 @@ def _read_by(statement: Statement) -> set[str]:
 
 def _written_by(statement: Statement) -> set[str]:
     match statement:
-        case Store(buffer):
+        case Store(buffer) | AtomicAdd(buffer):
             return {buffer}
         case ProductTile(target=target) | SharedProduct(target=target):
             return {target.buffer}

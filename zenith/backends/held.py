@@ -1,7 +1,7 @@
 """Tiles for products on tensor cores, as NumPy functions: what copies them, and the products whose sums are held.
 
 They are the twins of the statements of the same names (:mod:`zenith.backends.kernel`): with them a kernel runs on plain
-arrays. Tiles are row-major here. On a GPU, :mod:`zenith.backends.cuda.held` writes both in the layout of the
+arrays. Tiles are row-major here. On a GPU, :mod:`zenith.backends.cuda.held_matrices` writes both in the layout of the
 instructions.
 """
 

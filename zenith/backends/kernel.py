@@ -12,11 +12,13 @@ trip count and the instruction set only.
 ``Apply``                 a scalar expression over names ``x``, ``y``, ``z`` (see ``ir.lowering.Scalar``)
 ``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
+``AtomicAdd``             add to an element that other tasks may add to at the same time
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
 ``Source``                statements that a person wrote
 ``Scratch``               a small buffer of the task's own
+``Strip``                 an element for each turn of some loops, kept from one loop to the next
 ``ProductTile``           the register tile of a matrix product
 ``PackPanel``             a copy of a part of its right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
@@ -38,7 +40,7 @@ from dataclasses import dataclass, field
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
 from zenith.ir.target import MatrixInstruction, MatrixTile
-from zenith.ir.types import DType, float32, int64
+from zenith.ir.types import ArrayType, DType, float32, int64
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
 BAND = 16  # rows of what is held that one warp has
@@ -56,6 +58,11 @@ class Buffer:
     dtype: DType
     size: Dim
     role: str
+
+    @property
+    def type(self) -> ArrayType:
+        """All elements as one row."""
+        return ArrayType(self.dtype, (self.size,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,15 @@ class Let:
 @dataclass(frozen=True, slots=True)
 class Store:
     """Write an element."""
+
+    buffer: str
+    at: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicAdd:
+    """Add to an element that other tasks may add to at the same time: in any order, so sums of floats may differ."""
 
     buffer: str
     at: Dim
@@ -200,6 +216,18 @@ class Scratch:
     name: str
     dtype: DType
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A buffer of ``extent`` elements of which each turn of a loop touches its own alone, the one of its number.
+
+    Turns that threads share are dealt out alike in all loops, so a thread has its part of a strip for itself.
+    """
+
+    name: str
+    dtype: DType
+    extent: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +440,7 @@ class LastOf:
 
 
 Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
-Simple = Let | Store | Check | Bind | Scratch | Held | Leaf
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Held | Leaf
 Statement = Simple | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
 
 

@@ -17,7 +17,7 @@ from zenith.backends.fixed import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
-from zenith.backends.steps import COUNTERS, Branch, Call, Carry, Launch, Loop, Place, Slice, Step, walk
+from zenith.backends.steps import COUNTERS, Branch, Call, Carry, Either, Launch, Loop, Place, Slice, Step, walk
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
 from zenith.ir.dims import Dim
@@ -86,6 +86,9 @@ class LanesExecutable:
             case Branch():
                 index = int(_view(step.index, np.dtype(np.int32), memory, arena)[0])
                 for inner in step.branches[min(max(index, 0), len(step.branches) - 1)]:
+                    self._step(inner, memory, arena, sizes)
+            case Either():
+                for inner in step.otherwise:  # there are no libraries here
                     self._step(inner, memory, arena, sizes)
 
     def _launch(self, step: Launch, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:

@@ -2,13 +2,14 @@
 
 Every value gets a *place*: an input, an output, a constant, a weight, or a slot of the arena, memory that one call of
 the program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
-returned. A step launches a kernel on places, calls back into Python, or is a loop or branch with steps in the same
-arena. What depends on constants and weights only is *prepared*: launched once, and again when such a weight
+returned. A step launches a kernel on places, calls a routine, or is a loop, branch or choice by sizes, with steps in
+the same arena. What depends on constants and weights only is *prepared*: launched once, and again when such a weight
 changes. Sizes stay symbolic throughout.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,15 +21,17 @@ from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice
 from zenith.backends.footprint import symbols_of
 from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
-from zenith.backends.kernel import Kernel
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.kernel import Buffer, Kernel
+from zenith.backends.lower.groups import Lowered, lower_group, temporaries
 from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
+from zenith.backends.routines import Use, python_routine
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,
     Branch,
     Call,
+    Either,
     Launch,
     Loop,
     Place,
@@ -38,7 +41,7 @@ from zenith.backends.steps import (
     Weight,
     walk,
 )
-from zenith.backends.work import Work, work_of
+from zenith.backends.work import Work, bytes_of, work_of
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
@@ -52,7 +55,7 @@ KEPT_GROWTH = 4  # results that are larger, in terms of what they are made of, a
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """A fused group: who computes it, its kernels' names, and the user's lines."""
+    """A fused group: who computes it, the names of its routines and kernels, and the user's lines."""
 
     choice: Choice
     kernels: tuple[str, ...]
@@ -141,6 +144,7 @@ class _Planner:
         steps = self._all_steps()
         returned = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
         outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
+        self.arena.add_workspace()
         symbols = tuple(sorted({s for step in walk(steps) for s in _symbols(step)} | self._outer_symbols()))
         shared = self.shared
         return Plan(
@@ -224,7 +228,9 @@ class _Planner:
         arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
         results = self._place_results(number, node)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
-        self.steps.append(Call(node, (*map(self._place, arrays), *results), tuple(types), len(results)))
+        lines = () if node.line is None else (node.line,)
+        places, work = (*map(self._place, arrays), *results), Work(dim(0), bytes_of(types), dim(0))
+        self.steps.append(Call(python_routine(node), places, tuple(types), len(results), lines, work))
 
     def _call_native(self, number: int, node: Node) -> None:
         """A kernel of its own, which finds the function's address among the program's constants."""
@@ -259,7 +265,9 @@ class _Planner:
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
         fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
         self._reuse(number, node)
-        lowered = lower_group(body, node.params["anchor"], self.target, fixed, self._is_in_place(number, node))
+        by_libraries = any(place.kind not in FIXED for place in bound.values())  # what is prepared, kernels make
+        in_place = self._is_in_place(number, node)
+        lowered = lower_group(body, node.params["anchor"], self.target, fixed, in_place, by_libraries)
         once = self._runs_once(number, node, lowered.kernels)
         home = self if once else self._home_of_group(number, node, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
@@ -268,12 +276,51 @@ class _Planner:
                 self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
             bound[f"out{i}"] = self.places[number, i]
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
-        self.shared.groups.append(PlannedGroup(lowered.choice, tuple(k.name for k in lowered.kernels), lines))
+        parts = (*(lowered.calls.parts if lowered.calls else ()), *lowered.kernels)
+        self.shared.groups.append(PlannedGroup(lowered.choice, tuple(part.name for part in parts), lines))
+        if lowered.calls is not None:
+            self._add_either(home, lowered, bound, lines, body)
+            return
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
-        for place in (bound[b.name] for b in lowered.temporaries):
+        self._give_back(lowered.temporaries, bound)
+
+    def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Place]) -> None:
+        for place in (bound[b.name] for b in temporaries):
             if self._home([place]) is self:
                 self.arena.give_back(place)
+
+    def _add_either(
+        self, home: _Planner, lowered: Lowered, bound: dict[str, Place], lines: tuple[SourceLine, ...], body: Graph
+    ) -> None:
+        """Calls of a library in some calls of the program, kernels in others."""
+        calls = lowered.calls
+        assert calls is not None
+
+        def steps(parts: Sequence[Use | Kernel]) -> tuple[Step, ...]:
+            places = dict(bound)
+            for b in temporaries(parts):
+                places[b.name] = self._make(home, b.size, b.dtype)
+            found = tuple(self._part(part, places, lines, body) for part in parts)
+            self._give_back(temporaries(parts), places)
+            return found
+
+        first = steps(calls.parts)
+        home.steps.append(Either(calls.gain, calls.least, first, steps(lowered.kernels), lines))
+
+    def _part(
+        self, part: Use | Kernel, places: Mapping[str, Place], lines: tuple[SourceLine, ...], body: Graph
+    ) -> Step:
+        """A part of a group on the places of its buffers."""
+        places = {**places, **self._counters(part)}
+        found = tuple(places[b.name] for b in part.buffers)
+        if isinstance(part, Kernel):
+            return Launch(part, found, lines, work_of(part, body))
+        read, written = ([b for b in part.buffers if (b.role == "in") == reads] for reads in (True, False))
+        work = Work(part.operations, *(bytes_of(b.type for b in buffers) for buffers in (read, written)))
+        if part.workspace != 0:
+            found = (*found, self.arena.workspace(part.workspace))
+        return Call(part.routine, found, tuple(b.type for b in part.buffers), len(written), lines, work)
 
     def _reuse(self, number: int, node: Node) -> None:
         """Let results stand in the memory of what they are made of, where nobody reads that any more."""
@@ -305,11 +352,9 @@ class _Planner:
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
         home = self if once or kernel.can_fail else self._home(known)
+        bound |= self._counters(kernel)
         for b in kernel.buffers:
-            if b.role == "counter":
-                self.shared.counters = maximum(self.shared.counters, b.size)
-                bound[b.name] = Place(COUNTERS, COUNTERS)
-            elif b.name not in bound:
+            if b.name not in bound:
                 bound[b.name] = self._new_prepared() if once else self._make(home, b.size, b.dtype)
         launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:
@@ -318,6 +363,12 @@ class _Planner:
             self.shared.prepared.append(Prepared(results, launch))
         else:
             home.steps.append(launch)
+
+    def _counters(self, part: Use | Kernel) -> dict[str, Place]:
+        """The places of a part's counters."""
+        found = [b for b in part.buffers if b.role == "counter"]
+        self.shared.counters = functools.reduce(maximum, (b.size for b in found), self.shared.counters)
+        return {b.name: Place(COUNTERS, COUNTERS) for b in found}
 
     # --- ahead of loops ---
 
@@ -402,6 +453,8 @@ def _symbols(step: Step) -> set[str]:
             return set(kernel.sizes)
         case Call(types=types):
             return {s for t in types for size in t.shape for s in size.symbols()}
+        case Either(size=size):
+            return size.symbols()
         case Loop(count=count, carries=carries, slices=slices):
             sizes = [c.length for c in carries] + [s.length for s in slices] + ([] if count is None else [count])
             return {s for size in sizes for s in size.symbols()}

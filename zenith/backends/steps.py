@@ -1,8 +1,8 @@
 """Steps of a plan and the places that they work on.
 
-Steps form a tree: a launch or a call back into Python does something, a loop and a branch hold steps of their own.
-Loops and branches are generic: a plan's have steps and sizes as formulas, a program's (:mod:`zenith.backends.cpu`) have
-its own steps and sizes as texts.
+Steps form a tree: a launch or a call of a routine does something, a loop and a branch hold steps of their own, and so
+does a choice that is made by sizes. Loops and branches are generic: a plan's have steps and sizes as formulas, a
+program's (:mod:`zenith.backends.cpu`) have its own steps and sizes as texts.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from zenith.backends.kernel import Kernel
+from zenith.backends.routines import Routine
 from zenith.backends.work import NO_WORK, Work
-from zenith.errors import SourceLine, ZenithError
+from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
-from zenith.ir.graph import Node
-from zenith.ir.lowering import HostCall
 from zenith.ir.types import ArrayType, DType
 
 FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
@@ -61,12 +60,17 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call back into Python with arrays at places, the last ``results`` of which it fills."""
+    """Call a routine on what stands at ``places``, the last ``results`` of which it fills.
 
-    node: Node
+    ``types`` are those of the places, but for a workspace that may be the last place.
+    """
+
+    routine: Routine
     places: tuple[Place, ...]
     types: tuple[ArrayType, ...]
     results: int
+    lines: tuple[SourceLine, ...] = ()
+    work: Work = NO_WORK
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -74,24 +78,13 @@ class Call:
         return tuple(str(size) for type in self.types for size in type.shape)
 
     def __call__(self, arrays: Sequence[Any]) -> None:
-        """Call the function; its errors come with the user's line, and the user's own as they are."""
-        lowering, token = self.node.primitive.lowering, [None] if self.node.primitive.effect else []
-        assert isinstance(lowering, HostCall)
-        first = len(arrays) - self.results
-        given = [array.copy() for array in arrays[:first]]  # the function may keep what it gets
-        try:
-            lowering.function([*token, *given], [*token, *arrays[first:]], self.node.params)
-        except ZenithError as error:
-            raise error.at(self.node.line) from None
-
-    @property
-    def function_name(self) -> str:
-        """What the user calls the function, or the primitive's name."""
-        function = self.node.params.get("function")
-        return self.node.primitive.name if function is None else str(function.label)
+        """Run a routine of the host."""
+        assert self.routine.run is not None
+        self.routine.run(arrays)
 
     def __str__(self) -> str:
-        return f"call {self.function_name}({', '.join(map(str, self.places))})"
+        lines = ", ".join(dict.fromkeys(map(str, self.lines)))
+        return f"call {self.routine}({', '.join(map(str, self.places))})" + (f"  # {lines}" if lines else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +185,31 @@ class Branch(Generic[S]):
         return "\n".join([f"branch at {self.index}", *parts])
 
 
-Step = Launch | Call | Loop["Step", Dim] | Branch["Step"]
+@dataclass(frozen=True, slots=True)
+class Either(Generic[S, N]):
+    """Run ``steps`` in calls whose ``size`` is at least ``least`` and whose sizes their routines take.
+
+    In others ``otherwise`` runs. Which of them it is follows from the sizes of a call, before anything is run.
+    """
+
+    size: N
+    least: int
+    steps: tuple[S, ...]
+    otherwise: tuple[S, ...]
+    lines: tuple[SourceLine, ...]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """It reads and writes nothing itself."""
+        return ()
+
+    def __str__(self) -> str:
+        head = f"where {self.size} >= {self.least}" if self.least else "where it can be called"
+        parts = [*_indented("call", self.steps), *_indented("else", self.otherwise)]
+        return "\n".join([head, *parts])
+
+
+Step = Launch | Call | Loop["Step", Dim] | Branch["Step"] | Either["Step", Dim]
 
 
 def _indented(word: str, steps: Iterable[Any]) -> Iterator[str]:
@@ -209,6 +226,8 @@ def inner_steps(step: Any) -> tuple[tuple[Any, ...], ...]:
             return condition, steps
         case Branch(branches=branches):
             return branches
+        case Either(steps=steps, otherwise=otherwise):
+            return steps, otherwise
     return ()
 
 
@@ -223,12 +242,14 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
 def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
     """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
 
-    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph.
+    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph. Which kernels a
+    routine of a library launches is not known.
     """
     for step in walk(steps):
         match step:
-            case Call():
-                return f"it calls the Python function {step.function_name}", step.node.line
+            case Call(routine=routine, lines=lines):
+                kind = "Python function" if routine.on_host else "routine of a library"
+                return f"it calls the {kind} {routine}", next(iter(lines), None)
             case Branch():
                 return "a branch reads from the device which way to go", next(iter(step.lines), None)
             case Loop(count=None):

@@ -43,6 +43,11 @@ def work_of(kernel: Kernel, body: Graph) -> Work:
     return Work(operations, sum(read, dim(0)), sum(written, dim(0)))
 
 
+def bytes_of(types: Iterable[ArrayType]) -> Dim:
+    """The bytes of arrays."""
+    return sum((product(t.shape) * t.dtype.itemsize for t in types), dim(0))
+
+
 def _elements_written(body: Graph, kernel: Kernel, buffer: Buffer) -> Dim:
     """How many elements of a buffer are written: all, unless the kernel changes some of a copy that another makes."""
     result = body.outputs[0].node

@@ -200,12 +200,27 @@ def _no_attention(shape: AttentionShape) -> AttentionTile | str:
 
 
 @dataclass(frozen=True, slots=True)
+class Numerics:
+    """What a user allows the kernels of a GPU: ``repeatable`` results have equal bits in equal calls, whatever runs
+    beside them; with ``tf32`` products of float32 may round their operands to TF32.
+    """
+
+    repeatable: bool = True
+    tf32: bool = False
+
+
+EXACT = Numerics()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
 
     ``threads`` is how many threads it wants at work, where those are thousands. ``matrix_tiles`` are the schedules for
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
-    ``attention_tile`` is the schedule for attention on tensor cores, or why there is none.
+    ``atomics`` are the element types to which tasks may add at the same time, in any order: none where results have to
+    repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
+    for attention on tensor cores, or why there is none.
     """
 
     name: str
@@ -214,4 +229,6 @@ class Target:
     matrix_tiles: tuple[MatrixTile, ...] = ()
     pick: Pick = _first
     tf32: bool = False
+    atomics: frozenset[DType] = frozenset()
+    libraries: tuple[str, ...] = ()
     attention_tile: Callable[[AttentionShape], AttentionTile | str] = _no_attention

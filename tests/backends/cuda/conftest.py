@@ -2,15 +2,14 @@
 
 import pytest
 
-from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver
-from zenith.backends.cuda import driver as driver_module
+from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver, in_place_of_cuda
 
 
 @pytest.fixture
 def fake():
     """A driver without a device, in the place of CUDA's."""
     found = FakeDriver()
-    with driver_module.using(found):
+    with in_place_of_cuda(found):
         yield found
 
 

@@ -9,13 +9,16 @@ import bisect
 import ctypes
 import itertools
 import threading
+import time
 from collections import Counter, namedtuple
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 
 from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cuda import cublaslt, cudnn, driver
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import fits, is_team
@@ -43,6 +46,7 @@ class FakeDriver:
         self._pieces, self._starts = {}, []
         self.allocated = 0
         self.modules = set()
+        self.clock = time.perf_counter
         self.events = {}
         self.graphs = FakeGraphs(self)
 
@@ -75,7 +79,7 @@ class FakeDriver:
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, table, extra):
         assert (gy, gz, by, bz, extra) == (1, 1, 1, 1, 0) and gx > 0 and bx > 0
         if self.graphs.captures(stream):
-            self.graphs.capture_kernel(stream, kernel_parameters(function, gx, bx, table, shared))
+            self.graphs.capture_kernel(stream, kernel_parameters(function, gx, bx, shared, table))
             return
         code, run = self._functions[function]
         assert shared == dynamic_shared(code.kernel)
@@ -199,6 +203,22 @@ class FakeDriver:
 
     def discard(self, event):
         del self.events[event]
+
+    def mark(self, stream):
+        event = next(self._numbers)
+        self.events[event] = self.clock()
+        return event
+
+    def between(self, begin, end):
+        return -self.events.pop(begin) + self.events.pop(end)
+
+
+@contextmanager
+def in_place_of_cuda(found):
+    """A driver without a device stands for CUDA's; its memory is nothing for NVIDIA's libraries."""
+    why = "a driver without a device calls no library"
+    with driver.using(found), cublaslt.using(None, why), cudnn.using(None, why):
+        yield found
 
 
 class FakeSource:

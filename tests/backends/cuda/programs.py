@@ -71,6 +71,27 @@ PROGRAMS = {
         return (v7, v5)
         """,
     ),
+    # rows of known length, which threads hold
+    "normalized": (
+        "x: f32[n, 96], scale: f32[96]",
+        """
+        v1 = reduce_sum(x, axes=(1,))
+        size = literal(value=0.010416666666666666, dtype=f32)
+        sizes = broadcast(size, shape=(n,), axes=())
+        v2 = mul(v1, sizes)
+        v3 = broadcast(v2, shape=(n, 96), axes=(0,))
+        v4 = sub(x, v3)
+        v5 = mul(v4, v4)
+        v6 = reduce_sum(v5, axes=(1,))
+        v7 = mul(v6, sizes)
+        v8 = sqrt(v7)
+        v9 = broadcast(v8, shape=(n, 96), axes=(0,))
+        v10 = div(v4, v9)
+        v11 = broadcast(scale, shape=(n, 96), axes=(1,))
+        v12 = mul(v10, v11)
+        return (v12,)
+        """,
+    ),
     "taken": (
         "x: f32[n, m], index: i64[k]",
         """

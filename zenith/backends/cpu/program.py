@@ -14,7 +14,7 @@ from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.link import kernel_text
 from zenith.backends.kernel import Kernel
-from zenith.backends.steps import FIXED, Branch, Call, Loop, Place, Weight, walk
+from zenith.backends.steps import FIXED, Branch, Call, Either, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
 from zenith.ir.types import ArrayType, DType
 
@@ -153,6 +153,8 @@ def _step(step: planned.Step, codes: _Codes) -> Step:
             return step.mapped(lambda inner: _step(inner, codes), str)
         case Branch():
             return step.mapped(lambda inner: _step(inner, codes))
+        case Either():
+            raise AssertionError("no library offers a CPU calls that depend on sizes")
 
 
 def _launch(step: planned.Launch, codes: _Codes) -> Launch:

@@ -1,8 +1,9 @@
 """Actions: what the host does for the steps of a plan, each a function of the stream.
 
 Launches in a row are one action. Loops and branches are run by the host: a loop that counts never waits for the
-device, one that asks a condition and a branch read a few bytes back, which waits for the stream. Calls of Python
-functions copy what they read to the host and what they fill to the device.
+device, one that asks a condition and a branch read a few bytes back, which waits for the stream. Calls of routines on
+the host copy what they read to the host and what they fill to the device; those of a library on the device get
+addresses and the stream.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.cuda.driver import Driver, Pinned
+from zenith.backends.routines import Ready
 from zenith.backends.steps import Branch, Call, Loop
 
 Action = Callable[[int], None]
@@ -66,8 +68,19 @@ class Words:
             self.driver.copy(self.values[word], array.ctypes.data, array.nbytes, stream)
 
 
+class LibraryCall:
+    """A call of a routine on the device, which takes the addresses that stand in some words when it is called."""
+
+    def __init__(self, words: Words, step: Call, places: Sequence[int], run: Ready) -> None:
+        self.words, self.step, self.places, self.run = words, step, tuple(places), run
+
+    def __call__(self, stream: int) -> None:
+        values = self.words.values
+        self.run([values[word] for word in self.places], stream)
+
+
 class HostCall:
-    """A call back into Python, with copies of arrays on the host."""
+    """A call of a routine on the host, with copies of arrays."""
 
     def __init__(self, words: Words, step: Call, places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
         self.words, self.step, self.places, self.shapes = words, step, places, shapes

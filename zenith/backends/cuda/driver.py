@@ -105,6 +105,14 @@ class Driver(Protocol):
         """Let an event be used again; who waits for it already is not disturbed."""
         ...
 
+    def mark(self, stream: int) -> int:
+        """An event that notes when everything on a stream so far is done."""
+        ...
+
+    def between(self, begin: int, end: int) -> float:
+        """The seconds between two such events, waited for; both are given up."""
+        ...
+
     def pinned(self, length: int) -> Pinned:
         """Zeroed host memory that kernels can write to; it lives as long as somebody refers to it."""
         ...
@@ -206,6 +214,20 @@ class CudaDriver:
     def discard(self, event: int) -> None:
         """Events are kept for the next use."""
         self._free_events[self._device_of[event]].append(event)
+
+    def mark(self, stream: int) -> int:
+        """An event with a time."""
+        event = int(self._runtime.eventCreate())
+        self._runtime.eventRecord(event, stream)
+        return event
+
+    def between(self, begin: int, end: int) -> float:
+        """CUDA tells milliseconds."""
+        self._runtime.eventSynchronize(end)
+        seconds = self._runtime.eventElapsedTime(begin, end) / 1e3
+        self._runtime.eventDestroy(begin)
+        self._runtime.eventDestroy(end)
+        return float(seconds)
 
     def pinned(self, length: int) -> Pinned:
         """Mapped memory: under unified addressing the device's address of it is the host's."""

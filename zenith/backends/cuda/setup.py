@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from zenith.backends.cuda.actions import (
     HostCall,
     HostLoop,
     Launches,
+    LibraryCall,
     Row,
     Sliced,
     Words,
@@ -32,8 +33,10 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
-from zenith.backends.steps import COUNTERS, Branch, Call, Launch, Loop, Place, waits
-from zenith.errors import SourceLine
+from zenith.backends.donation import Pairs
+from zenith.backends.routines import Ready
+from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place, waits
+from zenith.errors import SourceLine, UnsupportedError
 
 if TYPE_CHECKING:
     from zenith.backends.cuda.replay import Replay
@@ -49,11 +52,15 @@ class Maker(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """What setups are made of: a plan's layout, and its kernels by name, loaded on a device."""
+    """What setups are made of: a plan's layout, and its kernels by name, loaded on a device.
+
+    ``refused`` notes which routines did not take the sizes of calls, and why.
+    """
 
     driver: Driver
     layout: Layout
     functions: Mapping[str, Functions]
+    refused: dict[tuple[str, str], None] = field(default_factory=dict)
 
     @cached_property
     def obstacle(self) -> tuple[str, SourceLine | None] | None:
@@ -98,9 +105,11 @@ class Setup:
         self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
         self._kept: list[Any] = []
         self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
+        self._taken: dict[int, Ready] = {}
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
+        self.donations: Pairs | None = None  # results, and the arguments whose memory they may take
         self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
         self.seen: Any = None  # the state of the call before
         self.put_off = False  # a graph would have been made, but for many others just before
@@ -113,11 +122,15 @@ class Setup:
 
     def make_results(self, results: Maker) -> list[Any]:
         """New arrays for the results of a call."""
+        return [make() for make in self.makers_of(results)]
+
+    def makers_of(self, results: Maker) -> list[Callable[[], Any]]:
+        """What makes new arrays for the results of a call."""
         if self._results is not results:
             types = [type for _, type in self.layout.plan.outputs]
             self.makers = [results.maker(shape, t.dtype) for shape, t in zip(self.shapes, types, strict=True)]
             self._results = results
-        return [make() for make in self.makers]
+        return self.makers
 
     def move_arena(self, address: int) -> None:
         """Have the slots in the arena at an address."""
@@ -137,11 +150,15 @@ class Setup:
 
     # --- actions ---
 
+    def single_steps(self) -> list[Action]:
+        """An action for each step of the plan, behind one that does nothing."""
+        return [_nothing, *(partial(_all, self._actions([step])) for step in self.layout.plan.steps)]
+
     def _actions(self, steps: Sequence[Any]) -> list[Action]:
         """Actions for a row of steps; launches that follow each other are one."""
         found: list[Action] = []
         rows: list[Row] = []
-        for step in steps:
+        for step in self._chosen(steps):
             if isinstance(step, Launch):
                 rows += self._row(step)
                 continue
@@ -155,14 +172,44 @@ class Setup:
         words = self.layout.words
         match step:
             case Call():
+                places = [words[p] for p in step.places]
+                if not step.routine.on_host:
+                    return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
-                return HostCall(self._words, step, [words[p] for p in step.places], shapes)
+                return HostCall(self._words, step, places, shapes)
             case Branch():
                 branches = [self._actions(steps) for steps in step.branches]
                 return HostBranch(self._words, step, words[step.index], branches)
             case Loop():
                 return self._loop(step)
         raise AssertionError(step)
+
+    def _chosen(self, steps: Sequence[Any]) -> Iterator[Any]:
+        """The steps with those of a choice in its place: the library's where sizes are worth it and it takes them."""
+        for step in steps:
+            if not isinstance(step, Either):
+                yield step
+                continue
+            calls = [s for s in step.steps if isinstance(s, Call)]
+            worth = step.size.evaluate(self.sizes) >= step.least
+            yield from step.steps if worth and all(map(self._is_taken, calls)) else step.otherwise
+
+    def _is_taken(self, call: Call) -> bool:
+        """Whether a routine takes these sizes; what calls it is kept for its action."""
+        assert call.routine.ready is not None
+        lows = [self._low.get(place, 0) for place in call.places]
+        found = call.routine.ready(self.sizes, [low & -low or ACCESS for low in lows])
+        if isinstance(found, str):
+            self._program.refused[str(call.routine), found] = None
+            return False
+        self._taken[id(call)] = found
+        return True
+
+    def _ready(self, call: Call) -> Ready:
+        if id(call) not in self._taken and not self._is_taken(call):
+            why = next(why for name, why in reversed(self._program.refused) if name == str(call.routine))
+            raise UnsupportedError(f"{call.routine}: {why}", where=next(iter(call.lines), None))
+        return self._taken[id(call)]
 
     def _loop(self, loop: Loop[Any, Any]) -> Action:
         words, low = self.layout.words, self._low
@@ -204,6 +251,15 @@ class Setup:
         self._kept += [table, function]  # the function keeps its module loaded
         self.launches[ctypes.addressof(table)] = number
         return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
+
+
+def _nothing(stream: int) -> None:
+    """Where a CPU's program puts addresses in place."""
+
+
+def _all(actions: Sequence[Action], stream: int) -> None:
+    for action in actions:
+        action(stream)
 
 
 def _joined(lows: Any) -> int:

@@ -6,13 +6,15 @@ from then on.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
+from zenith.backends.cuda.libraries import LIBRARY_ENGINES
 from zenith.backends.emit import named
-from zenith.backends.engines import Choice, Engine, Refusal, choose, registered, set_registered
+from zenith.backends.engines import Calls, Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower import attention_cores, tensor_cores
+from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.attention_vjp import lower_attention_vjp
 from zenith.backends.lower.column_parts import lower_column_parts
@@ -30,7 +32,10 @@ from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
+from zenith.backends.routines import Use
+from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
+from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target
 
@@ -49,6 +54,13 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
+
+
+def _by_atomics(body: Graph, target: Target) -> float | Refusal:
+    dtype = body.outputs[0].dtype
+    if not target.atomics:
+        return Refusal("results have to repeat bit for bit; repeatable=False allows a GPU another order")
+    return 0.25 if dtype in target.atomics else Refusal(f"{target.name} has no atomic addition of {dtype}")
 
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
@@ -92,6 +104,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_scatter(body)),
     Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
            _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
+    Engine("atomic_scatter", ("scatter",), "a scatter in any order: an element of the updates a task", 0,
+           _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
@@ -112,8 +126,8 @@ OWN: tuple[Engine, ...] = (
 
 
 def engines() -> tuple[Engine, ...]:
-    """Every engine, Zenith's own first."""
-    return OWN + registered()
+    """Every engine: Zenith's own, those that call libraries, those that were added."""
+    return OWN + LIBRARY_ENGINES + registered()
 
 
 def add_engine(engine: Engine) -> None:
@@ -132,20 +146,63 @@ def remove_engine(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A group's kernels in order of execution, the buffers that live only between them, and whose work they are."""
+    """A group's kernels in order of execution, the buffers that live only between them, and whose work they are.
+
+    ``calls`` of libraries take the kernels' place where they are worth it.
+    """
 
     kernels: tuple[Kernel, ...]
     temporaries: tuple[Buffer, ...]
     choice: Choice
+    calls: Calls | None = None
 
 
-def lower_group(body: Graph, kind: str, target: Target, fixed: Collection[str] = (), in_place: bool = False) -> Lowered:
+def lower_group(
+    body: Graph,
+    kind: str,
+    target: Target,
+    fixed: Collection[str] = (),
+    in_place: bool = False,
+    by_libraries: bool = True,
+) -> Lowered:
     """The kernels of a fused body; their buffers are the body's inputs by name, ``out0`` ... and temporaries.
 
     ``fixed`` names the inputs that are the same in every call. ``in_place`` says that the result stands where the first
     operand does: then the kernel that would copy it, which only Zenith's own engines keep apart, is left out.
     """
-    engine, choice = choose(OWN if in_place else engines(), body, kind, target)
-    kernels = tuple(map(named, engine.lower(body, target, fixed)))[int(in_place) :]
-    written = {b.name: b for kernel in kernels for b in kernel.buffers if b.role == "temporary"}
-    return Lowered(kernels, tuple(written.values()), choice)
+    _check_wishes()
+    asked = OWN if in_place else engines() if by_libraries else OWN + registered()
+    engine, choice = choose(asked, body, kind, target)
+    calls = engine.lower(body, target, fixed)
+    if not isinstance(calls, Calls):
+        return _lowered(calls[int(in_place) :], choice)
+    other, rest = choose([e for e in asked if not e.library], body, kind, target)
+    kernels = other.lower(body, target, fixed)
+    assert not isinstance(kernels, Calls), "engines that call a library name it"
+    refused = tuple(pair for pair in choice.others if pair[0] != other.name)
+    both = Choice(kind, engine.name, refused, rest.engine)
+    return replace(_lowered(kernels, both), calls=_wished(engine, calls))
+
+
+def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:
+    kernels = tuple(map(named, kernels))
+    return Lowered(kernels, temporaries(kernels), choice)
+
+
+def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
+    """The buffers that live only between the parts of a group."""
+    return tuple({b.name: b for part in parts for b in part.buffers if b.role == "temporary"}.values())
+
+
+def _wished(engine: Engine, calls: Calls) -> Calls:
+    """The calls with their kernels named; always worth it where the user prefers the engine."""
+    parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
+    return Calls(parts, dim(0), 0) if engine.name in config.engines else replace(calls, parts=parts)
+
+
+def _check_wishes() -> None:
+    known = {engine.name for engine in engines()}
+    for name in config.engines:
+        if name.removeprefix("-") not in known:
+            raise ConfigError(f"ZENITH_ENGINES names an engine {name.removeprefix('-')!r}, and there is none",
+                              fix="zenith.kernels.table() lists them")  # fmt: skip

@@ -3,7 +3,7 @@
 A task stages its queries once and keys and values a block at a time. A product gives the scores, an online softmax
 makes weights of them where they are, and these are, rounded to the operands' 16 bits, the left operand of the product
 that adds the weighted values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the kernel IR on held
-matrices; :mod:`zenith.backends.cuda.held` says what becomes of them.
+matrices; :mod:`zenith.backends.cuda.held_matrices` says what becomes of them.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
-RESERVED |= {"team", "part", "warp", "came", "held_row", "held_column", "held_joined"}
+RESERVED |= {"team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
 _BUFFER = re.compile(
-    r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps)\d*"
+    r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps|held)\d*"
 )  # a body's inputs and outputs, and printers' own
 
 

@@ -1,0 +1,178 @@
+"""cuDNN's Python front end without the library: graphs of one attention, checked and computed with NumPy.
+
+The functions have the names and arguments of the real front end, which ``tests/backends/cuda/test_cudnn.py`` compares
+where that is installed. A graph may be executed only after all steps of building it, with a handle of the thread.
+"""
+
+import bisect
+import ctypes
+import itertools
+import threading
+from contextlib import contextmanager
+from enum import Enum, IntEnum
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+
+from zenith.backends.cuda import cudnn
+
+WORKSPACE = 512
+STEPS = ["validate", "build_operation_graph", "create_execution_plans", "check_support", "build_plans"]
+data_type = Enum("data_type", ["FLOAT", "HALF", "BFLOAT16"])
+NUMPY = {"FLOAT": np.float32, "HALF": np.float16, "BFLOAT16": ml_dtypes.bfloat16}
+
+
+class NotSupported(Exception):
+    """What no plan exists for."""
+
+
+class FakeTensor:
+    def __init__(self, dim=None, stride=None, data_type=None, name="", uid=-1):
+        self.dim, self.stride, self.type, self.name, self.uid, self.output = dim, stride, data_type, name, uid, False
+
+    def set_output(self, output):
+        self.output = output
+        return self
+
+    def set_dim(self, dim):
+        self.dim = dim
+        return self
+
+    def set_stride(self, stride):
+        self.stride = stride
+        return self
+
+    def set_data_type(self, data_type):
+        self.type = data_type
+        return self
+
+    def set_uid(self, uid):
+        self.uid = uid
+        return self
+
+
+class FakeGraph:
+    def __init__(self, owner, handle, name, io_data_type, intermediate_data_type, compute_data_type):
+        owner.check(handle)
+        assert intermediate_data_type is compute_data_type is data_type.FLOAT and io_data_type in data_type
+        self.owner, self.io, self.done, self.tensors = owner, io_data_type, [], {}
+
+    def tensor(self, *, dim, stride, data_type, name, uid):
+        made = FakeTensor(dim, stride, data_type, name, uid)
+        assert uid not in self.tensors and len(dim) == len(stride) == 4
+        self.tensors[uid] = made
+        return made
+
+    def sdpa(
+        self, q, k, v, *, attn_scale, generate_stats, name, diagonal_alignment=None, diagonal_band_right_bound=None
+    ):
+        self.operation = SimpleNamespace(
+            q=q, k=k, v=v, scale=attn_scale, causal=diagonal_band_right_bound == 0, o=FakeTensor(),
+            stats=FakeTensor() if generate_stats else None,
+        )  # fmt: skip
+        assert diagonal_alignment in (None, self.owner.diagonal_alignment.TOP_LEFT)
+        return self.operation.o, self.operation.stats
+
+    def _step(self, name):
+        assert self.done == STEPS[: len(self.done)] and STEPS[len(self.done)] == name
+        self.done.append(name)
+
+    def validate(self):
+        self._step("validate")
+        of = self.operation
+        (b, h, s, d), (_, hk, t, _), e = of.q.dim, of.k.dim, of.v.dim[3]
+        assert h % hk == 0 and of.k.dim == [b, hk, t, d] and of.v.dim[:3] == [b, of.v.dim[1], t]
+        assert of.o.dim == [b, h, s, e] and of.o.output and of.o.type is self.io
+        assert all(x.stride[3] == 1 and x.type is self.io for x in (of.q, of.k, of.v, of.o))
+        if of.stats is not None:
+            assert of.stats.dim == [b, h, s, 1] and of.stats.type is data_type.FLOAT and of.stats.output
+
+    def build_operation_graph(self):
+        self._step("build_operation_graph")
+        self.tensors.update({x.uid: x for x in (self.operation.o, self.operation.stats) if x is not None})
+
+    def create_execution_plans(self, modes):
+        self._step("create_execution_plans")
+        self.owner.built += 1
+        if self.owner.refuses(self.operation):
+            raise NotSupported("no valid execution plans built.\nmore")
+
+    def check_support(self):
+        self._step("check_support")
+
+    def build_plans(self):
+        self._step("build_plans")
+
+    def get_workspace_size(self):
+        return self.owner.workspace
+
+    def execute(self, addresses, workspace, handle):
+        assert self.done == STEPS and set(addresses) == set(self.tensors) and workspace % 256 == 0
+        self.owner.check(handle)
+        self.owner.executed.append(SimpleNamespace(operation=self.operation, stream=self.owner.streams[handle]))
+        views = {uid: self.owner.view(addresses[uid], x) for uid, x in self.tensors.items()}
+        self.owner.view(workspace, SimpleNamespace(type=data_type.FLOAT, dim=[WORKSPACE // 4], stride=[1]))[...] = (
+            np.nan
+        )
+        of = self.operation
+        q, k, v = (views[x.uid].astype(np.float64) for x in (of.q, of.k, of.v))
+        scores = of.scale * q @ np.swapaxes(k, -1, -2)
+        if of.causal:
+            scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        top = scores.max(-1, keepdims=True)
+        weights = np.exp(scores - top)
+        total = weights.sum(-1, keepdims=True)
+        views[of.o.uid][...] = (weights / total @ v).astype(NUMPY[of.o.type.name])
+        if of.stats is not None:
+            views[of.stats.uid][...] = top + np.log(total)
+
+
+class FakeCudnn:
+    """The module; ``executed`` records the calls, ``built`` counts graphs."""
+
+    data_type, cudnnGraphNotSupportedError = data_type, NotSupported
+    heur_mode = IntEnum("heur_mode", {"A": 0, "FALLBACK": 2})
+    diagonal_alignment = IntEnum("diagonal_alignment", {"TOP_LEFT": 0, "BOTTOM_RIGHT": 1})
+
+    def __init__(self, driver):
+        self.driver, self.executed, self.built, self.workspace = driver, [], 0, WORKSPACE
+        self.handles, self.streams, self._numbers = {}, {}, itertools.count(1)
+        self.refuses = lambda operation: False
+
+    def backend_version(self):
+        return 91000
+
+    def create_handle(self):
+        number = next(self._numbers)
+        self.handles[number] = threading.get_ident(), self.driver.device()
+        return number
+
+    def set_stream(self, handle, stream):
+        self.check(handle)
+        self.streams[handle] = stream
+
+    def check(self, handle):
+        assert self.handles[handle] == (threading.get_ident(), self.driver.device())
+
+    def pygraph(self, **options):
+        return FakeGraph(self, **options)
+
+    def view(self, address, tensor):
+        """Elements at steps, all of which lie in one piece of memory."""
+        dtype = np.dtype(NUMPY[tensor.type.name])
+        assert address % 16 == 0
+        length = (sum((n - 1) * s for n, s in zip(tensor.dim, tensor.stride, strict=True)) + 1) * dtype.itemsize
+        starts, pieces = self.driver._starts, self.driver._pieces
+        at = bisect.bisect_right(starts, address) - 1
+        assert at >= 0 and address + length <= starts[at] + len(pieces[starts[at]]), "outside of the device's memory"
+        row = np.frombuffer((ctypes.c_char * length).from_address(address), dtype)
+        return np.lib.stride_tricks.as_strided(row, tensor.dim, [s * dtype.itemsize for s in tensor.stride])
+
+
+@contextmanager
+def fake_cudnn(driver):
+    """cuDNN on a fake driver's memory; gives the recording module."""
+    found = FakeCudnn(driver)
+    with cudnn.using(found):
+        yield found

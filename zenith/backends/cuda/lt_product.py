@@ -1,0 +1,165 @@
+"""Products by cuBLASLt: a group's product as the library's problem, for one set of sizes.
+
+The library's matrices are column-major, a program's row-major: the same memory is the transpose. So what is asked for
+is ``(left right)' = right' left'``, with the operands exchanged; a bias along the rows of the result is then one along
+the library's columns, as it has them. An operand that a program reads transposed is just not transposed there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from zenith.backends.cuda import cublaslt
+from zenith.backends.cuda.cublaslt import Layout, Problem
+from zenith.backends.cuda.driver import driver
+from zenith.backends.lower.library_product import Batches, Placed, Product, batches
+from zenith.backends.routines import Ready, Routine, Use
+from zenith.ir.dims import Dim, minimum, product
+from zenith.ir.graph import Graph
+from zenith.ir.types import DType
+
+WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends for large GPUs
+PARTS = 16  # into which a sum is cut at most, in the workspace
+AUX_STEP = 8  # elements: the steps of what an epilogue keeps or reads are multiples of it
+EPILOGUES = {"": "DEFAULT", "relu": "RELU", "gelu": "GELU", "dgelu": "DGELU"}
+
+
+def compute_type(operands: DType, tf32: bool) -> str:
+    """How the library computes with operands of a type: sums are float32's at least."""
+    if operands.bits == 64:
+        return "COMPUTE_64F"
+    return "COMPUTE_32F_FAST_TF32" if tf32 and operands.bits == 32 else "COMPUTE_32F"
+
+
+def epilogue_name(found: Product) -> str:
+    """The library's name of a product's epilogue."""
+    of = found.epilogue
+    name = EPILOGUES[of.function] + ("_AUX" if of.keeps else "") + ("_BIAS" if of.bias is not None else "")
+    return "BIAS" if name == "DEFAULT_BIAS" else name
+
+
+def use(body: Graph, found: Product, buffers: Sequence[Any], tf32: bool) -> Use:
+    """The library's call for a product of a group."""
+    names = [b.name for b in buffers]
+    operands, workspace = found.left.dtype, workspace_bytes(found)
+    form = ", ".join(
+        filter(None, [operands.name + (" as tf32" if tf32 and operands.bits == 32 else ""), str(found.epilogue)])
+    )
+    ready = partial(ready_product, found, names, compute_type(operands, tf32), workspace)
+    return Use(Routine(cublaslt.NAME, "matmul", form, ready=ready), tuple(buffers), found.operations, workspace)
+
+
+def workspace_bytes(found: Product) -> Dim:
+    """Room for the sums of some parts."""
+    return minimum(WORKSPACE, PARTS * 4 * product(found.shape))
+
+
+def ready_product(
+    found: Product, names: Sequence[str], compute: str, workspace: Dim, sizes: Mapping[str, int],
+    alignments: Sequence[int],
+) -> Ready | str:  # fmt: skip
+    """What calls the library for a product of these sizes; why it does not take them, as text."""
+    flat = batches(found, sizes)
+    if isinstance(flat, str):
+        return flat
+    if flat.count * flat.rows * flat.columns == 0:
+        return _nothing
+    if flat.terms == 0:
+        return "there are no terms to sum"
+    aligned = dict(zip(names, alignments, strict=False))  # the workspace has no name
+    described = _problem(found, flat, compute, workspace.evaluate(sizes), aligned)
+    if isinstance(described, str):
+        return described
+    prepared = cublaslt.prepare(described, driver().device())
+    if isinstance(prepared, str):
+        return prepared
+    bias = found.epilogue.bias
+    starts = {name: (names.index(m.buffer), m.at * m.dtype.itemsize) for name, m in flat.matrices.items()}
+    if bias is not None:
+        starts["bias"] = names.index(bias.buffer), bias.at.evaluate(sizes) * bias.dtype.itemsize
+    return _Product(found, prepared, starts)
+
+
+def _nothing(addresses: Sequence[int], stream: int) -> None:
+    """The result has no elements."""
+
+
+class _Product:
+    """Calls the library with the addresses of a group's buffers, of which the workspace's is the last."""
+
+    def __init__(self, found: Product, prepared: Any, starts: Mapping[str, tuple[int, int]]) -> None:
+        self.prepared, self.starts = prepared, dict(starts)
+        number = ctypes.c_double if found.result.dtype.bits == 64 else ctypes.c_float
+        self._numbers = number(found.epilogue.scale), number(found.epilogue.share)
+        self._at = tuple(map(ctypes.addressof, self._numbers))
+        self._pointers = {"bias": "BIAS_POINTER", "kept": "EPILOGUE_AUX_POINTER", "saved": "EPILOGUE_AUX_POINTER"}
+
+    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+        at = {name: addresses[place] + offset for name, (place, offset) in self.starts.items()}
+        pointers = {attribute: at[name] for name, attribute in self._pointers.items() if name in at}
+        result = at["result"]
+        operands = at["right"], at["left"], at.get("addend", result), result
+        self.prepared(*operands, pointers, *self._at, addresses[-1], stream)
+
+
+def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligned: Mapping[str, int]) -> Problem | str:
+    """The library's problem; why it has none for matrices that lie like this."""
+    matrices = flat.matrices
+    left = _operand(matrices["left"], flat.rows, flat.terms, flat.count)
+    right = _operand(matrices["right"], flat.terms, flat.columns, flat.count)
+    result = _operand(matrices["result"], flat.rows, flat.columns, flat.count)
+    addend = _addend(matrices.get("addend"), flat)
+    if left is None or right is None:
+        return "an operand has neighbours neither in rows nor in columns"
+    if result is None or result[1]:
+        return "the result has no neighbours in rows"
+    if isinstance(addend, str):
+        return addend
+    aux = _aux(matrices.get("kept", matrices.get("saved")), flat)
+    if isinstance(aux, str):
+        return aux
+    shown = [matrices[name] for name in ("right", "left")]
+    shown += [matrices.get("addend", matrices["result"]), matrices["result"]]
+    bytes_ = tuple(math.gcd(aligned[m.buffer], m.at * m.dtype.itemsize) for m in shown)
+    bias = found.epilogue.bias
+    return Problem(
+        compute, (right[1], left[1]), right[0], left[0], addend or result[0], result[0], epilogue_name(found),
+        (bytes_[0], bytes_[1], bytes_[2], bytes_[3]), workspace, None if bias is None else bias.dtype, aux,
+    )  # fmt: skip
+
+
+def _operand(matrix: Placed, rows: int, columns: int, count: int) -> tuple[Layout, bool] | None:
+    """A row-major matrix as the library has it, and whether that is transposed; None where neither fits."""
+    if matrix.column == 1 or columns == 1:
+        ld = matrix.row if rows > 1 else columns
+        if ld >= columns:
+            return Layout(matrix.dtype, columns, rows, ld, count, matrix.batch), False
+    if matrix.row == 1 or rows == 1:
+        ld = matrix.column if columns > 1 else rows
+        if ld >= rows:
+            return Layout(matrix.dtype, rows, columns, ld, count, matrix.batch), True
+    return None
+
+
+def _addend(matrix: Placed | None, flat: Batches) -> Layout | str | None:
+    """What is added, whose rows may be one row."""
+    if matrix is None:
+        return None
+    ld = matrix.row if flat.rows > 1 else flat.columns
+    if (matrix.column != 1 and flat.columns > 1) or 0 < ld < flat.columns or ld < 0:
+        return "what is added has no neighbours in rows"
+    return Layout(matrix.dtype, flat.columns, flat.rows, ld, flat.count, matrix.batch)
+
+
+def _aux(matrix: Placed | None, flat: Batches) -> tuple[int, int] | str | None:
+    """The steps of what an epilogue keeps or reads."""
+    if matrix is None:
+        return None
+    ld = matrix.row if flat.rows > 1 else -(-flat.columns // AUX_STEP) * AUX_STEP
+    if (matrix.column != 1 and flat.columns > 1) or ld < flat.columns or ld % AUX_STEP:
+        return f"the rows of what the epilogue keeps or reads are no multiple of {AUX_STEP} elements apart"
+    return ld, matrix.batch

@@ -1,0 +1,91 @@
+"""Routines: what a plan calls that is no kernel of Zenith's, a function of a library or a Python function.
+
+All of them are called by one kind of step, :class:`zenith.backends.steps.Call`; a routine is a record of how. One on
+the host runs on NumPy arrays, which a program on a GPU copies there and back. One on the device is *readied* once for
+each set of sizes and then called with addresses and a stream. Readying looks at everything that depends on sizes, and
+may refuse; :class:`zenith.backends.steps.Either` says what is done then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from zenith.backends.kernel import Buffer
+from zenith.errors import ZenithError
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Node
+from zenith.ir.lowering import HostCall
+from zenith.ir.types import ArrayType
+
+Ready = Callable[[Sequence[int], int], None]  # addresses in the order of a step's places, and a stream
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A function that steps call; it has one of the two ways of being called.
+
+    Attributes
+    ----------
+    library, name: what reports call it.
+    form: which of its forms, in a few words.
+    run: on the host: ``run(arrays)`` reads the first arrays and fills the last ones.
+    ready: on the device: ``ready(sizes, alignments)`` gives what calls it, or why it does not take these sizes;
+        ``alignments`` are the bytes that the addresses are multiples of.
+    """
+
+    library: str
+    name: str
+    form: str = ""
+    run: Callable[[Sequence[Any]], None] | None = None
+    ready: Callable[[Mapping[str, int], Sequence[int]], Ready | str] | None = None
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it takes arrays of the host."""
+        return self.run is not None
+
+    def __str__(self) -> str:
+        form = f" [{self.form}]" if self.form else ""
+        return f"{self.name if self.library == PYTHON else f'{self.library}.{self.name}'}{form}"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A routine on a group's buffers, for an engine to answer with.
+
+    ``operations`` is what it computes. It writes to ``workspace`` bytes while it runs, whose address comes last.
+    """
+
+    routine: Routine
+    buffers: tuple[Buffer, ...]
+    operations: Dim
+    workspace: Dim
+
+    @property
+    def name(self) -> str:
+        """The routine's."""
+        return str(self.routine)
+
+
+PYTHON = "python"  # the library of functions that are called back
+
+
+def python_routine(node: Node) -> Routine:
+    """The Python function that a node of a graph calls."""
+    function = node.params.get("function")
+    return Routine(PYTHON, node.primitive.name if function is None else function.label, run=partial(_call_back, node))
+
+
+def _call_back(node: Node, arrays: Sequence[Any]) -> None:
+    """Call the function; its errors come with the user's line, and the user's own as they are."""
+    lowering, token = node.primitive.lowering, [None] if node.primitive.effect else []
+    assert isinstance(lowering, HostCall)
+    first = len(arrays) - sum(isinstance(type, ArrayType) for type in node.types)
+    given = [array.copy() for array in arrays[:first]]  # the function may keep what it gets
+    try:
+        lowering.function([*token, *given], [*token, *arrays[first:]], node.params)
+    except ZenithError as error:
+        raise error.at(node.line) from None
