@@ -9,10 +9,11 @@ from typing import Any
 
 from zenith.api.compilable import Compilable
 from zenith.api.jit import jit
-from zenith.backends.cuda.compile import Code, capability, compile_forms
+from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.compile import Code, compile_forms
 from zenith.backends.cuda.cubin import Resources, resources
 from zenith.backends.cuda.emit import CudaPrinter
-from zenith.backends.cuda.target import cuda_target
+from zenith.backends.cuda.target import DEFAULT, cuda_target
 from zenith.backends.plan import plan
 from zenith.backends.steps import Launch, walk
 from zenith.passes.pipeline import run
@@ -20,7 +21,7 @@ from zenith.passes.pipeline import run
 
 @dataclass(frozen=True)
 class Ahead:
-    """The CUDA kernels of a function, each mapping by their names; a wide form's name ends in its width.
+    """The CUDA kernels of a function, each mapping by their names; those of forms end in a width, and in ``held``.
 
     Attributes
     ----------
@@ -44,13 +45,20 @@ class Ahead:
 
 
 def aot(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, arch: str = "sm_90a"
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    arch: str = DEFAULT,
+    repeatable: bool = True,
+    tf32: bool = False,
 ) -> Ahead:
     """Compile the CUDA kernels of ``fn(*args, **kwargs)`` for an architecture; no GPU and no driver are needed.
 
     ``fn`` is a function of arrays, one that ``jit`` or ``from_torch`` made, or a PyTorch module. The kernels serve
     every size of the arguments that the program serves. They are what ``backend="cuda"`` runs, kept in the same cache
-    on disk.
+    on disk. ``repeatable=False`` and ``tf32=True`` are what they are for :func:`zenith.jit`; a function that was
+    compiled with them keeps them.
 
     Raises UnsupportedError when the CUDA compiler is not installed, for what is no architecture, and for operations
     without a CUDA form; and what tracing raises.
@@ -63,8 +71,10 @@ def aot(
     True
     """
     capability(arch)
-    graph = _compilable(fn).lower(*args, **(kwargs or {})).graph
-    planned = plan(run(graph)[0], cuda_target(arch))
+    compilable = _compilable(fn)
+    graph, allowed = compilable.lower(*args, **(kwargs or {})).graph, compilable.numerics
+    target = cuda_target(arch, tf32 or allowed.tf32, repeatable and allowed.repeatable)
+    planned = plan(run(graph)[0], target)
     launches = [*(p.launch for p in planned.prepared), *walk(planned.steps)]
     kernels = {s.kernel.name: s.kernel for s in launches if isinstance(s, Launch)}
     codes = {_name(code): code for kernel in kernels.values() for code in compile_forms(kernel, arch)}
@@ -91,4 +101,5 @@ def _compilable(fn: Callable[..., Any]) -> Compilable:
 
 
 def _name(code: Code) -> str:
-    return code.kernel.name if code.form.width == 1 else f"{code.kernel.name}_x{code.form.width}"
+    width = "" if code.form.width == 1 else f"_x{code.form.width}"
+    return f"{code.kernel.name}{width}{'_held' if code.form.turns else ''}"

@@ -17,7 +17,7 @@ from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall, NativeCall
-from zenith.ir.target import Target
+from zenith.ir.target import EXACT, Numerics, Target
 from zenith.ir.text import print_graph
 from zenith.ir.types import ArrayType
 from zenith.passes.pipeline import PassReport, run
@@ -84,6 +84,7 @@ class LoweredGraph:
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
     device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
+    numerics: Numerics = EXACT  # what a GPU's kernels may do
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -98,9 +99,11 @@ class LoweredGraph:
     def _target(self) -> Target:
         if self.backend == "cuda":
             from zenith.backends.cuda.libraries import LIBRARIES
+            from zenith.backends.cuda.link import planned_arch
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target(libraries=LIBRARIES)
+            allowed = self.numerics
+            return cuda_target(planned_arch(self.device), allowed.tf32, allowed.repeatable, LIBRARIES)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()
@@ -121,11 +124,11 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str, device: int | None = None) -> LoweredGraph:
+def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics: Numerics = EXACT) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend, device=device)
+    lowered = LoweredGraph(graph, backend, device=device, numerics=numerics)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target
@@ -149,13 +152,14 @@ def calls_outside(graph: Graph) -> bool:
 
 
 def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
-    """The executable of a lowered graph; on the CPU results may stand in the memory of ``donated`` inputs."""
+    """The executable of a lowered graph; compiled ones may put results in the memory of ``donated`` inputs."""
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
     executable = {"cpu": _link_cpu, "cuda": _link_cuda, "lanes": _link_lanes}[lowered.backend](lowered)
-    if lowered.backend == "cpu" and any(donated):
-        program, types = executable.program, [cast(ArrayType, v.type) for v in lowered.traced.inputs]
+    if lowered.backend in ("cpu", "cuda") and any(donated):
+        program = executable.program if lowered.backend == "cpu" else executable.plan
+        types = [cast(ArrayType, v.type) for v in lowered.traced.inputs]
         inputs = list(zip(program.inputs, types, strict=True))
         executable.donation = Donation(program.steps, inputs, program.outputs, donated)
     executable.report.link_ms = (time.perf_counter() - started) * 1e3

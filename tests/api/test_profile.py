@@ -17,8 +17,8 @@ X = np.linspace(-1, 1, 6000, dtype=np.float32).reshape(100, 60)
 @pytest.fixture(autouse=True)
 def measured_machine(monkeypatch):
     """A machine that is measured already, and few runs."""
-    monkeypatch.setattr(profiles, "peak", lambda: 1e11)
-    monkeypatch.setattr(profiles, "bandwidth", lambda size: 1e10)
+    monkeypatch.setattr(profiles, "peak", lambda device=None: 1e11)
+    monkeypatch.setattr(profiles, "bandwidth", lambda size, device=None: 1e10)
     monkeypatch.setattr(profiles, "SECONDS", 0.0)
 
 
@@ -98,7 +98,7 @@ def test_the_machine_is_measured(monkeypatch):
         function.cache_clear()
     try:
         assert profiles.peak() > 1e6
-        assert profiles.bandwidth(100) > 1e6 and profiles.bandwidth(1 << 30) == profiles._bandwidths()[-1]
+        assert profiles.bandwidth(100) > 1e6 and profiles.bandwidth(1 << 30) == profiles._bandwidths(None)[-1]
     finally:
         for function in (profiles.peak, profiles._bandwidths):
             function.cache_clear()

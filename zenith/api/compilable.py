@@ -10,6 +10,7 @@ from zenith.api.inspection import Inspectable
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request
 from zenith.api.stages import Lowered
+from zenith.ir.target import Numerics
 
 if TYPE_CHECKING:
     from zenith.api.profile import Profile
@@ -23,6 +24,11 @@ class Compilable(Inspectable):
 
     FRONT: str
     _signature: Signature
+
+    @property
+    def numerics(self) -> Numerics:
+        """What a GPU's kernels may do."""
+        return self._specializer.numerics
 
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""
@@ -42,7 +48,7 @@ class Compilable(Inspectable):
         """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
 
         Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
-        UnsupportedError when the function is not compiled for the CPU.
+        UnsupportedError when the function is not compiled to machine code.
 
         >>> import numpy as np, zenith
         >>> report = zenith.jit(lambda x: np.exp(x) + 1).profile(np.ones(10_000, np.float32))

@@ -29,6 +29,7 @@ from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, maker_of_results
 from zenith.compile import BACKENDS
 from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.ir.target import EXACT, Numerics
 from zenith.trace import current_recorder, trace
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
@@ -60,13 +61,14 @@ class Jitted(Compilable):
         backend: str | None,
         dims: Declared,
         max_compilations: int | None,
+        numerics: Numerics = EXACT,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
         self.function = function
         self._signature, self._backend, self._dims = signature, backend, dims
         self._has_static = bool(signature.static_names or signature.static_numbers)
-        self._specializer = Specializer(backend, self.__name__, max_compilations)
+        self._specializer = Specializer(backend, self.__name__, max_compilations, numerics)
         self._find = self._specializer.find
         self._methods: dict[int, tuple[Any, Jitted]] = {}
 
@@ -150,9 +152,8 @@ class Jitted(Compilable):
         def method(*args: Any, **kwargs: Any) -> Any:
             return self.function(owner(), *args, **kwargs)
 
-        bound = Jitted(
-            method, self._signature.of_method(), self._backend, self._dims, self._specializer.max_compilations
-        )
+        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics
+        bound = Jitted(method, self._signature.of_method(), *options)
         return self._methods.setdefault(number, (owner, bound))[1]
 
 
@@ -180,6 +181,8 @@ def jit(
     backend: str | None = None,
     dims: Declared | None = None,
     max_compilations: int | None = None,
+    repeatable: bool = True,
+    tf32: bool = False,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -193,23 +196,25 @@ def jit(
         so that a training step needs no second set of weights. Such an array must not be used after the call, and must
         share its memory with nothing else. What is not all of its memory, or is passed twice, is left alone.
     backend: None for the device of the arguments; ``"cpu"`` and ``"cuda"`` insist on it, ``"lanes"`` runs the CPU's
-        kernels as NumPy code, ``"reference"`` interprets the graph.
+        kernels as NumPy code, ``"reference"`` interprets.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
     max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
         with the reasons of all. None is no limit.
+    repeatable: whether equal calls give equal bits. False allows a GPU to add what is scattered in any order, by
+        atomics: sums of floats then differ from call to call by rounding. On the CPU results repeat in any case.
+    tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
+        2**-11) for a GPU's tensor cores, which multiply them several times as fast; sums stay float32. The CPU has no
+        such instructions and ignores it, as PyTorch does with ``allow_tf32``.
 
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
     otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Every size is a
-    symbol: calls with other sizes compile nothing unless the function branched on a size.
+    symbol: calls with other sizes compile nothing unless the function branched on a size. On a GPU kernels run later,
+    on the current stream of the results' library: see :func:`zenith.synchronize`.
 
-    On a GPU kernels run later, on the current stream of the results' library: see :func:`zenith.synchronize`.
-
-    Raises
-    ------
-    ZenithError: its subclasses say what was wrong, at which line, and the fix.
+    Raises a ZenithError, whose subclasses say what was wrong, at which line, and the fix.
 
     >>> @jit
     ... def step(x, w):
@@ -220,14 +225,21 @@ def jit(
     if function is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
-            backend=backend, dims=dims, max_compilations=max_compilations,
+            backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+    function = _plain(function)
+    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
+    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32))
+
+
+def _plain(function: Any) -> Callable[..., Any]:
+    """The function to compile, of what the user gave."""
     if isinstance(function, Jitted):
-        function = function.function
+        return function.function
     if not callable(function):
         raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
-    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(function, signature, backend, dims or {}, max_compilations)
+    found: Callable[..., Any] = function
+    return found

@@ -1,16 +1,15 @@
 """Profiles: what each launch of a call takes, beside what the machine could do.
 
-The program that calls run is run step by step from Python, over the same memory and with the same native code, and each
-step is timed; nothing is computed in another way. The *limit* of a launch is the larger of its operations at this
-machine's arithmetic peak and its bytes at the bandwidth that arrays of that many bytes reach here; both are measured,
-once in a process (roofline model: Williams, Waterman and Patterson, CACM 52, 2009).
+The program that calls run is run step by step from Python, over the same memory and with the same machine code, and
+each step is timed, on a GPU by CUDA's events; nothing is computed in another way. The *limit* of a launch is the larger
+of its operations at this machine's arithmetic peak and its bytes at the bandwidth that arrays of that many bytes reach
+here; both are measured, once in a process (roofline model: Williams, Waterman and Patterson, CACM 52, 2009).
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +21,10 @@ import numpy as np
 from zenith.api.costs import cost_analysis
 from zenith.api.specialize import Request, Specialization
 from zenith.api.tables import Shown, table
+from zenith.arrays import maker_of_results
+from zenith.backends.clock import Clock
 from zenith.errors import SourceLine, UnsupportedError
+from zenith.ir.types import float32
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 SECONDS = 0.3  # how long a profile runs, about
 RUNS = (5, 200)  # at least and at most
 WORKING_SETS = (1 << 18, 1 << 21, 1 << 24, 1 << 27)  # bytes at which bandwidth is measured
+DEVICE_PRODUCTS = ((4096, 4096, 4096),)  # the same for a GPU
 PRODUCTS = ((768, 768, 768), (512, 1024, 256), (384, 256, 1024))  # (m, k, n) that stand for the arithmetic peak
 
 
@@ -112,69 +115,76 @@ class Profile(Shown):
 
 
 def profile(name: str, program: Specialization, request: Request) -> Profile:
-    """Run a compiled program for a call several times; UnsupportedError unless it is compiled for the CPU."""
-    if not hasattr(program.executable, "single_steps"):
-        raise UnsupportedError(f"{name} is not compiled for the CPU", fix='profile it with backend="cpu"')
+    """Run a compiled program for a call several times; UnsupportedError when it is run without machine code."""
+    if not hasattr(program.executable, "clock"):
+        raise UnsupportedError(f"{name} is not compiled to machine code", fix='profile it with backend="cpu"')
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program that was found binds"
-    whole, times = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch))
+    clock = program.executable.clock(program.results)
+    whole, times = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch), clock)
     seconds = [statistics.median(step) for step in zip(*times, strict=True)][1:]  # the first step copies addresses
     costs = cost_analysis(program.origin.plan).at(sizes).kernels
     launches = []
     for cost, measured in zip(costs, seconds, strict=True):
         operations, moved = cost.operations.evaluate({}), (cost.bytes_read + cost.bytes_written).evaluate({})
-        limit = max(operations / peak(), moved / bandwidth(moved))
+        limit = max(operations / peak(program.device), moved / bandwidth(moved, program.device))
         launches.append(LaunchProfile(cost.kernel, cost.lines, measured, operations, moved, limit / measured))
     return Profile(name, tuple(launches), statistics.median(whole), len(whole))
 
 
-def _alternately(call: Callable[..., Any]) -> tuple[list[float], list[list[float]]]:
+def _alternately(call: Callable[..., Any], clock: Clock) -> tuple[list[float], list[list[float]]]:
     """Seconds of whole calls, and of the steps of other calls in between, after a call that does not count."""
     call()
     whole: list[float] = []
     steps: list[list[float]] = []
+    marks: list[tuple[Any, Any]] = []
 
     def watch(each: Iterable[Any]) -> Iterator[Any]:
-        steps.append([])
         for step in each:
-            begun = time.perf_counter()
+            begun = clock.now()
             yield step
-            steps[-1].append(time.perf_counter() - begun)
+            marks.append((begun, clock.now()))
 
     while len(whole) < RUNS[0] or (sum(whole) < SECONDS / 2 and len(whole) < RUNS[1]):
-        begun = time.perf_counter()
+        begun = clock.now()
         call()
-        whole.append(time.perf_counter() - begun)
+        whole.append(clock.seconds(begun, clock.now()))
         call(watch)
+        steps.append([clock.seconds(*pair) for pair in marks])
+        marks.clear()
     return whole, steps
 
 
 @cache
-def peak() -> float:
-    """Operations a second that the fastest of some products of float32 matrices reaches on this machine."""
-    return max(map(_product_speed, PRODUCTS))
+def peak(device: int | None = None) -> float:
+    """Operations a second that the fastest of some products of float32 matrices reaches here, or on a GPU."""
+    return max(_product_speed(shape, device) for shape in (PRODUCTS if device is None else DEVICE_PRODUCTS))
 
 
-def _product_speed(shape: tuple[int, int, int]) -> float:
+def _product_speed(shape: tuple[int, int, int], device: int | None) -> float:
     m, k, n = shape
-    x, w = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
-    return 2.0 * m * k * n / _fastest(lambda x: x @ w, (x,))
+    return 2.0 * m * k * n / _fastest(lambda x, w: x @ w, (_array((m, k), device), _array((k, n), device)))
 
 
 @cache
-def _bandwidths() -> tuple[float, ...]:
+def _bandwidths(device: int | None) -> tuple[float, ...]:
     """Bytes a second that a sum of two arrays of each working set moves."""
     found = []
     for size in WORKING_SETS:
-        arrays = [np.ones(size // 12, np.float32) for _ in range(2)]
+        arrays = [_array((size // 12,), device) for _ in range(2)]
         found.append(12 * (size // 12) / _fastest(lambda x, y: x + y, arrays))
     return tuple(found)
 
 
-def bandwidth(size: int) -> float:
+def bandwidth(size: int, device: int | None = None) -> float:
     """Bytes a second for a working set of ``size`` bytes: that of the next larger one that was measured."""
-    pairs = zip(WORKING_SETS, _bandwidths(), strict=True)
-    return next((speed for bound, speed in pairs if size <= bound), _bandwidths()[-1])
+    speeds = _bandwidths(device)
+    return next((speed for bound, speed in zip(WORKING_SETS, speeds, strict=True) if size <= bound), speeds[-1])
+
+
+def _array(shape: tuple[int, ...], device: int | None) -> Any:
+    """A float32 array of ones, on a GPU of anything."""
+    return np.ones(shape, np.float32) if device is None else maker_of_results((), device).empty(shape, float32)
 
 
 def _fastest(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
@@ -185,5 +195,6 @@ def _fastest(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
     key, request = jitted._flatten(tuple(arrays), {})
     program = jitted._specializer.obtain(key, request)
     sizes = program.binding.function(request.leaves) or {}
-    _, steps = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch))
+    clock = program.executable.clock(program.results)
+    _, steps = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch), clock)
     return min(map(sum, steps))

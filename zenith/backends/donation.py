@@ -7,8 +7,9 @@ address. In a training step the update of one weight is written where that of an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from zenith.backends.steps import walk
 from zenith.ir.types import ArrayType
@@ -45,6 +46,34 @@ class Donation:
 
     def _begin(self, result: int) -> int:
         return self._first.get(self.outputs[result][0], -1)
+
+
+class Adapter(Protocol):
+    """What tells whether an array's memory may be taken (see :mod:`zenith.arrays`)."""
+
+    def is_sole_owner(self, array: Any) -> bool: ...
+
+
+def results_in(
+    pairs: Pairs,
+    makers: Sequence[Callable[[], Any]],
+    arrays: Sequence[Any],
+    adapters: Sequence[Adapter],
+    addresses: Sequence[int | None],
+    results: Any,
+    alignment: int = 1,
+) -> list[Any]:
+    """Memory for results: of donated arguments where these share theirs with nothing else in the call, else new.
+
+    What is taken is an array of the kind that ``results`` makes, at a multiple of ``alignment``.
+    """
+    times, given = Counter(addresses), {}
+    for result, argument in pairs:
+        array, adapter, address = arrays[argument], adapters[argument], addresses[argument]
+        alone = times[address] == 1 and address is not None and address % alignment == 0
+        if adapter is results and alone and adapter.is_sole_owner(array):
+            given[result] = array
+    return [given[i] if i in given else make() for i, make in enumerate(makers)]
 
 
 def _kind(type: ArrayType, sizes: Mapping[str, int]) -> tuple[Any, ...]:

@@ -7,10 +7,13 @@ from dataclasses import fields, is_dataclass
 
 from zenith.backends.kernel import (
     Apply,
+    AtomicAdd,
     CallNative,
     Check,
     Expr,
     Fold,
+    FoldHeld,
+    HeldProduct,
     LastOf,
     Let,
     Load,
@@ -19,6 +22,7 @@ from zenith.backends.kernel import (
     SharedProduct,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
     walk,
@@ -45,11 +49,17 @@ def _read_by(statement: Statement) -> set[str]:
     match statement:
         case Let(_, value) | Check(_, value) | Store(_, _, value):
             return _loads(value)
+        case AtomicAdd(buffer, _, value):
+            return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):
             return {b for a in accumulators for b in _loads(a.value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}
-        case PackPanel(source=source):
+        case HeldProduct():
+            return {statement.a, statement.b, *([statement.target] if statement.onto else [])}
+        case FoldHeld(target, source):
+            return {target, source}
+        case PackPanel(source=source) | StageTile(source=source):
             return {source.buffer}
         case CallNative(function, elements):
             return {function, *(buffer for buffer, _ in elements)}
@@ -59,12 +69,12 @@ def _read_by(statement: Statement) -> set[str]:
 
 def _written_by(statement: Statement) -> set[str]:
     match statement:
-        case Store(buffer):
+        case Store(buffer) | AtomicAdd(buffer):
             return {buffer}
         case ProductTile(target=target) | SharedProduct(target=target):
             return {target.buffer}
-        case PackPanel(target=panel):
-            return {panel}
+        case PackPanel(target=name) | StageTile(target=name) | HeldProduct(target=name) | FoldHeld(target=name):
+            return {name}
         case SoftmaxTile(scores=scores, state=state):
             return {scores.buffer, *state}
         case LastOf(counters):

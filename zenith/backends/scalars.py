@@ -184,6 +184,12 @@ def checked(place: Any, size: int, args: Any) -> Any:
     return np.clip(place, 0, max(size - 1, 0))[()]
 
 
+def atomic_add(buffer: Any, at: Any, value: Any) -> None:
+    """Add to the element at a place; of lanes, each to its own, as often as a place is named."""
+    with np.errstate(all="ignore"):
+        np.add.at(buffer, *np.broadcast_arrays(at, value))
+
+
 def lanes(start: int, stop: int) -> Any:
     """The lanes of a loop, as one array."""
     return np.arange(start, stop)
@@ -209,6 +215,7 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     threefry2x32, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
+    atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

@@ -9,6 +9,7 @@ import bisect
 import ctypes
 import itertools
 import threading
+import time
 from collections import Counter, namedtuple
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -45,7 +46,7 @@ class FakeDriver:
         self._pieces, self._starts = {}, []
         self.allocated = 0
         self.modules = set()
-        self.duration = lambda launch: 1.0
+        self.clock = time.perf_counter
         self.events = {}
         self.graphs = FakeGraphs(self)
 
@@ -182,12 +183,6 @@ class FakeDriver:
         self.calls["synchronize_device"] += 1
         self.finish()
 
-    def time(self, work, stream):
-        """As many microseconds as :attr:`durations` has for the kernels that run, by a part of their names."""
-        before = len(self.launches)
-        work()
-        return sum(self.duration(launch) for launch in self.launches[before:])
-
     def record(self, stream):
         self.graphs.captures(stream)
         event = next(self._numbers)
@@ -208,6 +203,14 @@ class FakeDriver:
 
     def discard(self, event):
         del self.events[event]
+
+    def mark(self, stream):
+        event = next(self._numbers)
+        self.events[event] = self.clock()
+        return event
+
+    def between(self, begin, end):
+        return -self.events.pop(begin) + self.events.pop(end)
 
 
 @contextmanager

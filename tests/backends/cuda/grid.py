@@ -21,12 +21,14 @@ from zenith.ir.types import DTYPES
 
 WARP = 32
 BLOCKS = 2
+ATOMIC = threading.Lock()
 
 
 def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
     """Run a kernel's source in one of its forms on flat arrays; returns the status word."""
     form = form or Form()
     source, status, failures = CudaPrinter(form).kernel(kernel), np.zeros(1, np.int64), []
+    team = form.team or team
     threads = block_threads(kernel) if is_block(kernel) else max(team, WARP)
     words = {"tasks": tasks if is_team(kernel) else tasks // form.width, "team": team}
     words |= dict(zip(kernel.sizes, sizes, strict=True))
@@ -126,6 +128,7 @@ class _Block:
         cuda.syncthreads, cuda.syncwarp = self.barrier.wait, lambda: warp.meet(lane, _given)
         scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
         scope["arrive"] = self.arrive
+        scope["atomic_add"] = self.atomic_add
         scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
         kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.dtype(np.uint8)}
@@ -142,6 +145,10 @@ class _Block:
                 slice(_aligned(at, n), int(at) + n), strip
             )
         return scope | _tensor_core(warp, lane)
+
+    def atomic_add(self, buffer, at, value):
+        with ATOMIC:
+            buffer[int(at)] += value
 
     def shared_array(self, made, length, dtype):
         """The n-th array that a thread asks for is that of all threads; it holds rubbish at first."""

@@ -71,6 +71,27 @@ PROGRAMS = {
         return (v7, v5)
         """,
     ),
+    # rows of known length, which threads hold
+    "normalized": (
+        "x: f32[n, 96], scale: f32[96]",
+        """
+        v1 = reduce_sum(x, axes=(1,))
+        size = literal(value=0.010416666666666666, dtype=f32)
+        sizes = broadcast(size, shape=(n,), axes=())
+        v2 = mul(v1, sizes)
+        v3 = broadcast(v2, shape=(n, 96), axes=(0,))
+        v4 = sub(x, v3)
+        v5 = mul(v4, v4)
+        v6 = reduce_sum(v5, axes=(1,))
+        v7 = mul(v6, sizes)
+        v8 = sqrt(v7)
+        v9 = broadcast(v8, shape=(n, 96), axes=(0,))
+        v10 = div(v4, v9)
+        v11 = broadcast(scale, shape=(n, 96), axes=(1,))
+        v12 = mul(v10, v11)
+        return (v12,)
+        """,
+    ),
     "taken": (
         "x: f32[n, m], index: i64[k]",
         """
@@ -111,8 +132,15 @@ PROGRAMS = {
     "attended": (
         "q: f32[n, 16], k: f32[m, 16], v: f32[m, 16]",
         """
-        v1 = attention(q, k, v, scale=0.25, causal=True, mask='none', empty=0.0)
+        v1, l = attention(q, k, v, scale=0.25, causal=True, mask='none', empty=0.0)
         return (v1,)
+        """,
+    ),
+    "attended back": (
+        "q: f32[n, 16], k: f32[m, 16], v: f32[m, 16], ct: f32[n, 16], l: f32[n], mean: f32[n]",
+        """
+        dq, dk, dv = attention_vjp(q, k, v, ct, l, mean, scale=0.25, causal=True, mask='none')
+        return (dq, dk, dv)
         """,
     ),
     "columns": (

@@ -294,11 +294,6 @@ def test_programs_for_a_gpu_are_not_saved_yet(gpu, tmp_path):
         step.save(tmp_path / "step.zenith")
 
 
-def test_profiles_are_of_the_cpu(gpu):
-    with pytest.raises(zenith.ZenithError, match="not compiled for the CPU"):
-        zenith.jit(lambda x: x + 1).profile(on_device(np.ones(3)))
-
-
 def test_stages_and_explanations(gpu):
     step = zenith.jit(lambda x: np.tanh(x) + 1)
     step(on_device(np.ones(3, np.float32)))

@@ -65,10 +65,10 @@ def test_every_program_becomes_machine_code_without_calls(name, arch):
     for code in (code for kernel in kernels(name) for code in compile_forms(kernel, arch)):
         kernel, found = code.kernel, resources(code.cubin)
         assert re.findall(r"\.visible \.entry (\w+)\(", code.ptx) == [kernel.name]
-        assert f".target {arch}" in code.ptx and f".maxntid {most_threads(kernel)}, 1, 1" in code.ptx
+        assert f".target {arch}" in code.ptx and f".maxntid {most_threads(kernel, code.form)}, 1, 1" in code.ptx
         assert len(re.findall(r"^\s*\.param", code.ptx, re.M)) == len(parameters(kernel))
         assert instructions(code.ptx, r"\bcall\b") == []
-        assert 0 < found.registers * most_threads(kernel) <= REGISTERS
+        assert 0 < found.registers * most_threads(kernel, code.form) <= REGISTERS
         assert found.shared <= SHARED
         if name not in LOCAL_ARRAYS:
             assert found.stack == 0 and instructions(code.ptx, r"ld\.local|st\.local|\.f64\b") == []

@@ -1,6 +1,7 @@
 """Tuning: tables on disk, choices that keep the order of sums, and measurements with the times of a made-up device."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -121,15 +122,20 @@ def test_tables_are_kept_and_joined(tmp_path):
 
 
 class Device:
-    """Times of runs by a list for each, in rounds."""
+    """A clock that runs as its work says; ``rounds`` are the times that were measured."""
 
     def __init__(self):
-        self.rounds = []
+        self.now, self.rounds = 0.0, []
 
-    def time(self, work, stream):
-        found = work()
-        self.rounds.append(found[0])
-        return sum(found)
+    def work(self, microseconds):
+        self.now += microseconds * 1e-6
+
+    def mark(self, stream):
+        return self.now
+
+    def between(self, begin, end):
+        self.rounds.append(round(1e6 * (end - begin), 6))
+        return end - begin
 
 
 def test_runs_take_turns_and_the_median_counts():
@@ -137,18 +143,19 @@ def test_runs_take_turns_and_the_median_counts():
 
     def run(name, usual, rare):
         counts[name] += 1
-        return rare if counts[name] % 40 == 0 else usual
+        device.work(rare if counts[name] % 40 == 0 else usual)
 
     runs = {"a": lambda: run("a", 5.0, 0.0), "b": lambda: run("b", 4.0, 900.0)}
     measured = compare(device, runs, stream=0)
-    assert measured.schedule == "b" and measured.microseconds == {"a": 5.0, "b": 4.0}
-    assert len(device.rounds) == 2 * ROUNDS and device.rounds[:4] == [5.0, 4.0, 5.0, 4.0]
+    assert measured.schedule == "b" and measured.microseconds == pytest.approx({"a": 5.0, "b": 4.0})
+    assert len(device.rounds) == 2 * ROUNDS and device.rounds[:4] == [50.0, 40.0, 50.0, 40.0]
 
 
 def test_what_is_hardly_faster_does_not_replace_the_cost_model():
-    almost = 1 - NOISE / 2
-    assert compare(Device(), {"model": lambda: 1.0, "other": lambda: almost}, stream=0).schedule == "model"
-    assert compare(Device(), {"model": lambda: 1.0, "other": lambda: 1 - 2 * NOISE}, stream=0).schedule == "other"
+    for factor, best in ((1 - NOISE / 2, "model"), (1 - 2 * NOISE, "other")):
+        device = Device()
+        runs = {"model": partial(device.work, 1.0), "other": partial(device.work, factor)}
+        assert compare(device, runs, stream=0).schedule == best
 
 
 @pytest.fixture
@@ -163,7 +170,7 @@ def timed(gpu, compiler, own, monkeypatch):
         return found.durations[list(dict.fromkeys(n for n, _, _ in compiler.compiled)).index(name)]
 
     monkeypatch.setattr(gpu, "launch", launch)
-    monkeypatch.setattr(gpu, "duration", duration)
+    monkeypatch.setattr(gpu, "clock", lambda: 1e-6 * sum(map(duration, gpu.launches)))
     return found
 
 
@@ -172,9 +179,9 @@ def test_the_fastest_schedule_on_the_device_is_what_is_compiled_next(timed, own)
     names = [tile.name for tile in candidates(ARCH, "bf16", sizes)]
     timed.durations = [10.0 - number for number in range(len(names))]
     found = tune([sizes], "bf16")
-    assert found == {
-        key(ARCH, "product", "bf16", sizes): Measured(names[-1], dict(zip(names, timed.durations, strict=True)))
-    }
+    (measured,) = found.values()
+    assert [*found] == [key(ARCH, "product", "bf16", sizes)] and measured.schedule == names[-1]
+    assert measured.microseconds == pytest.approx(dict(zip(names, timed.durations, strict=True)))
     tuning.write(own, Table(found))
     assert chosen(sizes)[0].name == names[-1]
 

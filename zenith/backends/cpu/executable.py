@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.arrays import NUMPY
+from zenith.backends.clock import HostClock
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
@@ -26,7 +26,7 @@ from zenith.backends.cpu.native import native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
-from zenith.backends.donation import Donation, Pairs
+from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.steps import ALIGN, Call
 from zenith.backends.weights import WeightTable
@@ -124,14 +124,8 @@ class _Lease:
     def in_donated(
         self, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None]
     ) -> list[Any]:
-        """Memory for results, of donated arguments where these share theirs with nothing else in the call."""
-        times, given = Counter(addresses), {}
-        for result, argument in self.donations:
-            array, adapter = arrays[argument], adapters[argument]
-            alone = times[addresses[argument]] == 1
-            if adapter is self.results and alone and adapter.is_sole_owner(array):
-                given[result] = array
-        return [given[i] if i in given else make() for i, make in enumerate(self.makers)]
+        """Memory for results, of donated arguments where that is possible."""
+        return results_in(self.donations, self.makers, arrays, adapters, addresses, self.results)
 
 
 class Executable:
@@ -186,6 +180,10 @@ class Executable:
         step = self.program.steps[segment]
         assert isinstance(step, Call)
         return _HostCall(step, self.frame.calls[segment])
+
+    def clock(self, results: Adapter) -> HostClock:
+        """What measures calls."""
+        return HostClock()
 
     def single_steps(self) -> list[Segment]:
         """What ``segments`` runs, cut into single steps; the first of them only puts addresses where they belong."""

@@ -8,7 +8,6 @@ rounds counts. The cost model's choice stays where nothing is faster by more tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from statistics import median
 
 from zenith.backends.cuda.driver import Driver
@@ -21,9 +20,13 @@ NOISE = 0.02  # a schedule has to be faster than the cost model's by this share
 def compare(driver: Driver, runs: Mapping[str, Callable[[], object]], stream: int) -> Measured:
     """The fastest of some runs, the first of which is the default; each launches its work on a stream.
 
-    >>> class Clock:  # a driver whose device needs as many microseconds as a run says
-    ...     def time(self, work, stream): return sum(work())
-    >>> compare(Clock(), {"a": lambda: 5.0, "b": lambda: 3.0, "c": lambda: 4.0}, stream=0).schedule
+    >>> class Clock:  # a driver whose device needs as many seconds as it is told
+    ...     now = 0.0
+    ...     def work(self, seconds): self.now += seconds
+    ...     def mark(self, stream): return self.now
+    ...     def between(self, begin, end): return end - begin
+    >>> clock = Clock()
+    >>> compare(clock, {"a": lambda: clock.work(5.0), "b": lambda: clock.work(3.0)}, stream=0).schedule
     'b'
     """
     for run in runs.values():
@@ -32,11 +35,10 @@ def compare(driver: Driver, runs: Mapping[str, Callable[[], object]], stream: in
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():
-            times[name].append(driver.time(partial(_in_a_row, run), stream) / IN_A_ROW)
+            begin = driver.mark(stream)
+            for _ in range(IN_A_ROW):
+                run()
+            times[name].append(1e6 * driver.between(begin, driver.mark(stream)) / IN_A_ROW)
     found = {name: median(measured) for name, measured in times.items()}
     default, best = next(iter(found)), min(found, key=lambda name: found[name])
     return Measured(best if found[best] < found[default] * (1 - NOISE) else default, found)
-
-
-def _in_a_row(run: Callable[[], object]) -> list[object]:
-    return [run() for _ in range(IN_A_ROW)]

@@ -126,15 +126,17 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
             f"Zenith generated a kernel that does not compile: {str(error).splitlines()[0]}\n{source}",
             fix="this is a defect of Zenith: report it with the text above",
         ) from error
-    return _entry(text, kernel)
+    return _entry(text, kernel, form)
 
 
-def _entry(ptx: str, kernel: Kernel) -> str:
+def _entry(ptx: str, kernel: Kernel, form: Form) -> str:
     """PTX whose entry point goes by the kernel's name and tells how many threads a block may have."""
     (name,) = re.findall(r"\.entry (\w+)", ptx)
     ptx = ptx.replace(name, kernel.name)
     head, body = ptx.split(f".entry {kernel.name}", 1)
-    return f"{head}.entry {kernel.name}{body.replace('{', f'.maxntid {most_threads(kernel)}, 1, 1{chr(10)}{{', 1)}"
+    return (
+        f"{head}.entry {kernel.name}{body.replace('{', f'.maxntid {most_threads(kernel, form)}, 1, 1{chr(10)}{{', 1)}"
+    )
 
 
 def link(ptx: str, arch: str) -> bytes:

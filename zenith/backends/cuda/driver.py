@@ -105,8 +105,12 @@ class Driver(Protocol):
         """Let an event be used again; who waits for it already is not disturbed."""
         ...
 
-    def time(self, work: Callable[[], object], stream: int) -> float:
-        """The microseconds that the device is at some work on a stream; waits for it."""
+    def mark(self, stream: int) -> int:
+        """An event that notes when everything on a stream so far is done."""
+        ...
+
+    def between(self, begin: int, end: int) -> float:
+        """The seconds between two such events, waited for; both are given up."""
         ...
 
     def pinned(self, length: int) -> Pinned:
@@ -211,19 +215,19 @@ class CudaDriver:
         """Events are kept for the next use."""
         self._free_events[self._device_of[event]].append(event)
 
-    def time(self, work: Callable[[], object], stream: int) -> float:
-        """Between two events with a time, which count in steps of half a microsecond."""
-        runtime = self._runtime
-        start, end = runtime.eventCreate(), runtime.eventCreate()
-        try:
-            runtime.eventRecord(start, stream)
-            work()
-            runtime.eventRecord(end, stream)
-            runtime.eventSynchronize(end)
-            return 1e3 * float(runtime.eventElapsedTime(start, end))
-        finally:
-            runtime.eventDestroy(start)
-            runtime.eventDestroy(end)
+    def mark(self, stream: int) -> int:
+        """An event with a time."""
+        event = int(self._runtime.eventCreate())
+        self._runtime.eventRecord(event, stream)
+        return event
+
+    def between(self, begin: int, end: int) -> float:
+        """CUDA tells milliseconds."""
+        self._runtime.eventSynchronize(end)
+        seconds = self._runtime.eventElapsedTime(begin, end) / 1e3
+        self._runtime.eventDestroy(begin)
+        self._runtime.eventDestroy(end)
+        return float(seconds)
 
     def pinned(self, length: int) -> Pinned:
         """Mapped memory: under unified addressing the device's address of it is the host's."""

@@ -16,22 +16,28 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from zenith.backends.cuda import tiles, warp_tiles
+from zenith.backends.cuda import held_matrices, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
-from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, wide_loops
+from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, printed, wide_loops
 from zenith.backends.cuda.index import Indices, signed
 from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.emit import Printer
+from zenith.backends.footprint import buffers_of
 from zenith.backends.kernel import (
     Accumulator,
     Bind,
     Branch,
     CallNative,
     Check,
+    EachHeld,
     Expr,
     Fold,
+    FoldHeld,
+    Held,
+    HeldProduct,
     Kernel,
     LastOf,
+    Let,
     Load,
     Loop,
     Number,
@@ -43,14 +49,16 @@ from zenith.backends.kernel import (
     Simple,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
+    Strip,
     TaskLoop,
     walk,
 )
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
-from zenith.ir.types import DType, bool_
+from zenith.ir.types import DType, bool_, float32
 
 TASK = "task"
 LANE = "lane"
@@ -71,15 +79,20 @@ class CudaPrinter(Printer):
 
     def kernel(self, kernel: Kernel) -> str:
         """The whole source of a kernel."""
+        kernel = printed(kernel, self.form)
         self.buffers = {b.name: b.dtype for b in kernel.buffers}
         self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
-        self.team = "" if not is_team(kernel) else str(block_threads(kernel)) if is_block(kernel) else "team"
+        self.kept = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
+        self.held = {s.name: s for s in walk(kernel.body) if isinstance(s, Held)}
+        own_team = str(block_threads(kernel)) if is_block(kernel) else str(self.form.team or "team")
+        self.team = own_team if is_team(kernel) else ""
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
+        self.copying = False  # whether copies are on their way
         self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
         self.alone = not self.team  # whether this code is one thread's, not a team's
-        self.strips: dict[tuple[str, Dim], str] = {}  # neighbours at hand, by what is read
+        self.strips: dict[tuple[str, Dim], str] = {}  # elements at hand, by what is read
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
         lines += ["    " + line for line in self.prologue(kernel)]
         lines.append(f"    while {TASK} < tasks:")
@@ -105,7 +118,7 @@ class CudaPrinter(Printer):
         if self.team:
             joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
             lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
-        return lines + self.my_tasks()
+        return lines + self.my_tasks(kernel)
 
     def shared_memory(self, kernel: Kernel) -> list[str]:
         """Scratch buffers: arrays of their own, or parts of one that a launch asks for."""
@@ -117,17 +130,17 @@ class CudaPrinter(Printer):
             lines.append(f"{s.name} = {_memory(s.dtype)}_within(tile_memory, {memory.scratch[s.name]})")
         return [*lines, *warp_tiles.staging(scheduled(kernel), memory.staged)]
 
-    def my_tasks(self) -> list[str]:
+    def my_tasks(self, kernel: Kernel) -> list[str]:
         """The first task, and how far it is to the next one."""
         u = self.index
         if not self.team:
             return [f"{TASK} = {u}({THIS_THREAD})", f"stride = {u}({ALL_THREADS})"]
-        if self.team != "team":
+        if is_block(kernel):
             return [f"lane = {u}(cuda.threadIdx.x)", f"{TASK} = {u}(cuda.blockIdx.x)", f"stride = {u}(cuda.gridDim.x)"]
         return [
-            f"lane = {u}(cuda.threadIdx.x % team)",
-            f"{TASK} = {u}(({THIS_THREAD}) // team)",
-            f"stride = {u}(({ALL_THREADS}) // team)",
+            f"lane = {u}(cuda.threadIdx.x % {self.team})",
+            f"{TASK} = {u}(({THIS_THREAD}) // {self.team})",
+            f"stride = {u}(({ALL_THREADS}) // {self.team})",
         ]
 
     # --- expressions ---
@@ -138,12 +151,19 @@ class CudaPrinter(Printer):
     def expression(self, expr: Expr) -> str:
         match expr:
             case Load(buffer, at, dtype):
-                strip = self.strips.get((buffer, at))
-                element = f"{buffer}[{self.size(at)}]" if strip is None else f"{strip}[part]"
+                element = self.element(buffer, at)
                 return f"({element} != 0)" if dtype == bool_ else element
             case Position(at):
                 return signed(at)
         return super().expression(expr)
+
+    def element(self, buffer: str, at: Dim) -> str:
+        """An element where it stands: in memory, or in a strip of the thread's own."""
+        if buffer in self.kept:
+            place = "turn" if self.form.width == 1 else f"{self.form.width} * turn + part"
+            return f"{buffer}[{self.index}({place})]"
+        strip = self.strips.get((buffer, at))
+        return strip or f"{buffer}[{self.size(at)}]"
 
     # --- statements ---
 
@@ -170,6 +190,14 @@ class CudaPrinter(Printer):
                 return list(warp_tiles.product(statement, frozenset(wide.sides if wide else ()), whole, self.indices))
             case SharedProduct():
                 return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
+            case Held(name, dtype=dtype):
+                return [f"{name} = {dtype}_local({held_matrices.registers(statement)})"]
+            case StageTile():
+                dtype, in_chunks = self.buffers[statement.target], id(statement) in self.wide
+                self.copying |= in_chunks and statement.ahead
+                return list(held_matrices.stage(statement, dtype, int(self.team), in_chunks, self.indices))
+            case HeldProduct():
+                return list(held_matrices.product(statement, self.indices))
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
             case Source(text) if _OF_INTERVALS.search(text):
@@ -183,6 +211,17 @@ class CudaPrinter(Printer):
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
 
+    def each_held(self, each: EachHeld) -> list[str]:
+        """Held elements are in registers: each lane goes through its own."""
+        self.alone, self.strips = True, held_matrices.places(each, self.held)
+        before, body = self.statements(each.before), self.statements(each.body)
+        self.alone, self.strips = False, {}
+        return list(held_matrices.each(each, before, body, self.indices))
+
+    def fold_held(self, fold: FoldHeld) -> list[str]:
+        initial = self.expression(Number(fold.initial, float32))
+        return list(held_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
+
     def block(self, statements: Sequence[Statement]) -> list[str]:
         return ["    " + line for line in self.statements(statements)]
 
@@ -190,11 +229,12 @@ class CudaPrinter(Printer):
         match statement:
             case Bind(name, at):
                 return f"{name} = {self.indices.typed(at)}"
+            case Strip(name, dtype):
+                return f"{name} = {_memory(dtype)}_local({self.form.turns * self.form.width})"
             case Store(buffer, at, value):
                 text = self.expression(value)
                 text = f"u8({text})" if value.dtype == bool_ else text
-                strip = self.strips.get((buffer, at))
-                text = f"{buffer}[{self.size(at)}] = {text}" if strip is None else f"{strip}[part] = {text}"
+                text = f"{self.element(buffer, at)} = {text}"
                 return text if self.alone else f"if lane == 0: {text}"
             case Check(name, value, size, line):
                 text = f"checked({self.expression(value)}, {signed(size)}, status)"
@@ -236,7 +276,8 @@ class CudaPrinter(Printer):
             lines.append(f"{name} = {have}")
             if (buffer, start) in written:
                 ends.append(f"store_{width}({buffer}, {at}, {name})")
-        self.strips = {(a.buffer, a.at): names[a.buffer, a.start] for a in (*wide.reads, *wide.writes)}
+        accesses = (*wide.reads, *wide.writes)
+        self.strips = {(a.buffer, a.at): f"{names[a.buffer, a.start]}[part]" for a in accesses}
         inside = [f"{variable} = {self.index}({first} + {self.index}(part))"]
         inside += [*self.statements(body), *self.joined(accumulators)]
         self.strips = {}
@@ -303,6 +344,8 @@ class CudaPrinter(Printer):
         if start != 0:
             first = f"{self.index}({self.indices.typed(start)} + {first})"
         name = index if wide is None else self.first(index)
+        if self.kept & buffers_of((*body, *(Let(a.name, a.value) for a in accumulators))):
+            return self.turns(name, first, stop, inside)
         step = self.team if width == 1 else f"{width} * {self.team}"
         return self.walk(name, first, stop, ["    " + line for line in inside], step)
 
@@ -310,6 +353,17 @@ class CudaPrinter(Printer):
         """A loop in steps."""
         end = f"    {index} = {self.index}({index} + {step})"
         return [f"{index} = {first}", f"while {index} < {self.indices.typed(stop)}:", *body, end]
+
+    def turns(self, index: str, first: str, stop: Dim, body: list[str]) -> list[str]:
+        """A loop over a held row, in as many turns in all loops; the compiler writes them out."""
+        u, width = self.index, self.form.width
+        step = f"{width} * turn * {u}(team)" if self.team == "team" else f"{width * int(self.team)} * turn"
+        inside = [f"{index} = {u}({first} + {u}({step}))"]
+        if stop == (self.form.team or 0) * width * self.form.turns:
+            inside += body
+        else:
+            inside += [f"if {index} < {self.indices.typed(stop)}:", *("    " + line for line in body)]
+        return [f"for turn in range({self.form.turns}):", *("    " + line for line in inside)]
 
     def fold(self, fold: Fold) -> list[str]:
         """A thread joins its share of the iterations, then the team joins the threads' results."""
@@ -335,6 +389,8 @@ class CudaPrinter(Printer):
         lines += ("    " + s for s in self._joins(accumulators, lambda a: f"shuffle({a.name}, distance)"))
         lines.append("    distance >>= 1")
         inside = [line for a in accumulators for line in self._join_warps(a)]
+        if self.team == str(WARP):
+            return lines
         return [*lines, f"if {self.team} > {WARP}:", *("    " + line for line in inside)]
 
     def _join_warps(self, a: Accumulator) -> list[str]:
@@ -352,9 +408,12 @@ class CudaPrinter(Printer):
         ]
 
     def barrier(self) -> list[str]:
-        """All threads of the team have come here."""
+        """All threads of the team have come here, and so has what they copy."""
+        if self.copying:
+            self.copying = False
+            return ["wait_copies(0)", *self.barrier()]
         if self.team != "team":
-            return ["cuda.syncthreads()"]
+            return ["cuda.syncthreads()" if int(self.team) > WARP else "cuda.syncwarp()"]
         return [f"if team > {WARP}:", "    cuda.syncthreads()", "else:", "    cuda.syncwarp()"]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
@@ -18,7 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from zenith.backends.cuda.actions import Action
 from zenith.backends.cuda.capture import Captures, is_captured
+from zenith.backends.cuda.clock import EventClock
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import on_device
 from zenith.backends.cuda.forms import ACCESS
@@ -29,11 +31,13 @@ from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
 from zenith.backends.cuda.replay import rows
 from zenith.backends.cuda.setup import Maker, Program, Setup
+from zenith.backends.donation import Donation, results_in
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Launch, Place
 from zenith.backends.weights import WeightTable
 
+Watch = Callable[[list[Action]], Iterator[Action]]
 KEPT_LEASES = 16  # leases that wait for the next call on their streams
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
 
@@ -59,6 +63,8 @@ class Adapter(Maker, Protocol):
 
     def dense(self, array: Any) -> Any: ...
 
+    def is_sole_owner(self, array: Any) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
@@ -74,12 +80,11 @@ class _Fixed:
 class Executable:
     """A program on one device; made by :func:`zenith.compile.compile_graph`. Safe to call from several threads."""
 
-    donation = None
-
     def __init__(self, plan: Plan, weights: WeightTable, pool: Pool, device: int, compile: Compile) -> None:
         self.plan, self.pool, self.driver, self.device = plan, pool, pool.driver, device
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.donation: Donation | None = None
         with on_device(self.driver, device):
             arch = self.driver.describe(device).arch
             layout = Layout(plan)
@@ -112,6 +117,10 @@ class Executable:
     def refused(self) -> list[tuple[str, str]]:
         """The routines that did not take the sizes of a call, in whose place kernels ran, and why."""
         return list(self.program.refused)
+
+    def clock(self, results: Adapter) -> EventClock:
+        """What measures calls whose results ``results`` makes."""
+        return EventClock(self.driver, results.stream())
 
     # --- what is fixed ---
 
@@ -151,16 +160,18 @@ class Executable:
     # --- calls ---
 
     def run(
-        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
-    ) -> list[Any]:
+        self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter,
+        watch: Watch | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Run on arrays (read through their adapters); results are made by ``results``, on whose stream all happens.
 
-        The results are there when the stream has come so far. Raises OutOfBoundsError when an earlier call's kernel
+        The results are there when the stream has come so far. With ``watch`` steps are launched one by one: it is
+        given them, and yields each when it shall be. Raises OutOfBoundsError when an earlier call's kernel
         has reported an index outside its axis.
         """
         if self.driver.device() != self.device:
             with on_device(self.driver, self.device):
-                return self.run(arrays, adapters, sizes, results)
+                return self.run(arrays, adapters, sizes, results, watch)
         stream = results.stream()
         captured = is_captured(self.driver, stream)
         if self._captured:
@@ -177,7 +188,7 @@ class Executable:
                 lease.forget_read()
             if lease.status is not None:
                 lease.status.check()
-            return self._call(lease, fixed, arrays, adapters, sizes, results)
+            return self._call(lease, fixed, arrays, adapters, sizes, results, watch)
         finally:
             if fixed is not self._fixed.state:  # weights changed meanwhile, and the device was waited for too early
                 lease.events.append((self.driver.record(stream), fixed))
@@ -187,7 +198,7 @@ class Executable:
 
     def _call(
         self, lease: Lease, fixed: _Fixed, arrays: Sequence[Any], adapters: Sequence[Adapter],
-        sizes: Mapping[str, int], results: Adapter,
+        sizes: Mapping[str, int], results: Adapter, watch: Watch | None = None,
     ) -> list[Any]:  # fmt: skip
         stream = lease.stream
         guests = [a for a in adapters if a is not results or a.imports]
@@ -200,11 +211,16 @@ class Executable:
         if guests or not all(addresses):
             addresses = self._settled(lease, arrays, adapters, addresses, keep)
         setup = self._setup(lease, fixed, sizes, addresses)
-        out = setup.make_results(results)
+        out = setup.make_results(results) if self.donation is None else self._in_donated(
+            setup, arrays, adapters, addresses, results)  # fmt: skip
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
         lease.hold(keep, out)
         try:
-            lease.start(setup)
+            if watch is None:
+                lease.start(setup)
+            else:
+                for action in watch(setup.single_steps()):
+                    action(stream)
         finally:  # a step may raise when kernels were launched already
             if others or any(guest.imports for guest in guests):
                 lease.release(others, (arrays, keep))
@@ -222,6 +238,17 @@ class Executable:
             setup = lease.setup(sizes, (*sizes.values(),), {})
         setup.take_fixed(fixed.number, fixed.words, fixed.addresses)
         return setup
+
+    def _in_donated(
+        self, setup: Setup, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
+        results: Adapter,
+    ) -> list[Any]:  # fmt: skip
+        """Memory for results, of donated arguments where that is possible; wide accesses need it aligned."""
+        assert self.donation is not None
+        if setup.donations is None:
+            setup.donations = self.donation.pairs(setup.sizes)
+        makers = setup.makers_of(results)
+        return results_in(setup.donations, makers, arrays, adapters, addresses, results, ACCESS)
 
     def _settled(
         self, lease: Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],

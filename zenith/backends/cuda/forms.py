@@ -3,7 +3,8 @@
 Who computes a task follows from the kernel: a *thread*, or a *team* of threads where a task joins iterations, shares
 memory or is a tile. In the *wide* form neighbouring elements are read and written 16 bytes at a time. It needs aligned
 addresses and sizes that are multiples of the width, so it is compiled beside the form that always fits, and a call
-takes the one that fits its sizes.
+takes the one that fits its sizes. In the *held* form threads keep a row from one loop to the next (:mod:`held`), which
+rows up to some length can have.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from zenith.backends.cuda.held_matrices import PER_CHUNK, threads
+from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
+from zenith.backends.cuda.held_rows import HeldRows, held_rows, holding
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.cuda.warp_tiles import sides
-from zenith.backends.footprint import index_expressions
+from zenith.backends.footprint import buffers_of, index_expressions
 from zenith.backends.kernel import (
     Accumulator,
     Apply,
@@ -22,6 +26,7 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
+    Held,
     Kernel,
     Let,
     Load,
@@ -31,8 +36,10 @@ from zenith.backends.kernel import (
     Scratch,
     SharedProduct,
     SoftmaxTile,
+    StageTile,
     Statement,
     Store,
+    Strip,
     TaskLoop,
     inner,
     walk,
@@ -48,13 +55,19 @@ LONGEST_32 = 1 << 31  # elements of a buffer, or turns of loops, from which indi
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a kernel is printed: the type of its indices, and how many neighbours are accessed at once."""
+    """How a kernel is printed: the type of its indices, and how many neighbours are accessed at once.
+
+    With ``turns`` rows are held: a thread has so many times ``width`` elements of each, and where the length of rows is
+    known, ``team`` threads have one.
+    """
 
     index: str = "u32"
     width: int = 1
+    turns: int = 0
+    team: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.index}x{self.width}"
+        return f"{self.index}x{self.width}" + (f" held {self.turns}" if self.turns else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +117,19 @@ def is_team(kernel: Kernel) -> bool:
 
 def is_block(kernel: Kernel) -> bool:
     """Whether a task is computed by a whole block, whose threads share memory."""
-    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in walk(kernel.body))
+    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile | Held) for s in walk(kernel.body))
 
 
 def block_threads(kernel: Kernel) -> int:
-    """The threads of a team that is a whole block: a schedule of one of its products may say how many."""
+    """The threads of a team that is a whole block: schedules of products and what is held may say how many."""
     wanted = [p.schedule.threads for p in scheduled(kernel) if p.schedule]
+    wanted += [threads(s.rows) for s in walk(kernel.body) if isinstance(s, Held)]
     return max(wanted, default=BLOCK)
 
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Scratch | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(statement, Fold | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False
@@ -123,21 +137,63 @@ def _joins(statement: Statement) -> bool:
 
 
 def forms(kernel: Kernel) -> tuple[Form, ...]:
-    """The forms that are compiled ahead: one that always fits, and the wide one where there is something wide."""
+    """The forms that are compiled ahead: one that always fits, a wide one where there is something wide.
+
+    Where rows can be held, such a form stands in the place of each when all rows are of one length, which it fits;
+    when their length is not known, it is the third.
+    """
     width = wide_loops(kernel).width
-    return (Form(), Form(width=width)) if width > 1 else (Form(),)
+    plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
+    found = held_rows(kernel)
+    if found is None:
+        return plain
+    held = [_held(found, form.width) for form in plain]
+    if found.extent.static is not None:
+        return tuple(h or form for h, form in zip(held, plain, strict=True))
+    return plain if held[-1] is None else (*plain, held[-1])
+
+
+def _held(rows: HeldRows, width: int) -> Form | None:
+    """The form of this width that holds rows; None where threads cannot have so much, or loops differ in width."""
+    wide = wide_loops(rows.kernel).loops
+    if width > 1 and not all(id(s) in wide for s in held_loops(rows.kernel)):
+        return None
+    turns, length = rows.turns(width), rows.extent.static
+    if turns < 1:
+        return None
+    if length is None:
+        return Form(width=width, turns=turns)
+    team = holding(length, width, turns)
+    return Form(width=width, turns=turns, team=team) if team <= MOST_HOLDING else None
+
+
+def held_loops(kernel: Kernel) -> tuple[Statement, ...]:
+    """The loops of a kernel with held rows that touch what is kept."""
+    strips = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
+    return tuple(s for s in walk(kernel.body) if isinstance(s, Loop | Fold) and strips & buffers_of((s,)))
+
+
+def printed(kernel: Kernel, form: Form) -> Kernel:
+    """The kernel whose statements a form prints: with rows held or as it is."""
+    rows = held_rows(kernel) if form.turns else None
+    return kernel if rows is None else rows.kernel
 
 
 def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequence[int]) -> bool:
     """Whether a form is right for a call's sizes and the addresses of its buffers."""
     if form.index == "u32" and any(size.evaluate(sizes) >= LONGEST_32 for size in _spans(kernel)):
         return False
+    if form.turns and form.team is None:
+        rows = held_rows(kernel)
+        assert rows is not None, "only kernels that can hold rows have a form that does"
+        if rows.extent.evaluate(sizes) > form.turns * form.width * MOST_HOLDING:
+            return False
     if form.width == 1:
         return True
     at = {b.name: (address, b.dtype.itemsize) for b, address in zip(kernel.buffers, addresses, strict=True)}
-    for loop in wide_loops(kernel).loops.values():
+    for loop in wide_loops(printed(kernel, form)).loops.values():
         width = loop.chunk or form.width
-        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers):
+        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers & at.keys()):
             return False
         if any(size.evaluate(sizes) % width for size in loop.multiples):
             return False
@@ -166,14 +222,16 @@ def _factors(at: Dim, sizes: AbstractSet[str]) -> Iterator[Dim]:
 def wide_loops(kernel: Kernel) -> WideLoops:
     """The loops of a kernel that can be wide: the tasks of threads, lanes and folds of teams."""
     found: dict[int, WideLoop] = {}
-    sizes, memory, team = {*kernel.sizes}, {b.name for b in kernel.buffers}, is_team(kernel)
+    sizes, team = {*kernel.sizes}, is_team(kernel)
+    memory = {s.name: False for s in walk(kernel.body) if isinstance(s, Strip)} | {b.name: True for b in kernel.buffers}
+    scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
 
     def find(statements: Sequence[Statement], known: Mapping[str, Dim]) -> None:
         known = dict(known)
         for s in statements:
             if isinstance(s, Bind):
                 known[s.name] = s.at.substitute(known)
-            wide = _as_wide(s, known, sizes, memory, team)
+            wide = _as_wide(s, known, sizes, memory, scratch, team)
             if wide is not None:
                 found[id(s)] = wide
             else:
@@ -190,37 +248,50 @@ def wide_loops(kernel: Kernel) -> WideLoops:
 
 
 def _as_wide(
-    s: Statement, known: Mapping[str, Dim], sizes: AbstractSet[str], memory: AbstractSet[str], team: bool
+    s: Statement,
+    known: Mapping[str, Dim],
+    sizes: AbstractSet[str],
+    memory: Mapping[str, bool],
+    scratch: AbstractSet[str],
+    team: bool,
 ) -> WideLoop | None:
     """A statement as a wide loop; None where it is none."""
     if isinstance(s, TaskLoop) and s.lanes and not team:
         bound = dict(known)
         bound.update((b.name, b.at.substitute(bound)) for b in s.before if isinstance(b, Bind))
-        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory)
+        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory, scratch)
     if isinstance(s, SharedProduct) and s.schedule is not None:
         return _wide_product(s, known, sizes)
+    if isinstance(s, StageTile):
+        return _wide_copy(s, known, sizes)
     if isinstance(s, Loop) and s.lanes and team:
-        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory)
+        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory, scratch)
     if isinstance(s, Fold) and team:
-        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory)
+        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory, scratch)
     return None
 
 
 def _wide(
     variable: str, body: Sequence[Statement], accumulators: Sequence[Accumulator], limits: Sequence[Dim],
-    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: AbstractSet[str],
+    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool], scratch: AbstractSet[str],
 ) -> WideLoop | None:  # fmt: skip
+    """A loop as a wide one; scratch memory is accessed so as well, where its places are multiples by themselves."""
     if not all(isinstance(s, Let | Store | Check | Bind) for s in body):
         return None
-    seen = _Seen(variable, known, memory)
+    seen = _Seen(variable, known, {**memory, **dict.fromkeys(scratch, True)})
     for s in body:
         seen.statement(s)
     for accumulator in accumulators:
         seen.loads(accumulator.value)
-    accesses = (*seen.reads, *seen.writes)
+    for found in (seen.reads, seen.writes):
+        for access in [a for a in found if a.buffer in scratch]:
+            strides = _multiples(access.start.substitute(known), variable, sizes)
+            if any(m.static is None or m.static % WIDEST for m in strides):
+                del found[access]
+    accesses = [a for a in (*seen.reads, *seen.writes) if memory.get(a.buffer)]
     positions = (*limits, *(a.start for a in accesses))
     multiples = [m for at in positions for m in _multiples(at.substitute(known), variable, sizes)]
-    if not accesses or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):
+    if not (accesses or seen.has_strips) or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):
         return None
     return WideLoop(tuple(seen.reads), tuple(seen.writes), tuple(dict.fromkeys(multiples)))
 
@@ -243,11 +314,25 @@ def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet
     return WideLoop(tuple(reads), (), tuple(dict.fromkeys(multiples)), tuple(copied), chunk) if copied else None
 
 
-class _Seen:
-    """What the body of a loop accesses; ``known`` are the names that were bound around it."""
+def _wide_copy(s: StageTile, known: Mapping[str, Dim], sizes: AbstractSet[str]) -> WideLoop | None:
+    """A copy of a tile 16 bytes at a time, where rows are dense."""
+    needed = (s.source.at, s.source.strides[0], s.width)
+    found = [m for at in needed for m in _multiples(at.substitute(known), "", sizes)]
+    uneven = any((m.static or 0) % PER_CHUNK for m in found)
+    if s.source.strides[1] != 1 or uneven or any(m.symbols() - sizes for m in found):
+        return None
+    read = Access(s.source.buffer, s.source.at, s.source.at.substitute(known))
+    return WideLoop((read,), (), tuple(dict.fromkeys(found)), ("source",), PER_CHUNK)
 
-    def __init__(self, variable: str, known: Mapping[str, Dim], memory: AbstractSet[str]) -> None:
-        self.variable, self.known, self.memory = variable, known, memory
+
+class _Seen:
+    """What the body of a loop accesses; ``known`` are the names that were bound around it.
+
+    ``memory`` says of buffers whether they are that, or strips.
+    """
+
+    def __init__(self, variable: str, known: Mapping[str, Dim], memory: Mapping[str, bool]) -> None:
+        self.variable, self.known, self.memory, self.has_strips = variable, known, memory, False
         self.bound: dict[str, Dim] = {}
         self.varying: set[str] = set()
         self.reads: dict[Access, None] = {}
@@ -278,7 +363,8 @@ class _Seen:
         """Take note of one element."""
         start = at.substitute(self.bound)
         self.touched.setdefault(buffer, set()).add((start.substitute(self.known), written))
-        if buffer in self.memory and not start.symbols() & self.varying and step(start, self.variable) == 1:
+        self.has_strips |= self.memory.get(buffer) is False
+        if self.memory.get(buffer) and not start.symbols() & self.varying and step(start, self.variable) == 1:
             (self.writes if written else self.reads)[Access(buffer, at, start)] = None
 
     def is_entangled(self) -> bool:

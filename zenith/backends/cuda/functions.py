@@ -1,8 +1,8 @@
 """Functions: the compiled forms of kernels, loaded on a device, and which form a launch takes.
 
-A kernel is compiled ahead in every form that calls usually need (narrow and wide accesses). Which of them serves
-depends on sizes and on how addresses are aligned, and is chosen once for each set of these. The form with 64-bit
-indices is compiled by the first call that has a buffer of 2**31 elements.
+A kernel is compiled ahead in every form that calls usually need (narrow and wide accesses, rows held or read again).
+Which of them serves depends on sizes and on how addresses are aligned, and is chosen once for each set of these. The
+form with 64-bit indices is compiled by the first call that has a buffer of 2**31 elements.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Functions:
         started = time.perf_counter()
         self.kernel = kernel
         self._load = lambda form: _loaded(driver, compile(kernel, form, arch))
-        self.functions = [self._load(form) for form in sorted(forms(kernel), key=lambda form: -form.width)]
+        self.functions = [
+            self._load(form) for form in sorted(forms(kernel), key=lambda form: (-form.width, -form.turns))
+        ]
         self.milliseconds = (time.perf_counter() - started) * 1e3
 
     def choose(self, sizes: Mapping[str, int], addresses: Sequence[int]) -> Function:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from zenith.backends.cuda.emit import WARP, parameters
 from zenith.backends.cuda.forms import Form, block_threads, is_block, is_team
+from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
+from zenith.backends.cuda.held_rows import holding
 from zenith.backends.cuda.shared import divided
 from zenith.backends.kernel import Fold, Kernel, walk
 
@@ -29,8 +31,10 @@ class Geometry:
     shared: int = 0
 
 
-def most_threads(kernel: Kernel) -> int:
+def most_threads(kernel: Kernel, form: Form) -> int:
     """The threads of the largest block that a kernel is launched with: they have to share the registers."""
+    if form.turns:
+        return MOST_HOLDING
     return block_threads(kernel) if is_block(kernel) else LARGEST_TEAM if is_team(kernel) else THREADS
 
 
@@ -41,7 +45,9 @@ def geometry(kernel: Kernel, form: Form, tasks: int, sizes: Mapping[str, int]) -
     if not is_team(kernel):
         groups = -(-tasks // form.width)
         return Geometry(max(1, min(-(-groups // THREADS), GRID)), THREADS)
-    team = _team(_longest_fold(kernel, sizes) // form.width, tasks)
+    longest = _longest_fold(kernel, sizes)
+    held = form.team or (holding(longest, form.width, form.turns) if form.turns else None)
+    team = held or _team(longest // form.width, tasks)
     threads = max(team, THREADS) if team == WARP else team
     return Geometry(max(1, min(-(-tasks * team // threads), GRID)), threads, team)
 

@@ -175,6 +175,24 @@ def _checked() -> Any:
     return intrinsic(lambda typing, place, size, status: (word(word, word, status), emit))
 
 
+def _atomic_add() -> Any:
+    """``atomic_add(buffer, at, x)``: add to an element in one step, whatever other threads do to it."""
+    from numba.cuda.extending import intrinsic
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        buffer, at, x = args
+        place = builder.gep(buffer, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
+        if isinstance(x.type, ir.IntType):
+            builder.atomic_rmw("add", place, x, "monotonic")
+            return context.get_dummy_value()
+        bits = 64 if sig.args[2] == types.float64 else 32
+        name, kind = f"llvm.nvvm.atomic.load.add.f{bits}.p0f{bits}", ir.FunctionType(x.type, [place.type, x.type])
+        builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [place, x])
+        return context.get_dummy_value()
+
+    return intrinsic(lambda typing, buffer, at, x: (types.void(buffer, at, buffer.dtype), emit))
+
+
 def _shuffle() -> Any:
     """``shuffle(x, distance)``: the x of the lane whose number differs by ``distance`` in its bits (butterfly)."""
     from numba.cuda.extending import intrinsic
@@ -219,6 +237,7 @@ def namespace() -> dict[str, Any]:
         "u8": types.uint8,
         "u64": types.uint64,
         "checked": _checked(),
+        "atomic_add": _atomic_add(),
         "shuffle": _shuffle(),
         "arrive": arrive(),
         "cuda": cuda,

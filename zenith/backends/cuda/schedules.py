@@ -21,7 +21,7 @@ from zenith.ir.target import LANES, PART, MatrixInstruction, MatrixTile, Pick, P
 PRODUCT = "product"  # the kind of kernel, in tuning tables
 STEPS = 512  # products of fragments that an accumulator takes: it bounds the rounding error of long sums
 LINE = 64  # bytes of a line of terms in shared memory
-MIDDLING = 1024  # a size that is not known
+MIDDLING = (16, 1024, 1024, 1024)  # what stands for sizes that are not known
 REGISTERS = 65536  # of a multiprocessor
 OWN_REGISTERS = 112  # of a thread, besides its sums, as compiled
 FROM_CACHE, FROM_SHARED = 64, 128  # bytes a cycle that a multiprocessor gets
@@ -112,7 +112,7 @@ def picker(capability: tuple[int, ...]) -> Pick:
 
 def cycles(tile: MatrixTile, shape: ProductShape, gpu: Chip) -> float:
     """About how many cycles a product takes: those of the blocks that one multiprocessor gets."""
-    batch, m, n, k = (max(1, MIDDLING if size is None else size) for size in shape)
+    batch, m, n, k = (max(1, usual if known is None else known) for known, usual in zip(shape, MIDDLING, strict=True))
     tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
     parts = max(1, min(tile.tasks // tiles, -(-k // PART)))
     blocks = -(-tiles * parts // gpu.processors)

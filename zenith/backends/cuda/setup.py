@@ -10,7 +10,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -33,6 +33,7 @@ from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import Layout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
+from zenith.backends.donation import Pairs
 from zenith.backends.routines import Ready
 from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place, waits
 from zenith.errors import SourceLine, UnsupportedError
@@ -108,6 +109,7 @@ class Setup:
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
+        self.donations: Pairs | None = None  # results, and the arguments whose memory they may take
         self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
         self.seen: Any = None  # the state of the call before
         self.put_off = False  # a graph would have been made, but for many others just before
@@ -120,11 +122,15 @@ class Setup:
 
     def make_results(self, results: Maker) -> list[Any]:
         """New arrays for the results of a call."""
+        return [make() for make in self.makers_of(results)]
+
+    def makers_of(self, results: Maker) -> list[Callable[[], Any]]:
+        """What makes new arrays for the results of a call."""
         if self._results is not results:
             types = [type for _, type in self.layout.plan.outputs]
             self.makers = [results.maker(shape, t.dtype) for shape, t in zip(self.shapes, types, strict=True)]
             self._results = results
-        return [make() for make in self.makers]
+        return self.makers
 
     def move_arena(self, address: int) -> None:
         """Have the slots in the arena at an address."""
@@ -143,6 +149,10 @@ class Setup:
             self.fixed = number
 
     # --- actions ---
+
+    def single_steps(self) -> list[Action]:
+        """An action for each step of the plan, behind one that does nothing."""
+        return [_nothing, *(partial(_all, self._actions([step])) for step in self.layout.plan.steps)]
 
     def _actions(self, steps: Sequence[Any]) -> list[Action]:
         """Actions for a row of steps; launches that follow each other are one."""
@@ -241,6 +251,15 @@ class Setup:
         self._kept += [table, function]  # the function keeps its module loaded
         self.launches[ctypes.addressof(table)] = number
         return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
+
+
+def _nothing(stream: int) -> None:
+    """Where a CPU's program puts addresses in place."""
+
+
+def _all(actions: Sequence[Action], stream: int) -> None:
+    for action in actions:
+        action(stream)
 
 
 def _joined(lows: Any) -> int:

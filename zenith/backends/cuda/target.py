@@ -12,17 +12,22 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
+from functools import partial
+
 from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.attention_schedules import attention_tile
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.tuning import tuned
 from zenith.ir.target import GuardedTile, Target
-from zenith.ir.types import DType
+from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 
+DEFAULT = "sm_90a"  # the architecture for which programs are planned where there is no GPU to ask
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
 AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
 TASKS = 264  # blocks of threads that keep a large GPU busy: two for each multiprocessor
 SUMMED = 4  # bytes of a sum at least
+ATOMICS = frozenset((float32, float64, int32, uint32, int64))  # types with an addition in one step
 TERMS = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 
@@ -32,11 +37,15 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
     return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 
 
-def cuda_target(arch: str = "sm_90a", tf32: bool = False, libraries: tuple[str, ...] = ()) -> Target:
-    """GPUs of an architecture, ``sm_75`` for example; ``tf32`` allows float32 products to round their operands.
+def cuda_target(
+    arch: str = DEFAULT, tf32: bool = False, repeatable: bool = True, libraries: tuple[str, ...] = ()
+) -> Target:
+    """GPUs of an architecture, ``sm_75`` for example.
 
+    ``tf32`` allows float32 products to round their operands; unless ``repeatable`` additions may come in any order.
     ``libraries`` are those whose routines may be called.
     """
-    have = tuple(capability(arch)[:2])
+    have, atomics = tuple(capability(arch)[:2]), frozenset() if repeatable else ATOMICS
     pick = tuned(arch, PRODUCT, lambda tile: tile.instruction.type, picker(have), sum_order)
-    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, libraries)
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, atomics, libraries,
+                  partial(attention_tile, capability=have))  # fmt: skip

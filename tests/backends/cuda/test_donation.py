@@ -1,0 +1,70 @@
+"""Donated arrays on a GPU, on a driver without a device: results in their memory, and nothing else changed."""
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.backends.cuda.arrays import on_device, on_host
+
+cupy = pytest.importorskip("cupy")
+
+
+def chain(a, b):
+    return (np.sin(a) @ b) @ np.cos(b)
+
+
+@pytest.fixture
+def square(gpu, rng):
+    return [rng.standard_normal((4, 4), dtype=np.float32) for _ in range(2)]
+
+
+def test_a_result_takes_the_memory_of_a_donated_array(square):
+    a, b = map(on_device, square)
+    plain, giving = zenith.jit(chain), zenith.jit(chain, donate_argnums=0)
+    wanted = on_host(plain(a, b))
+    for turn in range(3):
+        given = on_device(square[0])
+        allocated = zenith.memory.stats().allocations
+        found = giving(given, b)
+        assert found is given, turn
+        np.testing.assert_array_equal(on_host(found), wanted)
+        if turn:
+            assert zenith.memory.stats().allocations == allocated, "neither a result nor an arena is new"
+    assert "1 arguments are donated" in " ".join(str(giving.explain()).split())
+    np.testing.assert_array_equal(on_host(b), square[1])
+
+
+def test_what_is_a_part_of_memory_unaligned_or_passed_twice_is_left_alone(square):
+    giving, (a, b) = zenith.jit(chain, donate_argnums=0), square
+    wanted = on_host(zenith.jit(chain)(on_device(a), on_device(b)))
+    whole = on_device(np.concatenate([a, a]))
+    behind = cupy.ndarray((4, 4), np.float32, whole.data + 4)  # dense, at an address for narrow accesses only
+    shifted = np.concatenate([a.ravel(), a.ravel()])[1:17].reshape(4, 4)
+    for part, values in ((whole[:4], wanted), (behind, on_host(zenith.jit(chain)(on_device(shifted), on_device(b))))):
+        assert giving(part, on_device(b)) is not part
+        np.testing.assert_array_equal(on_host(giving(part, on_device(b))), values)
+    np.testing.assert_array_equal(on_host(whole), np.concatenate([a, a]))
+    same = on_device(a)
+    np.testing.assert_allclose(on_host(giving(same, same)), chain(a, a), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(on_host(same), a)
+
+
+def test_a_result_waits_for_the_last_reader_of_the_memory_that_it_takes(square):
+    def both(first, second):
+        early = np.exp(second) @ second
+        return early, (first @ early) + first
+
+    wanted = zenith.jit(both)(*map(on_device, square))
+    found = zenith.jit(both, donate_argnums=(0, 1))(*map(on_device, square))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(on_host(a), on_host(b))
+
+
+def test_tensors_are_donated_too(cuda_tensors):
+    torch = pytest.importorskip("torch")
+    giving = zenith.jit(chain, donate_argnums=0)
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+    wanted = (torch.sin(a) @ b) @ torch.cos(b)
+    found = giving(a, b)
+    assert found is a
+    torch.testing.assert_close(found, wanted)
