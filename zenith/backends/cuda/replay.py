@@ -15,8 +15,7 @@ report errors to the same status words.
 
 Whether a graph pays is decided by counting, in units of one launch (about 2.5 microseconds of the host): starting a
 graph costs about ``REPLAY``, whatever is in it, and setting a node's parameters about ``PATCH``, since the driver then
-has no work to queue. The first is what NVIDIA has published for straight graphs since CUDA 12.6 ("Constant Time Launch
-for Straight-Line CUDA Graphs", 2024), the second an estimate; the workload ``gpu_mlp_replay`` measures them together.
+has no work to queue. Both are estimates; the workload ``gpu_mlp_replay`` measures them together.
 """
 
 from __future__ import annotations
