@@ -8,7 +8,8 @@ from torch.nn import functional as F
 import zenith
 from zenith import ShapeDtypeStruct, kernels
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.engines import Engine, Refusal, choose
+from zenith.backends.cuda.libraries import LIBRARY_ENGINES
+from zenith.backends.engines import Engine, Refusal, choose, registered
 from zenith.backends.lower.groups import OWN
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.text import parse
@@ -22,7 +23,7 @@ BODY = parse("def f(p0: f32[n]) -> (f32[n]):\n    a = exp(p0)\n    return (a,)")
 def clean():
     """A registry that forgets what a test adds."""
     yield
-    for engine in kernels.table().engines[len(OWN) :]:
+    for engine in registered():
         kernels.unregister(engine.name)
 
 
@@ -188,7 +189,7 @@ def raises(begin, end, x, out):
 def test_kernels_that_are_refused(function, message):
     with pytest.raises(UnsupportedError, match=message):
         kernels.register(computes=lambda x: x + 1, like=VECTOR)(function)
-    assert len(kernels.table().engines) == len(OWN)
+    assert kernels.table().engines == OWN + LIBRARY_ENGINES
 
 
 def test_a_kernel_without_source_is_refused():
@@ -236,6 +237,13 @@ def test_named_kernels_beside_torch(name):
     found, expected = (compute() for compute in NAMED[name])
     assert type(found) is torch.Tensor
     torch.testing.assert_close(found, expected)
+
+
+def test_a_product_of_halves_in_float32():
+    x, w = torch.randn(128, 64, generator=torch.Generator().manual_seed(2)).half(), torch.ones(64, 256).half()
+    found = kernels.matmul(x, w, preferred_element_type=np.float32)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, x.float() @ w.float())
 
 
 @pytest.mark.parametrize("form", ["plain", "causal", "bool", "bias"])

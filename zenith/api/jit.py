@@ -229,10 +229,17 @@ def jit(
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+    function = _plain(function)
+    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
+    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32))
+
+
+def _plain(function: Any) -> Callable[..., Any]:
+    """The function to compile, of what the user gave."""
     if isinstance(function, Jitted):
-        function = function.function
+        return function.function
     if not callable(function):
         raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
-    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32))
+    found: Callable[..., Any] = function
+    return found

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
 )
 RESERVED = 1024  # bytes of shared memory that a GPU takes for itself, which code for sm_90 counts
+COUNT = 16  # bytes for the number that a block has arrived as
 
 
 def gelu(x):
@@ -72,8 +73,8 @@ def check(code, arch):
     assert 0 < found.registers * block_threads(kernel) <= REGISTERS
     assert f".maxntid {block_threads(kernel)}, 1, 1" in code.ptx
     held = dynamic_shared(kernel) + found.shared
-    assert shared_bytes(kernel) in (held, held - RESERVED)
-    assert shared_bytes(kernel) <= chip(capability(arch)).shared * 1024
+    assert shared_bytes(kernel) <= held <= shared_bytes(kernel) + COUNT + RESERVED
+    assert shared_bytes(kernel) + COUNT <= chip(capability(arch)).shared * 1024
     return schedule
 
 
