@@ -17,8 +17,12 @@ from zenith.backends.cuda.target import cuda_target
 from zenith.backends.plan import plan
 from zenith.config import config
 from zenith.ir.interpret import bind_sizes
+from zenith.ir.primitive import get
 from zenith.ir.text import parse
+from zenith.ir.types import ArrayType, float32
 
+RESULTS = len(get("attention").typing([ArrayType(float32, (1, 8))] * 3, {"mask": "none"}))
+A = ", ".join(["a", "logs"][:RESULTS])  # the result of attention, and the logarithms of the queries' sums
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
 BODY = """
 def main(q: {t}[{q}], k: {t}[{k}], v: {t}[{v}]) -> ({r}[{o}]):
@@ -46,7 +50,7 @@ def group(dtype, shapes, lines, result=None):
 def plain(dtype, q, k, v, causal=False, mask="none"):
     """Attention of operands as they stand, rounded to their type."""
     lines = [f"w{i} = cast(p{i}, dtype=f32)" for i in range(3)]
-    lines += [f"a = attention(w0, w1, w2, scale=0.25, causal={causal}, mask='{mask}', empty=0.0)",
+    lines += [f"{A} = attention(w0, w1, w2, scale=0.25, causal={causal}, mask='{mask}', empty=0.0)",
               f"r = cast(a, dtype={dtype})", "return (r,)"]  # fmt: skip
     return group(dtype, (q, k, v, (*q[:-1], v[-1])), lines)
 
@@ -99,7 +103,7 @@ def heads_in_rows(shares=False):
         keys = "shape=(2, 3, 7, 16), axes=(0, 2, 3)"
         lines = [lines[0], f"t1 = broadcast(p1, {keys})", f"t2 = broadcast(p2, {keys})"]
     lines += [f"w{i} = cast(t{i}, dtype=f32)" for i in range(3)]
-    lines += ["a = attention(w0, w1, w2, scale=0.25, causal=False, mask='none', empty=0.0)", "c = cast(a, dtype=bf16)",
+    lines += [f"{A} = attention(w0, w1, w2, scale=0.25, causal=False, mask='none', empty=0.0)", "c = cast(a, dtype=bf16)",
               f"r = {t.format('c')}", "return (r,)"]  # fmt: skip
     keys = (2, 7, 16) if shares else (2, 7, 3, 16)
     return group("bf16", ((2, 5, 3, 16), keys, keys, (2, 5, 3, 16)), lines)
@@ -127,7 +131,7 @@ def test_heads_share_keys(dnn):
         (plain("f32", (5, 16), (7, 16), (7, 16)), "its operands are no floats of 16 bits"),
         (group("bf16", ((5, 16), (7, 16), (7, 16), (5, 16)),
                [*(f"w{i} = cast(p{i}, dtype=f32)" for i in range(3)),
-                "a = attention(w0, w1, w2, scale=0.25, causal=False, mask='none', empty=0.0)", "return (a,)"], "f32"),
+                f"{A} = attention(w0, w1, w2, scale=0.25, causal=False, mask='none', empty=0.0)", "return (a,)"], "f32"),
          "its result is f32, of which the library computes 16 bits"),
     ],
     ids=["odd", "large", "float32", "float32 results"],
