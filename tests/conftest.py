@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.gpu.device import FAKE, MODE, lack
 
+# Schedules are the cost model's in all tests that do not ask for others.
+os.environ["ZENITH_TUNED"] = "0"
 # Set before Zenith reads its settings. Workers of one run, and processes that tests start, inherit the folder.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["ZENITH_CACHE_DIR"] = tempfile.mkdtemp(prefix="zenith-tests-")

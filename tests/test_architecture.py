@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Imports point down only: a room may use its own layer and those below.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"torch", "serial", "ahead", "cli", "__main__"}),
-    frozenset({"kernels", "outside"}),
+    frozenset({"kernels", "outside", "tune"}),
     frozenset({"api"}),
     frozenset({"compile", "device", "memory"}),
     frozenset({"optim"}),

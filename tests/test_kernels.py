@@ -239,6 +239,13 @@ def test_named_kernels_beside_torch(name):
     torch.testing.assert_close(found, expected)
 
 
+def test_a_product_of_halves_in_float32():
+    x, w = torch.randn(128, 64, generator=torch.Generator().manual_seed(2)).half(), torch.ones(64, 256).half()
+    found = kernels.matmul(x, w, preferred_element_type=np.float32)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, x.float() @ w.float())
+
+
 @pytest.mark.parametrize("form", ["plain", "causal", "bool", "bias"])
 def test_attention_beside_torch(form):
     q, k, v = torch.randn(3, 2, 4, 6, 8, generator=torch.Generator().manual_seed(1))

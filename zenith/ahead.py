@@ -9,10 +9,11 @@ from typing import Any
 
 from zenith.api.compilable import Compilable
 from zenith.api.jit import jit
-from zenith.backends.cuda.compile import Code, capability, compile_forms
+from zenith.backends.cuda.architecture import capability
+from zenith.backends.cuda.compile import Code, compile_forms
 from zenith.backends.cuda.cubin import Resources, resources
 from zenith.backends.cuda.emit import CudaPrinter
-from zenith.backends.cuda.target import cuda_target
+from zenith.backends.cuda.target import DEFAULT, cuda_target
 from zenith.backends.plan import plan
 from zenith.backends.steps import Launch, walk
 from zenith.passes.pipeline import run
@@ -48,15 +49,16 @@ def aot(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
     *,
-    arch: str = "sm_90a",
+    arch: str = DEFAULT,
     repeatable: bool = True,
+    tf32: bool = False,
 ) -> Ahead:
     """Compile the CUDA kernels of ``fn(*args, **kwargs)`` for an architecture; no GPU and no driver are needed.
 
     ``fn`` is a function of arrays, one that ``jit`` or ``from_torch`` made, or a PyTorch module. The kernels serve
     every size of the arguments that the program serves. They are what ``backend="cuda"`` runs, kept in the same cache
-    on disk. ``repeatable=False`` allows additions in any order, as for :func:`zenith.jit`; so does a function that was
-    compiled with it.
+    on disk. ``repeatable=False`` and ``tf32=True`` are what they are for :func:`zenith.jit`; a function that was
+    compiled with them keeps them.
 
     Raises UnsupportedError when the CUDA compiler is not installed, for what is no architecture, and for operations
     without a CUDA form; and what tracing raises.
@@ -70,8 +72,8 @@ def aot(
     """
     capability(arch)
     compilable = _compilable(fn)
-    graph = compilable.lower(*args, **(kwargs or {})).graph
-    target = cuda_target(arch, repeatable=repeatable and compilable.repeatable)
+    graph, allowed = compilable.lower(*args, **(kwargs or {})).graph, compilable.numerics
+    target = cuda_target(arch, tf32 or allowed.tf32, repeatable and allowed.repeatable)
     planned = plan(run(graph)[0], target)
     launches = [*(p.launch for p in planned.prepared), *walk(planned.steps)]
     kernels = {s.kernel.name: s.kernel for s in launches if isinstance(s, Launch)}

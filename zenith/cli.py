@@ -1,6 +1,7 @@
 """The command line: ``python -m zenith doctor`` says what Zenith finds on this machine, each line by really trying.
 
-``python -m zenith cache`` lists what is compiled on disk, ``python -m zenith inspect`` what a saved file holds.
+``python -m zenith cache`` lists what is compiled on disk, ``python -m zenith inspect`` what a saved file holds;
+``python -m zenith tune`` measures schedules on the GPU, and keeps the fastest for later compilations.
 
 >>> check("python", python_version).passed
 True
@@ -26,7 +27,7 @@ from rich.text import Text
 
 import zenith
 from zenith.backends.cuda import presence
-from zenith.errors import LoadError
+from zenith.errors import LoadError, ZenithError
 
 app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
 
@@ -266,6 +267,42 @@ def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) ->
         row = (", ".join(program["accepts"]), "; ".join(conditions), str(len(made["codes"])), str(size))
         table.add_row(*map(Text, row))
     Console().print(table)
+
+
+@app.command()
+def tune(
+    products: Annotated[
+        list[str] | None, typer.Argument(help="Rows x columns x terms, or batch x those: 1024x4096x1024.")
+    ] = None,
+    element: Annotated[str, typer.Option(help="f16, bf16, or f32 (by TF32).")] = "bf16",
+    export: Annotated[Path | None, typer.Option(help="Write the table to this file, to be shipped.")] = None,
+    take: Annotated[Path | None, typer.Option("--import", help="Add what a table in this file has.")] = None,
+) -> None:
+    """Measure the schedules of products on this GPU; what is compiled from now on takes the fastest."""
+    from zenith.backends.cuda import tuning
+
+    path = tuning.own_file()
+    table = tuning.read(path)
+    try:
+        if take is not None:
+            table = tuning.Table.parsed(take.read_text()).over(table)
+        if products:
+            from zenith.tune import sizes_of
+            from zenith.tune import tune as measure
+
+            for name, measured in measure([sizes_of(text) for text in products], element).items():
+                table = table.adding(name, measured)
+    except (ZenithError, OSError, ValueError) as problem:
+        Console().print(str(problem), markup=False)
+        raise typer.Exit(1) from None
+    for target in (path, *([] if export is None else [export])):
+        tuning.write(target, table)
+    Console().print(f"{path}: {len(table.entries)} entries", soft_wrap=True, markup=False, highlight=False)
+    shown = Table("kernel", "schedule", "microseconds of each")
+    for name, measured in sorted(table.entries.items()):
+        times = ", ".join(f"{schedule} {time:.1f}" for schedule, time in measured.microseconds.items())
+        shown.add_row(name, measured.schedule, times)
+    Console().print(shown)
 
 
 def _ago(seconds: float) -> str:

@@ -17,7 +17,7 @@ from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall, NativeCall
-from zenith.ir.target import Target
+from zenith.ir.target import EXACT, Numerics, Target
 from zenith.ir.text import print_graph
 from zenith.ir.types import ArrayType
 from zenith.passes.pipeline import PassReport, run
@@ -84,7 +84,7 @@ class LoweredGraph:
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
     device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
-    repeatable: bool = True  # whether results of a GPU have to repeat bit for bit; a CPU's always do
+    numerics: Numerics = EXACT  # what a GPU's kernels may do
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -99,9 +99,11 @@ class LoweredGraph:
     def _target(self) -> Target:
         if self.backend == "cuda":
             from zenith.backends.cuda.libraries import LIBRARIES
+            from zenith.backends.cuda.link import planned_arch
             from zenith.backends.cuda.target import cuda_target
 
-            return cuda_target(repeatable=self.repeatable, libraries=LIBRARIES)
+            allowed = self.numerics
+            return cuda_target(planned_arch(self.device), allowed.tf32, allowed.repeatable, LIBRARIES)
         from zenith.backends.cpu.target import cpu_target
 
         return cpu_target()
@@ -122,11 +124,11 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str, device: int | None = None, repeatable: bool = True) -> LoweredGraph:
+def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics: Numerics = EXACT) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
         raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend, device=device, repeatable=repeatable)
+    lowered = LoweredGraph(graph, backend, device=device, numerics=numerics)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
         from zenith.backends.cpu.target import cpu_target

@@ -56,6 +56,8 @@ class Config:
     cache_dir: where they persist, a folder of this user alone.
     cache_bytes: how large it may grow; what was used longest ago goes first.
     executables: how many executables one function keeps; the least recently used one goes first.
+    tuned: choose schedules of a GPU's kernels by what was measured on such a GPU; 0 has the cost model alone.
+    tuning: a tuning table that is asked where the cache folder's has nothing: one that is shipped with a program.
     graphs: on a GPU, replay calls whose exact sizes return as CUDA graphs; 0 launches their kernels one by one.
     engines: names of engines, separated by commas, which go before all others wherever they take a group of operations;
         an engine whose name comes with a minus is not asked. ``zenith.kernels.table()`` lists the engines.
@@ -66,6 +68,8 @@ class Config:
     cache_bytes: int = field(default=1 << 30, metadata={"read": _positive})
     cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path})
     executables: int = field(default=64, metadata={"read": _positive})
+    tuned: bool = field(default=True, metadata={"read": _flag})
+    tuning: Path | None = field(default=None, metadata={"read": Path})
     graphs: bool = field(default=True, metadata={"read": _flag})
     engines: tuple[str, ...] = field(default=(), metadata={"read": _names})
 

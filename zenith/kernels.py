@@ -238,15 +238,20 @@ def softmax(x: Any) -> Any:
     return e / np.sum(e, axis=-1, keepdims=True)
 
 
-@jit
-def matmul(x: Any, y: Any) -> Any:
+@jit(static_argnames=("preferred_element_type",))
+def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
     """The matrix product (..., m, k) @ (..., k, n), leading axes broadcast as NumPy does.
+
+    ``preferred_element_type`` is the type of the result: float32 for the exact products of float16 or bfloat16, which a
+    GPU's tensor cores give.
 
     >>> matmul(np.ones((2, 3)), np.ones((3, 1)))
     array([[3.],
            [3.]])
     """
-    return np.matmul(x, y)
+    from zenith import numpy as znp
+
+    return znp.matmul(x, y, preferred_element_type=preferred_element_type)
 
 
 @jit(static_argnames=("causal", "scale"))

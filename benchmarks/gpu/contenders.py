@@ -7,7 +7,9 @@ matrices. They take turns with all others, so that what is reached is told of th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders.arrays import Jax, JaxStep, jax_arrays, jax_program, numpy_program
@@ -21,6 +23,7 @@ from benchmarks.contenders.contender import (
 )
 from benchmarks.contenders.steps import Step, TorchStep
 from benchmarks.contenders.zenith import ZenithStep
+from benchmarks.gpu.workloads import REPLAYED
 
 if TYPE_CHECKING:
     from benchmarks.workloads import Array, Arrays, Workload
@@ -138,6 +141,22 @@ def _zenith_facts(call: Any) -> dict[str, Any]:
     return {"compilations": call.cache_info().misses, "pool": str(zenith.memory.stats())}
 
 
+@contextmanager
+def _without_graphs() -> Iterator[None]:
+    from zenith.config import config
+
+    before, config.graphs = config.graphs, False
+    try:
+        with inference_mode():
+            yield
+    finally:
+        config.graphs = before
+
+
+def _is_replayed(workload: Workload) -> str | None:
+    return None if workload.name == REPLAYED else f"{REPLAYED} alone compares ways of launching"
+
+
 # --- PyTorch ---
 
 
@@ -161,6 +180,31 @@ def _inductor(mode: str | None) -> Callable[[Job], Program]:
         return compiled
 
     return compile
+
+
+def _captured(job: Job) -> Program:
+    """The module as a CUDA graph of torch's own: arguments are copied to where it reads them, and results from it."""
+    import torch
+
+    module: Any = job.program
+    given = [x.clone() for x in job.first]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            module(*given)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = module(*given)
+
+    def call(*arguments: Any) -> Any:
+        for place, argument in zip(given, arguments, strict=True):
+            place.copy_(argument)
+        graph.replay()
+        return found.clone()
+
+    return call
 
 
 def _torch_step(workload: Workload) -> Step:
@@ -289,6 +333,8 @@ FROM_TORCH = Contender(
     finish=_finish_zenith,
     fetch=_from_tensor,
 )
+LAUNCHES = replace(FROM_TORCH, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed)
+CAPTURED = _torch_contender("torch.cuda.graph", compile=_captured, declines=_is_replayed)
 EAGER = _torch_contender("torch eager", step=_torch_step)
 INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None))
 AUTOTUNE = _torch_contender(
@@ -347,7 +393,7 @@ PRODUCT = Contender(
     finish=_finish_torch, ceiling=True,
 )  # fmt: skip
 
-_ALL = (JIT, FROM_TORCH, EAGER, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW, TRITON, COPY, PRODUCT)
+_ALL = (JIT, FROM_TORCH, LAUNCHES, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW, TRITON, COPY, PRODUCT)
 GPU_CONTENDERS = {contender.name: contender for contender in _ALL}
 OWN = (JIT.name, FROM_TORCH.name)
 CEILINGS = (COPY.name, PRODUCT.name)

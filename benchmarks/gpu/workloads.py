@@ -47,6 +47,16 @@ def encoder_flops(encoder: Encoder, tokens: int) -> int:
     return encoder.layers * 2 * tokens * (linear + 2 * tokens * encoder.width)
 
 
+REPLAYED = "gpu_mlp_replay"
+_MLP = Workload(
+    name="gpu_mlp",
+    description="W15: the MLP 512-256-128-64 with relu, batch 32",
+    **_with_shapes(((32, 512),)),
+    weights=weights(((256, 512), (256,), (128, 256), (128,), (64, 128), (64,))),
+    numpy=numpy_mlp,
+    torch=torch_mlp,
+)
+
 _ALL = (
     replace(
         CHAIN,
@@ -82,14 +92,8 @@ _ALL = (
     replace(
         ENCODER, name="gpu_bert_encoder", description=f"W3: {ENCODER.description}", flops=encoder_flops(BERT, LENGTH)
     ),
-    Workload(
-        name="gpu_mlp",
-        description="W15: the MLP 512-256-128-64 with relu, batch 32",
-        **_with_shapes(((32, 512),)),
-        weights=weights(((256, 512), (256,), (128, 256), (128,), (64, 128), (64,))),
-        numpy=numpy_mlp,
-        torch=torch_mlp,
-    ),
+    _MLP,
+    replace(_MLP, name=REPLAYED, description="W16: the MLP of W15, by CUDA graphs and without"),
     replace(TRAIN_TRANSFORMER, name="gpu_train_transformer"),
     replace(SOFTMAX, name="gpu_softmax", description=f"W14: {SOFTMAX.description}", bytes=2 * FLOAT * 1024**2),
     replace(LAYERNORM, name="gpu_layernorm", description=f"W14: {LAYERNORM.description}", bytes=2 * FLOAT * 512 * 768),

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.backends.cpu.test_attention_vjp import arguments as inputs
+from tests.backends.cpu.test_attention_vjp import close
+from tests.backends.cpu.test_attention_vjp import graph as back_and_forth
 from tests.backends.cuda.programs import PROGRAMS, graph
 from tests.backends.running import call, check, compiled
 from tests.gpu.device import FAKE, download, upload
@@ -82,6 +85,21 @@ def test_attention(queries, keys, width, causal, rng):
 
     found = download(zenith.jit(attend)(*map(upload, (q, k, v))))
     np.testing.assert_allclose(found, attend(*(a.astype(np.float64) for a in (q, k, v))), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("kinds", "width"), [("f32", 64), ("f16", 32), ("f16", 64), ("bf16", 128), ("f16", 256)])
+def test_attention_forward_and_back(kinds, width, causal):
+    """On threads and on tensor cores, in the form that takes any addresses and sizes and in the wide one."""
+    program = back_and_forth(("s", "t", width, width), kinds, causal=causal, lead=("b",))
+    executable = compiled(program, "cuda")
+    for queries, keys in ((1, 7), (64, 128), (65, 65), (200, 33), (136, 264)):
+        values = [
+            x.astype(program.inputs[0].dtype.numpy) for x in inputs((queries, keys, width, width), "f4", lead=(3,))
+        ]
+        found = [r.astype(np.float32) for r in call(executable, program, values)]
+        limits = {"f32": (2.0**-23,), "f16": (2.0**-11, 2.0**-14), "bf16": (2.0**-8,)}[kinds]
+        close(found, values, "none", causal, *limits)
 
 
 def test_scatters_repeat_bit_by_bit(rng):

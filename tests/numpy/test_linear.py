@@ -2,9 +2,12 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import zenith
+import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, check, run_traced, traced, values
 from zenith.errors import DTypeError, ShapeError, UnsupportedError
 
@@ -23,6 +26,28 @@ def test_matmul_of_all_ranks(left, right):
 @pytest.mark.parametrize(("left", "right"), list(itertools.product(DTYPES[1:], DTYPES[1:])), ids=str)
 def test_matmul_of_all_types(left, right):
     check(lambda xp, a, b: a @ b, values(left, (3, 4), 1), values(right, (4, 2), 2), ulps=64)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("keyword", ["dtype", "preferred_element_type"])
+def test_matmul_gives_the_type_that_is_asked_for(keyword, dtype):
+    """Products of halves are exact in float32, which two halves of a large number show."""
+    x, y = np.full((2, 3), 300, dtype), np.full((3, 2), 301, dtype)
+    wanted = x.astype(np.float32) @ y.astype(np.float32)
+    for matmul in (znp.matmul, zenith.jit(znp.matmul, static_argnames=(keyword,))):
+        found = matmul(x, y, **{keyword: np.float32})
+        assert found.dtype == np.float32 and np.array_equal(found, wanted)
+    assert np.array_equal(zenith.jit(lambda a, b: np.matmul(a, b, dtype=np.float32))(x, y), wanted)
+
+
+def test_a_type_that_matmul_cannot_give():
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(DTypeError, match="matmul of float32 arrays cannot give int32"):
+        znp.matmul(x, x, dtype=np.int32)
+    with pytest.raises(DTypeError, match="for float64 by dtype= and for float32 by preferred_element_type="):
+        znp.matmul(x, x, dtype=np.float64, preferred_element_type=np.float32)
+    with pytest.raises(UnsupportedError, match="matmul: the options axes are not supported"):
+        znp.matmul(x, x, axes=[(0, 1), (0, 1), (0, 1)])
 
 
 def test_matmul_of_nothing():

@@ -37,7 +37,7 @@ SCORES = {
     "p1 = mul(p, n1)\nx = where(c, p1, o1)": "q, k2, v, c, scale=0.5, causal=False, mask='bool', empty=nan",
     "x = where(c, o1, p)": "q, k2, v, d, scale=1.0, causal=False, mask='bool', empty=nan",
 }
-AFTER = "k1 = transpose(k, axes=(0, 2, 1))\nk2 = transpose(k1, axes=(0, 2, 1))\nd = bit_not(c)\nr = attention({})\n"
+AFTER = "k1 = transpose(k, axes=(0, 2, 1))\nk2 = transpose(k1, axes=(0, 2, 1))\nd = bit_not(c)\nr, l = attention({})\n"
 
 
 @pytest.mark.parametrize("scores", SCORES)
@@ -101,7 +101,7 @@ REPEATED = """
     v2 = broadcast(v1, shape=(b, 2, 3, t, 8), axes=(0, 1, 3, 4))
     v3 = reshape(v2, shape=(b, 6, t, 8))
     m1 = broadcast(m, shape=(b, 6, s, t), axes=(0, 3))
-    r = attention(q2, k3, v3, m1, scale=1.0, causal=False, mask='add', empty=0.0)
+    r, l = attention(q2, k3, v3, m1, scale=1.0, causal=False, mask='add', empty=0.0)
     r1 = transpose(r, axes=(0, 2, 1, 3))
     r2 = reshape(r1, shape=(b, s, 48))
     return (r2,)
@@ -114,7 +114,7 @@ APART = """
     q1 = reshape(q, shape=(b, s, 2, 3, 8))
     q2 = transpose(q1, axes=(0, 2, 3, 1, 4))
     m1 = broadcast(m, shape=(b, 2, 3, s, t), axes=(0, 4))
-    r = attention(q2, k2, v2, m1, scale=1.0, causal=False, mask='add', empty=0.0)
+    r, l = attention(q2, k2, v2, m1, scale=1.0, causal=False, mask='add', empty=0.0)
     r1 = transpose(r, axes=(0, 3, 1, 2, 4))
     r2 = reshape(r1, shape=(b, s, 48))
     return (r2,)

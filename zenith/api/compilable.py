@@ -10,6 +10,7 @@ from zenith.api.inspection import Inspectable
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request
 from zenith.api.stages import Lowered
+from zenith.ir.target import Numerics
 
 if TYPE_CHECKING:
     from zenith.api.profile import Profile
@@ -25,9 +26,9 @@ class Compilable(Inspectable):
     _signature: Signature
 
     @property
-    def repeatable(self) -> bool:
-        """Whether equal calls give equal bits: see :func:`zenith.jit`."""
-        return self._specializer.repeatable
+    def numerics(self) -> Numerics:
+        """What a GPU's kernels may do."""
+        return self._specializer.numerics
 
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""

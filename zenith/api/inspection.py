@@ -98,6 +98,7 @@ class Explanation(Shown):
         self.name = name
         self.info = cache_info(specializer)
         self.specializations = specializer.specializations()
+        self.numerics = specializer.numerics
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
@@ -106,6 +107,10 @@ class Explanation(Shown):
         info = self.info
         counts = f"{self.name}: {info.misses} compilations, {info.hits} calls without one, {info.size} programs kept"
         parts: list[RenderableType] = [Text(counts, style="bold")]
+        if self.numerics.tf32:
+            parts.append(Text("on a GPU operands of float32 products may be rounded to TF32"))
+        if not self.numerics.repeatable:
+            parts.append(Text("on a GPU what is scattered may be added in any order"))
         misses = [(", ".join(m.call), m.reason, m.fix) for m in info.reasons]
         parts.append(table("compilations", ("call", "why", "to avoid it"), misses))
         for number, specialization in enumerate(self.specializations):

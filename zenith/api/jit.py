@@ -29,6 +29,7 @@ from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, maker_of_results
 from zenith.compile import BACKENDS
 from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.ir.target import EXACT, Numerics
 from zenith.trace import current_recorder, trace
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
@@ -60,14 +61,14 @@ class Jitted(Compilable):
         backend: str | None,
         dims: Declared,
         max_compilations: int | None,
-        repeatable: bool = True,
+        numerics: Numerics = EXACT,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
         self.function = function
         self._signature, self._backend, self._dims = signature, backend, dims
         self._has_static = bool(signature.static_names or signature.static_numbers)
-        self._specializer = Specializer(backend, self.__name__, max_compilations, repeatable)
+        self._specializer = Specializer(backend, self.__name__, max_compilations, numerics)
         self._find = self._specializer.find
         self._methods: dict[int, tuple[Any, Jitted]] = {}
 
@@ -151,7 +152,7 @@ class Jitted(Compilable):
         def method(*args: Any, **kwargs: Any) -> Any:
             return self.function(owner(), *args, **kwargs)
 
-        options = self._backend, self._dims, self._specializer.max_compilations, self.repeatable
+        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics
         bound = Jitted(method, self._signature.of_method(), *options)
         return self._methods.setdefault(number, (owner, bound))[1]
 
@@ -181,6 +182,7 @@ def jit(
     dims: Declared | None = None,
     max_compilations: int | None = None,
     repeatable: bool = True,
+    tf32: bool = False,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -201,6 +203,9 @@ def jit(
         with the reasons of all. None is no limit.
     repeatable: whether equal calls give equal bits. False allows a GPU to add what is scattered in any order, by
         atomics: sums of floats then differ from call to call by rounding. On the CPU results repeat in any case.
+    tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
+        2**-11) for a GPU's tensor cores, which multiply them several times as fast; sums stay float32. The CPU has no
+        such instructions and ignores it, as PyTorch does with ``allow_tf32``.
 
     Returns
     -------
@@ -220,14 +225,21 @@ def jit(
     if function is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
-            backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable,
+            backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+    function = _plain(function)
+    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
+    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32))
+
+
+def _plain(function: Any) -> Callable[..., Any]:
+    """The function to compile, of what the user gave."""
     if isinstance(function, Jitted):
-        function = function.function
+        return function.function
     if not callable(function):
         raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
-    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(function, signature, backend, dims or {}, max_compilations, repeatable)
+    found: Callable[..., Any] = function
+    return found

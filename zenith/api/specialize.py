@@ -26,6 +26,7 @@ from zenith.config import config
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
+from zenith.ir.target import EXACT, Numerics
 from zenith.ir.text import print_graph
 from zenith.trace import Traced
 from zenith.trace.recorder import Kept
@@ -175,14 +176,14 @@ class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
     ``backend`` is what the user asked for, None for what suits the arrays; ``name`` stands in messages, and more than
-    ``max_compilations`` (None: any number) are refused. Unless ``repeatable`` a GPU may add in any order.
+    ``max_compilations`` (None: any number) are refused. ``numerics`` is what a GPU's kernels may do.
     """
 
     def __init__(
-        self, backend: str | None, name: str, max_compilations: int | None = None, repeatable: bool = True
+        self, backend: str | None, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT
     ) -> None:
         self.backend, self.name, self.max_compilations = backend, name, max_compilations
-        self.repeatable = repeatable
+        self.numerics = numerics
         self.hits = 0
         self.repacked = 0
         self.compilations = 0
@@ -247,7 +248,7 @@ class Specializer:
         program = request.build()
         traced = time.perf_counter()
         where = request.where
-        lowered = lower_graph(program.traced.graph, where.backend, where.device, self.repeatable)
+        lowered = lower_graph(program.traced.graph, where.backend, where.device, self.numerics)
         guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
         binding = make_binding(program.traced.inputs, guards, program.traced.graph.symbols())
         return Lowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))

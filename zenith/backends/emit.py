@@ -18,14 +18,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zenith.backends.kernel import (
+    Accumulator,
     Apply,
     AtomicAdd,
     Bind,
     Branch,
     CallNative,
     Check,
+    EachHeld,
     Expr,
     Fold,
+    FoldHeld,
+    Held,
+    HeldProduct,
     Kernel,
     LastOf,
     Leaf,
@@ -42,12 +47,15 @@ from zenith.backends.kernel import (
     Simple,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
     Strip,
     TaskLoop,
+    walk,
 )
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, dim, symbol
+from zenith.ir.types import float32
 
 _ARGUMENT = re.compile(r"\b[xyz]\b")
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "maximum", "minimum(x, y)": "minimum"}
@@ -118,6 +126,10 @@ class Printer:
                 return self.fold(statement)
             case Branch():
                 return self.branch(statement)
+            case EachHeld():
+                return self.each_held(statement)
+            case FoldHeld():
+                return self.fold_held(statement)
             case LastOf():
                 return self.last(statement)
             case Source(text):
@@ -143,6 +155,8 @@ class Printer:
                 return f"{name} = {dtype}_scratch({length})"
             case Strip(name, dtype, extent):
                 return f"{name} = {dtype}_scratch({self.size(extent)})"
+            case Held(name, rows, columns, dtype):
+                return f"{name} = {dtype}_scratch({rows * max(columns, 1)})"
             case _:
                 return self.call(statement)
 
@@ -157,6 +171,13 @@ class Printer:
                 return self.shared(leaf)
             case SoftmaxTile():
                 return self.softmax(leaf)
+            case StageTile(target, rows, columns, source):
+                words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width))]
+                return f"stage_tile({rows}, {columns}, {target}, {', '.join(words)})"
+            case HeldProduct():
+                shape = f"{leaf.rows}, {leaf.columns}, {leaf.terms}, {int(leaf.turned)}, {int(leaf.onto)}"
+                kind = str(leaf.instruction.element)
+                return f"held_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b})"
             case CallNative():
                 return self.native(leaf)
 
@@ -193,6 +214,20 @@ class Printer:
         if combine in FOLDS:
             return f"{FOLDS[combine]}({accumulator}, {value})"
         return self.apply(combine, [accumulator, value])
+
+    def each_held(self, each: EachHeld) -> list[str]:
+        """Held matrices are arrays here: loops over rows and columns."""
+        body = (Loop(each.column, dim(0), each.width, True, each.body),) if each.columns else ()
+        return self.loop(Loop(each.row, dim(0), each.height, False, (*each.before, *body)))
+
+    def fold_held(self, fold: FoldHeld) -> list[str]:
+        """A loop over rows, each of which is folded."""
+        row, column = symbol("held_row"), symbol("held_column")
+        value = Load(fold.source, row * fold.columns + column, float32)
+        joined = Accumulator("held_joined", float32, fold.initial, fold.combine, value)
+        total = Apply(fold.combine, (Load(fold.target, row, float32), Name("held_joined", float32)), float32)
+        body = (Fold("held_column", dim(0), dim(fold.columns), (), (joined,)), Store(fold.target, row, total))
+        return self.loop(Loop("held_row", dim(0), dim(fold.rows), False, body))
 
     def tile(self, t: ProductTile) -> str:
         """A call of the register tile."""
@@ -295,7 +330,8 @@ def _number(value: float | int | bool) -> str:
 def named(kernel: Kernel) -> Kernel:
     """The kernel under a name made from its content: equal kernels have equal names."""
     plain = Printer(with_lines=False).kernel(replace(kernel, name="kernel", doc=""))
-    digest = hashlib.sha256(plain.encode()).hexdigest()[:6]
+    schedules = [s.schedule for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule]
+    digest = hashlib.sha256(f"{plain}{schedules or ''}".encode()).hexdigest()[:6]
     words = [w for w in kernel.doc.split("; ") if w not in ("broadcast", "literal", "cast")]
     stem = "_".join(words[:3]) if words else "copy"
     return replace(kernel, name=f"{stem}_{digest}")

@@ -12,6 +12,8 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
+    FoldHeld,
+    HeldProduct,
     LastOf,
     Let,
     Load,
@@ -20,6 +22,7 @@ from zenith.backends.kernel import (
     SharedProduct,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
     walk,
@@ -52,7 +55,11 @@ def _read_by(statement: Statement) -> set[str]:
             return {b for a in accumulators for b in _loads(a.value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}
-        case PackPanel(source=source):
+        case HeldProduct():
+            return {statement.a, statement.b, *([statement.target] if statement.onto else [])}
+        case FoldHeld(target, source):
+            return {target, source}
+        case PackPanel(source=source) | StageTile(source=source):
             return {source.buffer}
         case CallNative(function, elements):
             return {function, *(buffer for buffer, _ in elements)}
@@ -66,8 +73,8 @@ def _written_by(statement: Statement) -> set[str]:
             return {buffer}
         case ProductTile(target=target) | SharedProduct(target=target):
             return {target.buffer}
-        case PackPanel(target=panel):
-            return {panel}
+        case PackPanel(target=name) | StageTile(target=name) | HeldProduct(target=name) | FoldHeld(target=name):
+            return {name}
         case SoftmaxTile(scores=scores, state=state):
             return {scores.buffer, *state}
         case LastOf(counters):

@@ -23,6 +23,10 @@ trip count and the instruction set only.
 ``PackPanel``             a copy of a part of its right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
+``Held``                  a matrix, or a number a row, in the registers of a team's warps
+``EachHeld, FoldHeld``    iterate over its elements; join those of each row
+``StageTile``             a copy of a part of a matrix, for products on tensor cores
+``HeldProduct``           such a product, whose sums are held
 ``CallNative``            a call of native code from outside
 ``LastOf``                what only the last of several tasks does, with what all have written
 ========================  ==========================================================================
@@ -35,10 +39,11 @@ from dataclasses import dataclass, field
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
-from zenith.ir.target import MatrixTile
-from zenith.ir.types import ArrayType, DType, int64
+from zenith.ir.target import MatrixInstruction, MatrixTile
+from zenith.ir.types import ArrayType, DType, float32, int64
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
+BAND = 16  # rows of what is held that one warp has
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +318,86 @@ class SoftmaxTile:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A row-major float32 matrix in the registers of a team's warps, each of which has ``BAND`` of its rows.
+
+    Without ``columns`` it is one number a row. Only the statements that follow touch it.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    dtype: DType = float32
+
+
+@dataclass(frozen=True, slots=True)
+class EachHeld:
+    """Run ``before`` for every row ``row < height`` and then ``body`` for every ``column < width`` of held matrices.
+
+    Statements load and store held numbers at ``row * columns + column`` or, one a row, at ``row``. Iterations are
+    independent, as those of lanes. Without ``columns`` there is only ``before``.
+    """
+
+    rows: int
+    columns: int
+    row: str
+    column: str
+    height: Dim
+    width: Dim
+    before: tuple[Statement, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldHeld:
+    """Join the elements of each row of the held matrix ``source`` onto the held number ``target`` of the row."""
+
+    target: str
+    source: str
+    rows: int
+    columns: int
+    initial: float
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageTile:
+    """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
+
+    In what order the tile has them is the printer's business: only a :class:`HeldProduct` reads it. ``ahead``, threads
+    do not wait for what they copy before all have begun.
+    """
+
+    target: str
+    rows: int
+    columns: int
+    source: Operand
+    height: Dim
+    width: Dim
+    ahead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeldProduct:
+    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``turned``, on tensor cores.
+
+    ``b`` is a staged tile, and ``a`` another one or, ``a_held``, a held matrix, whose elements are rounded as the
+    instruction's operands are. With ``onto`` the sums are added to what the target holds.
+    """
+
+    instruction: MatrixInstruction
+    target: str
+    rows: int
+    columns: int
+    terms: int
+    a: str
+    a_held: bool
+    b: str
+    turned: bool
+    onto: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CallNative:
     """Call the native function whose address is the first element of the buffer ``function``.
 
@@ -354,9 +439,9 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | CallNative
-Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Leaf
-Statement = Simple | Source | TaskLoop | Loop | Fold | Branch | LastOf
+Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Held | Leaf
+Statement = Simple | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +472,7 @@ class Kernel:
 
 def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
-    if isinstance(statement, TaskLoop):
+    if isinstance(statement, TaskLoop | EachHeld):
         return statement.before + statement.body
     if isinstance(statement, (Loop, Fold, LastOf)):
         return statement.body

@@ -78,10 +78,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile kernel of the backend; ``operations(types)`` is how many it takes for arguments of these types."""
+    """A tile kernel of the backend; ``operations(types)`` is how many it takes for arguments of these types.
+
+    So many of its first arguments are ``matrices``, which it strides over; it reads the others element by element.
+    """
 
     kernel: str
     operations: Callable[[Sequence[Any]], Dim]
+    matrices: int
 
 
 @dataclass(frozen=True, slots=True)

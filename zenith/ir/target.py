@@ -157,6 +157,33 @@ def _halved(most: int, needed: int | None) -> int:
     return most
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """What a kernel of attention keeps on a GPU: ``element`` are its operands in memory.
+
+    Of each operand pair, so many columns wide, one tile of own rows and one of a block of other rows are ``staged``;
+    held are so many matrices of ``scores``, a block wide, and of ``sums``, so many columns wide.
+    """
+
+    element: DType
+    staged: tuple[int, ...]
+    scores: int
+    sums: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTile:
+    """The cut of attention for an instruction: a task has ``rows`` own rows and takes ``block`` other rows at a time.
+
+    Where the GPU copies ``ahead``, threads need not wait for each copy.
+    """
+
+    instruction: MatrixInstruction
+    rows: int
+    block: int
+    ahead: bool
+
+
 ProductShape = tuple[int | None, int | None, int | None, int | None]
 """How many products there are, their rows, columns and terms, where these are known."""
 
@@ -168,6 +195,23 @@ def _first(tiles: Sequence[MatrixTile], shape: ProductShape) -> MatrixTile:
     return tiles[0]
 
 
+def _no_attention(shape: AttentionShape) -> AttentionTile | str:
+    return "it has no tensor cores"
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """What a user allows the kernels of a GPU: ``repeatable`` results have equal bits in equal calls, whatever runs
+    beside them; with ``tf32`` products of float32 may round their operands to TF32.
+    """
+
+    repeatable: bool = True
+    tf32: bool = False
+
+
+EXACT = Numerics()
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A target: its name, and the tile for products of an element type (and of so many columns, when known).
@@ -175,7 +219,8 @@ class Target:
     ``threads`` is how many threads it wants at work, where those are thousands. ``matrix_tiles`` are the schedules for
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
     ``atomics`` are the element types to which tasks may add at the same time, in any order: none where results have to
-    repeat bit for bit. ``libraries`` are the names of those that a program may call.
+    repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
+    for attention on tensor cores, or why there is none.
     """
 
     name: str
@@ -186,3 +231,4 @@ class Target:
     tf32: bool = False
     atomics: frozenset[DType] = frozenset()
     libraries: tuple[str, ...] = ()
+    attention_tile: Callable[[AttentionShape], AttentionTile | str] = _no_attention

@@ -54,7 +54,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False,
     q, k, v = (spread(x, (*lead, *dims_of(x)[-2:])) for x in (q, k, v))
     masks = [] if mask is None else [_aligned(mask, q, k, heads, groups)]
     kind = "none" if mask is None else "bool" if masks[0].dtype.kind == "b" else "add"
-    result = b.attention(q, k, v, *masks, scale=factor, causal=bool(causal), mask=kind, empty=0.0)
+    result, _ = b.attention(q, k, v, *masks, scale=factor, causal=bool(causal), mask=kind, empty=0.0)
     return result if groups is None else b.reshape(result, shape=(*lead[:-2], heads[-1], *dims_of(result)[-2:]))
 
 

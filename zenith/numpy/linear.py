@@ -14,6 +14,7 @@ import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, product
+from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.operands import (
@@ -21,6 +22,7 @@ from zenith.numpy.operands import (
     ask,
     broadcast_dims,
     compute_array,
+    compute_dtype,
     convert,
     dims_of,
     normal_axes,
@@ -41,8 +43,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def _wanted(dtype: Any, preferred: Any) -> Any:
+    """The one element type that a product is asked for, None where it follows from the operands."""
+    if dtype is not None and preferred is not None and np.dtype(dtype) != np.dtype(preferred):
+        raise DTypeError(f"matmul is asked for {np.dtype(dtype)} by dtype= and for {np.dtype(preferred)} by "
+                         "preferred_element_type=", where=user_line(), fix="leave one of them out")  # fmt: skip
+    return preferred if dtype is None else dtype
+
+
+def _pair(name: str, x: Any, y: Any, wanted: Any = None) -> tuple[Any, Any]:
     dtype = result_dtype(name, (x, y))
+    if wanted is not None:
+        asked = compute_dtype(name, np.dtype(wanted))
+        if kind_of(dtype) == "f" and kind_of(asked) != "f":
+            raise DTypeError(f"{name} of {dtype} arrays cannot give {asked}", where=user_line(),
+                             fix="cast the operands, or the result")  # fmt: skip
+        dtype = asked
     if dtype.kind == "b":
         raise DTypeError(f"{name} of bool arrays is not supported", where=user_line(), fix="cast to int32 first")
     return convert(x, dtype), convert(y, dtype)
@@ -54,9 +70,23 @@ def _inner(name: str, x: Any, y: Any, left: int, right: int) -> None:
 
 
 @implements(np.matmul)
-def matmul(x: Any, y: Any, **options: Any) -> Any:
-    """The matrix product of the last two axes, as ``numpy.matmul``; 1-d operands are a row and a column."""
-    x, y = _pair("matmul", x, y)
+def matmul(x: Any, y: Any, *, dtype: Any = None, preferred_element_type: Any = None, **options: Any) -> Any:
+    """The matrix product of the last two axes, as ``numpy.matmul``; 1-d operands are a row and a column.
+
+    ``dtype``, or ``preferred_element_type`` as in JAX, is the type of the result, in which terms are multiplied and
+    summed. Products of float16 or bfloat16 are exact in float32, and a GPU's tensor cores give them so.
+
+    Raises DTypeError when the operands are not of the same kind as that type, and when both name different types.
+
+    >>> half = np.full((2, 2), 300, np.float16)
+    >>> matmul(half, half, preferred_element_type=np.float32)
+    array([[180000., 180000.],
+           [180000., 180000.]], dtype=float32)
+    """
+    if options:
+        raise UnsupportedError(f"matmul: the options {', '.join(sorted(options))} are not supported",
+                               where=user_line(), fix="move axes with numpy.transpose")  # fmt: skip
+    x, y = _pair("matmul", x, y, _wanted(dtype, preferred_element_type))
     if not x.ndim or not y.ndim:
         raise ShapeError("matmul needs arrays with axes, not numbers", where=user_line(), fix="use * for numbers")
     row, column = x.ndim == 1, y.ndim == 1

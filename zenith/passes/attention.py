@@ -57,7 +57,8 @@ def _emit(b: Rewriter, found: Found, v: Value) -> Value:
     k = swap_last(b, found.k_transposed)
     masks = [] if found.mask is None else [b.bit_not(found.mask) if found.kind == "hidden" else found.mask]
     kind = "bool" if found.kind == "hidden" else found.kind
-    result: Value = b.attention(found.q, k, v, *masks, scale=found.scale, causal=False, mask=kind, empty=math.nan)
+    result: Value
+    result, _ = b.attention(found.q, k, v, *masks, scale=found.scale, causal=False, mask=kind, empty=math.nan)
     return result
 
 

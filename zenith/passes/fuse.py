@@ -86,7 +86,8 @@ class _Emitter:
 
     def _emit_group(self, group: Group, needed: set[tuple[int, int]]) -> None:
         body = _Body(self.g, group)
-        outputs = [(m, 0) for m in sorted(group.members) if (m, 0) in needed]
+        places = [(m, i) for m in sorted(group.members) for i in range(len(self.source.node(m).types))]
+        outputs = [place for place in places if place in needed]
         body.graph.set_outputs(body.values[o] for o in outputs)
         args = [self.values[a.node, a.output] for a in body.arguments]
         builder = Builder(self.target, self.source.node(max(group.members)).line)

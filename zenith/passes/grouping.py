@@ -7,13 +7,15 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``attention``: attention, whose mask is read through index maps;
+* ``attention_vjp``: the way back through it;
 * ``scatter``: a scatter with the index maps in front of it;
 * ``update``: a part of an array written over, with the elementwise operations that compute it;
 * ``sort``: the order of each row's elements, which are read through index maps.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
-then how a product or attention stores its result. So does the widening of a 16-bit float: every reader makes its own.
+then how a product or attention stores its result. So does the widening of a 16-bit float: every reader makes its own;
+what rounds a result of attention to one is how that is stored.
 Groups grow greedily in program order:
 an operation joins the latest group that computes one of its operands at the same place, and unites it with the other
 groups that do, unless a path through another group leads back (groups must stay acyclic).
@@ -43,8 +45,8 @@ from zenith.ir.primitive import get
 from zenith.passes.widenings import is_widening
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
-TILES = ("product", "attention")  # kinds whose kernels write a result tile by tile
-MATRICES = 3  # arguments of a tile that are matrices; what follows, a mask, is read element by element
+ATTENTION = ("attention", "attention_vjp")
+TILES = ("product", *ATTENTION)  # kinds whose kernels write a result tile by tile
 
 Shape = tuple[Dim, ...]
 
@@ -118,7 +120,8 @@ class Grouping:
         if isinstance(node.primitive.lowering, (View, HostCall, NativeCall, Region)):
             return operands
         if isinstance(node.primitive.lowering, Tile):
-            return {a.node for a in self.args[number][:MATRICES] if not self._is_strided(a.node)}
+            matrices = self.args[number][: node.primitive.lowering.matrices]
+            return {a.node for a in matrices if not self._is_strided(a.node)}
         return set()
 
     def _is_strided(self, number: int) -> bool:
@@ -173,18 +176,42 @@ class Grouping:
         elif self._is_turned_result(number):
             self.turned.add(number)
             self._add(number, self.unit[self.args[number][0].node])
+        elif self._is_rounded_result(number):
+            self._add(number, self.unit[self.args[number][0].node])
         elif not (isinstance(lowering, Scalar) and self._join_any(number)):
             self._new_unit(number, Group("loops", self._shape(number), 0))
 
     def _is_turned_result(self, number: int) -> bool:
-        """Whether a transpose is all that reads the result of a tile kernel, and leaves its rows together."""
+        """Whether a transpose of a tile kernel's result leaves its rows together, and is all that reads it.
+
+        Attention's result may have other readers: it is then stored twice, which is less than to read it again.
+        """
         node = self.graph.node(number)
         if node.primitive is not get("transpose"):
             return False
         (source,), last = self.args[number], len(node.params["axes"]) - 1
-        group = self.groups.get(self.unit[source.node]) if source.node in self.unit else None
-        alone = self.users[source.node] == {number} and source.node not in self.materialized | self.turned
-        return group is not None and group.kind in TILES and alone and node.params["axes"][last] == last
+        kind = self._kind_of(source)
+        if source.node in self.turned or kind not in TILES or node.params["axes"][last] != last:
+            return False
+        alone = self.users[source.node] == {number} and source.node not in self.materialized
+        return alone or (kind in ATTENTION and not self._users_of(source) & self.turned)
+
+    def _is_rounded_result(self, number: int) -> bool:
+        """Whether a cast to a 16-bit float is all that reads a result of attention."""
+        node, (source, *_) = self.graph.node(number), (*self.args[number], None)
+        if source is None or node.primitive is not get("cast") or self._kind_of(source) not in ATTENTION:
+            return False
+        alone = self._users_of(source) == {number} and source not in self.graph.outputs
+        return alone and node.params["dtype"].is_narrow
+
+    def _kind_of(self, value: Value) -> str:
+        """The kind of the group that computes a value."""
+        group = self.groups.get(self.unit[value.node]) if value.node in self.unit else None
+        return "" if group is None else group.kind
+
+    def _users_of(self, value: Value) -> set[int]:
+        """The nodes that read one result of a node."""
+        return {user for output, user, _ in self.graph.users(value.node) if output == value.output}
 
     def _shape(self, number: int) -> Shape:
         return Value(number, 0, self.graph.node(number).types[0]).shape

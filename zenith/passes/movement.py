@@ -19,6 +19,7 @@ from zenith.passes import sink
 from zenith.passes.axes import pieces, spread_axes, subsequence
 from zenith.passes.rewrite import Rewriter, rebuild
 
+ATTENTION = ("attention", "attention_vjp")
 Shape = Sequence[Dim]
 BOUNDS = ("start", "stop", "step")  # the parameters of a slice
 
@@ -29,6 +30,8 @@ def movement(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.primitive.name in ATTENTION:
+        return sink.below_attention(b, node, args)
     result = _moved(b, node, args)
     return None if result is None or result.type != node.types[0] else (result,)
 
@@ -40,8 +43,6 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_reduction(b, node, args[0])
     if node.primitive.name == "matmul":
         return sink.below_product(b, *args)
-    if node.primitive.name == "attention":
-        return sink.below_attention(b, node, args)
     if node.primitive.name == "concat":
         return _without_empty(b, node, args)
     if node.primitive.name in _JOIN:
@@ -124,7 +125,7 @@ def _transpose(b: Rewriter, node: Node, x: Value) -> Value | None:
         return _value(b.transpose(b.operands(x)[0], axes=tuple(first[a] for a in order)))
     if inner.primitive.name == "broadcast":
         return _transpose_of_broadcast(b, order, x)
-    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name == "attention":
+    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name in ATTENTION:
         return _transpose_of_joined(b, order, x)
     moving = [a for a in order if x.shape[a] != 1]
     if moving == sorted(moving):

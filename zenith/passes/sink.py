@@ -13,6 +13,7 @@ from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Node, Value
 from zenith.ir.lowering import Data, Fold, Scalar, Tile
 from zenith.ir.ops.shape import inverse_permutation
+from zenith.ir.types import ArrayType
 from zenith.passes.axes import align, inserts_units, pieces, spread_axes
 from zenith.passes.rewrite import Rewriter
 
@@ -166,8 +167,11 @@ def _without(shape: Shape, axes: Any) -> Shape:
     return tuple(n for a, n in enumerate(shape) if a not in axes)
 
 
-def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None:
-    """Heads that repeat keys and values, joined to one axis, stay two axes: then the repetition needs no copies."""
+def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[Value] | None:
+    """Heads that repeat keys and values, joined to one axis, stay two axes: then the repetition needs no copies.
+
+    So for attention and for the way back through it.
+    """
     k, v = args[1:3]
     if any(b.definition(x).primitive.name != "reshape" for x in (k, v)):
         return None
@@ -178,8 +182,11 @@ def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | N
     rank = len(lead)
     if len(places.new_rest) != 1 or places.axes.get(rank) is None or places.axes.get(rank + 1) is None:
         return None
-    operands = [b.reshape(x, shape=(*lead, *x.shape[-2:])) for x in args]
-    return _reshaped(b, _emit(b, node, operands), (*k.shape[:-2], args[0].shape[-2], v.shape[-1]))
+    joined = len(k.shape) - 2
+    operands = [b.reshape(x, shape=(*lead, *x.shape[joined:])) for x in args]
+    results = getattr(b, node.primitive.name)(*operands, **node.params)
+    types = [t for t in node.types if isinstance(t, ArrayType)]
+    return [_reshaped(b, r, t.shape) for r, t in zip(results, types, strict=True)]
 
 
 def _reshaped(b: Rewriter, value: Value, shape: Shape) -> Value:

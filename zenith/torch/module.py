@@ -19,6 +19,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.errors import TraceError, ZenithError
 from zenith.ir.dims import dim
+from zenith.ir.target import EXACT, Numerics
 from zenith.torch.calls import ModuleCall, module_kinds, result_of
 from zenith.torch.export import Exported, export
 from zenith.torch.translate import check_supported, translate
@@ -38,14 +39,14 @@ class CompiledModule(Compilable):
         dynamic_shapes: Any,
         max_compilations: int | None = None,
         release_weights: bool = False,
-        repeatable: bool = True,
+        numerics: Numerics = EXACT,
     ) -> None:
         self.module = module
         self.__name__ = tree.identifier(type(module).__name__)
         self._signature = replace(Signature.of(module.forward), name=self.__name__)
         self._dynamic_shapes = dynamic_shapes
         self._backend = backend
-        self._specializer = Specializer(backend, self.__name__, max_compilations, repeatable)
+        self._specializer = Specializer(backend, self.__name__, max_compilations, numerics)
         self._keys = module_kinds()
         self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
@@ -197,6 +198,7 @@ def from_torch(
     max_compilations: int | None = None,
     release_weights: bool = False,
     repeatable: bool = True,
+    tf32: bool = False,
 ) -> CompiledModule:
     """Compile a PyTorch module for inference.
 
@@ -216,6 +218,7 @@ def from_torch(
         changed afterwards raises ZenithError, and so does a call of another kind whose program needs them otherwise.
     repeatable: whether equal calls give equal bits; False allows a GPU to add in any order, as for
         :func:`zenith.jit`.
+    tf32: whether a GPU may round the operands of float32 matrix products to TF32, as for :func:`zenith.jit`.
 
     Returns
     -------
@@ -238,6 +241,7 @@ def from_torch(
     if not isinstance(module, torch.nn.Module):
         raise TraceError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
                          fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
-    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, repeatable)
+    numerics = Numerics(repeatable, tf32)
+    compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled

@@ -23,7 +23,7 @@ def graph(shape, kinds, mask="none", causal=False, empty=0.0, scale=0.3, lead=()
         inputs.append(f"m: {'bool' if mask == 'bool' else kinds}[{leading}{s}, {t}]")
         operands += ", m"
     params = f"scale={scale}, causal={causal}, mask={mask!r}, empty={empty}"
-    lines = [f"    v1 = attention({operands}, {params})", "    return (v1,)"]
+    lines = [f"    v1, l = attention({operands}, {params})", "    return (v1,)"]
     return parse(f"def f({', '.join(inputs)}) -> ({kinds}[{leading}{s}, {e}]):\n" + "\n".join(lines))
 
 
@@ -110,7 +110,7 @@ STRIDED = """def f(q: f32[b, s, h, 16], k: f32[b, t, g, 16], v: f32[b, g, 16, t]
     v5 = transpose(v, axes=(0, 1, 3, 2))
     v6 = broadcast(v5, shape=(b, g, 2, t, 16), axes=(0, 1, 3, 4))
     v7 = broadcast(m, shape=(b, g, 2, s, t), axes=(0, 4))
-    v8 = attention(v2, v4, v6, v7, scale=0.25, causal=False, mask='add', empty=0.0)
+    v8, l = attention(v2, v4, v6, v7, scale=0.25, causal=False, mask='add', empty=0.0)
     v9 = transpose(v8, axes=(0, 3, 1, 2, 4))
     v10 = reshape(v9, shape=(b, s, n))
     return (v10,)"""

@@ -46,6 +46,7 @@ class FakeDriver:
         self._pieces, self._starts = {}, []
         self.allocated = 0
         self.modules = set()
+        self.clock = time.perf_counter
         self.events = {}
         self.graphs = FakeGraphs(self)
 
@@ -78,7 +79,7 @@ class FakeDriver:
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, table, extra):
         assert (gy, gz, by, bz, extra) == (1, 1, 1, 1, 0) and gx > 0 and bx > 0
         if self.graphs.captures(stream):
-            self.graphs.capture_kernel(stream, kernel_parameters(function, gx, bx, table, shared))
+            self.graphs.capture_kernel(stream, kernel_parameters(function, gx, bx, shared, table))
             return
         code, run = self._functions[function]
         assert shared == dynamic_shared(code.kernel)
@@ -205,7 +206,7 @@ class FakeDriver:
 
     def mark(self, stream):
         event = next(self._numbers)
-        self.events[event] = time.perf_counter()
+        self.events[event] = self.clock()
         return event
 
     def between(self, begin, end):

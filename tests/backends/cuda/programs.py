@@ -132,8 +132,15 @@ PROGRAMS = {
     "attended": (
         "q: f32[n, 16], k: f32[m, 16], v: f32[m, 16]",
         """
-        v1 = attention(q, k, v, scale=0.25, causal=True, mask='none', empty=0.0)
+        v1, l = attention(q, k, v, scale=0.25, causal=True, mask='none', empty=0.0)
         return (v1,)
+        """,
+    ),
+    "attended back": (
+        "q: f32[n, 16], k: f32[m, 16], v: f32[m, 16], ct: f32[n, 16], l: f32[n], mean: f32[n]",
+        """
+        dq, dk, dv = attention_vjp(q, k, v, ct, l, mean, scale=0.25, causal=True, mask='none')
+        return (dq, dk, dv)
         """,
     ),
     "columns": (

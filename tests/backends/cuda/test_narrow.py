@@ -26,7 +26,7 @@ PROGRAMS = {
     "product": ("x: f32[n, k], w: f32[k, m]", "v1 = matmul(x, w)\nv2 = exp(v1)\nreturn (v2,)"),
     "attention": (
         "q: f32[h, s, 32], k: f32[h, u, 32], v: f32[h, u, 32]",
-        "v1 = attention(q, k, v, scale=0.5, causal=False, mask='none', empty=0.0)\nreturn (v1,)",
+        "v1, l = attention(q, k, v, scale=0.5, causal=False, mask='none', empty=0.0)\nreturn (v1,)",
     ),
     "order": ("x: f32[n, m]", "v1 = argsort(x)\nreturn (v1,)"),
 }

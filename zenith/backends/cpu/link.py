@@ -27,6 +27,7 @@ from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import pack_panel, product_tile
 from zenith.backends.cpu.vectors import select
+from zenith.backends.held import held_product, stage_tile
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.shared_product import shared_product, tf32_product
@@ -34,6 +35,7 @@ from zenith.errors import CompileError
 
 TILE_FUNCTIONS = {
     "product_tile": product_tile, "pack_panel": pack_panel, "shared_product": shared_product,
+    "stage_tile": stage_tile, "held_product": held_product,
     "tf32_product": tf32_product,
     "softmax_tile": softmax_tile, "call_native": call_native,
 }  # fmt: skip

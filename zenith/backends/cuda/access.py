@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 
 WIDTHS = (2, 4, 8)
 SHARED_SPACE = 3
-ALIGNMENT = 16  # bytes of shared memory
+ALIGNMENT = 16  # bytes of shared memory, and of the widest access
 _numbers = count()
 
 
@@ -42,7 +42,7 @@ def _vector_at(builder: Any, pointer: Any, at: Any, width: int) -> tuple[Any, in
     place = builder.gep(pointer, [builder.zext(at, cgutils.intp_t) if at.type.width < 64 else at])
     element = pointer.type.pointee
     bits = element.width if isinstance(element, ir.IntType) else 64 if isinstance(element, ir.DoubleType) else 32
-    return builder.bitcast(place, ir.VectorType(element, width).as_pointer()), width * bits // 8
+    return builder.bitcast(place, ir.VectorType(element, width).as_pointer()), min(width * bits // 8, ALIGNMENT)
 
 
 def _load(width: int) -> Any:

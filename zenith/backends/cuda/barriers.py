@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.footprint import touched
-from zenith.backends.kernel import Kernel, Scratch, Statement, Strip, walk
+from zenith.backends.kernel import Held, Kernel, Scratch, Statement, Strip, walk
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Barriers:
     def of(cls, kernel: Kernel) -> Barriers:
         """Before the first statement of a kernel."""
         read, written = touched(kernel.body)
-        own = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
-        return cls(read & written - own | {s.name for s in walk(kernel.body) if isinstance(s, Scratch)})
+        own = {s.name for s in walk(kernel.body) if isinstance(s, Held | Strip)}  # in registers: nobody else's
+        return cls((read & written | {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}) - own)
 
     def enter(self, statements: tuple[Statement, ...]) -> bool:
         """Take note of statements; whether a barrier has to stand before them, which then counts."""

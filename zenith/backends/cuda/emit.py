@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from zenith.backends.cuda import tiles, warp_tiles
+from zenith.backends.cuda import held_matrices, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, printed, wide_loops
 from zenith.backends.cuda.index import Indices, signed
@@ -29,8 +29,12 @@ from zenith.backends.kernel import (
     Branch,
     CallNative,
     Check,
+    EachHeld,
     Expr,
     Fold,
+    FoldHeld,
+    Held,
+    HeldProduct,
     Kernel,
     LastOf,
     Let,
@@ -45,6 +49,7 @@ from zenith.backends.kernel import (
     Simple,
     SoftmaxTile,
     Source,
+    StageTile,
     Statement,
     Store,
     Strip,
@@ -53,7 +58,7 @@ from zenith.backends.kernel import (
 )
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
-from zenith.ir.types import DType, bool_
+from zenith.ir.types import DType, bool_, float32
 
 TASK = "task"
 LANE = "lane"
@@ -78,14 +83,16 @@ class CudaPrinter(Printer):
         self.buffers = {b.name: b.dtype for b in kernel.buffers}
         self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
-        self.held = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
+        self.kept = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
+        self.held = {s.name: s for s in walk(kernel.body) if isinstance(s, Held)}
         own_team = str(block_threads(kernel)) if is_block(kernel) else str(self.form.team or "team")
         self.team = own_team if is_team(kernel) else ""
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
+        self.copying = False  # whether copies are on their way
         self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
         self.alone = not self.team  # whether this code is one thread's, not a team's
-        self.strips: dict[tuple[str, Dim], str] = {}  # neighbours at hand, by what is read
+        self.strips: dict[tuple[str, Dim], str] = {}  # elements at hand, by what is read
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
         lines += ["    " + line for line in self.prologue(kernel)]
         lines.append(f"    while {TASK} < tasks:")
@@ -152,11 +159,11 @@ class CudaPrinter(Printer):
 
     def element(self, buffer: str, at: Dim) -> str:
         """An element where it stands: in memory, or in a strip of the thread's own."""
-        if buffer in self.held:
+        if buffer in self.kept:
             place = "turn" if self.form.width == 1 else f"{self.form.width} * turn + part"
             return f"{buffer}[{self.index}({place})]"
         strip = self.strips.get((buffer, at))
-        return f"{buffer}[{self.size(at)}]" if strip is None else f"{strip}[part]"
+        return strip or f"{buffer}[{self.size(at)}]"
 
     # --- statements ---
 
@@ -183,6 +190,14 @@ class CudaPrinter(Printer):
                 return list(warp_tiles.product(statement, frozenset(wide.sides if wide else ()), whole, self.indices))
             case SharedProduct():
                 return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
+            case Held(name, dtype=dtype):
+                return [f"{name} = {dtype}_local({held_matrices.registers(statement)})"]
+            case StageTile():
+                dtype, in_chunks = self.buffers[statement.target], id(statement) in self.wide
+                self.copying |= in_chunks and statement.ahead
+                return list(held_matrices.stage(statement, dtype, int(self.team), in_chunks, self.indices))
+            case HeldProduct():
+                return list(held_matrices.product(statement, self.indices))
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
             case Source(text) if _OF_INTERVALS.search(text):
@@ -195,6 +210,17 @@ class CudaPrinter(Printer):
                 raise UnsupportedError(f"{type(statement).__name__} has no CUDA form: it was written for the CPU",
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
+
+    def each_held(self, each: EachHeld) -> list[str]:
+        """Held elements are in registers: each lane goes through its own."""
+        self.alone, self.strips = True, held_matrices.places(each, self.held)
+        before, body = self.statements(each.before), self.statements(each.body)
+        self.alone, self.strips = False, {}
+        return list(held_matrices.each(each, before, body, self.indices))
+
+    def fold_held(self, fold: FoldHeld) -> list[str]:
+        initial = self.expression(Number(fold.initial, float32))
+        return list(held_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
 
     def block(self, statements: Sequence[Statement]) -> list[str]:
         return ["    " + line for line in self.statements(statements)]
@@ -250,7 +276,8 @@ class CudaPrinter(Printer):
             lines.append(f"{name} = {have}")
             if (buffer, start) in written:
                 ends.append(f"store_{width}({buffer}, {at}, {name})")
-        self.strips = {(a.buffer, a.at): names[a.buffer, a.start] for a in (*wide.reads, *wide.writes)}
+        accesses = (*wide.reads, *wide.writes)
+        self.strips = {(a.buffer, a.at): f"{names[a.buffer, a.start]}[part]" for a in accesses}
         inside = [f"{variable} = {self.index}({first} + {self.index}(part))"]
         inside += [*self.statements(body), *self.joined(accumulators)]
         self.strips = {}
@@ -317,7 +344,7 @@ class CudaPrinter(Printer):
         if start != 0:
             first = f"{self.index}({self.indices.typed(start)} + {first})"
         name = index if wide is None else self.first(index)
-        if self.held & buffers_of((*body, *(Let(a.name, a.value) for a in accumulators))):
+        if self.kept & buffers_of((*body, *(Let(a.name, a.value) for a in accumulators))):
             return self.turns(name, first, stop, inside)
         step = self.team if width == 1 else f"{width} * {self.team}"
         return self.walk(name, first, stop, ["    " + line for line in inside], step)
@@ -381,7 +408,10 @@ class CudaPrinter(Printer):
         ]
 
     def barrier(self) -> list[str]:
-        """All threads of the team have come here."""
+        """All threads of the team have come here, and so has what they copy."""
+        if self.copying:
+            self.copying = False
+            return ["wait_copies(0)", *self.barrier()]
         if self.team != "team":
             return ["cuda.syncthreads()" if int(self.team) > WARP else "cuda.syncwarp()"]
         return [f"if team > {WARP}:", "    cuda.syncthreads()", "else:", "    cuda.syncwarp()"]

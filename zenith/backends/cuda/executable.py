@@ -146,6 +146,17 @@ class Executable:
         """What :func:`zenith.backends.cuda.replay.rows` tells of the sets of sizes that wait for the next call."""
         return rows(setup for lease in list(self._leases) for setup in list(lease.setups.values()))
 
+    def again(self) -> Callable[[int], None]:
+        """What starts the launches of the latest call once more, in the memory of that call; for measuring alone."""
+        lease = self._leases[-1]
+        setup = next(reversed(lease.setups.values()))
+
+        def start(stream: int) -> None:
+            for action in setup.actions:
+                action(stream)
+
+        return start
+
     # --- calls ---
 
     def run(

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from zenith.backends.cuda.held import THREADS as MOST_HOLDING
-from zenith.backends.cuda.held import HeldRows, held_rows, holding
+from zenith.backends.cuda.held_matrices import PER_CHUNK, threads
+from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
+from zenith.backends.cuda.held_rows import HeldRows, held_rows, holding
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.cuda.warp_tiles import sides
 from zenith.backends.footprint import buffers_of, index_expressions
@@ -25,6 +26,7 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
+    Held,
     Kernel,
     Let,
     Load,
@@ -34,6 +36,7 @@ from zenith.backends.kernel import (
     Scratch,
     SharedProduct,
     SoftmaxTile,
+    StageTile,
     Statement,
     Store,
     Strip,
@@ -114,18 +117,19 @@ def is_team(kernel: Kernel) -> bool:
 
 def is_block(kernel: Kernel) -> bool:
     """Whether a task is computed by a whole block, whose threads share memory."""
-    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile) for s in walk(kernel.body))
+    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile | Held) for s in walk(kernel.body))
 
 
 def block_threads(kernel: Kernel) -> int:
-    """The threads of a team that is a whole block: a schedule of one of its products may say how many."""
+    """The threads of a team that is a whole block: schedules of products and what is held may say how many."""
     wanted = [p.schedule.threads for p in scheduled(kernel) if p.schedule]
+    wanted += [threads(s.rows) for s in walk(kernel.body) if isinstance(s, Held)]
     return max(wanted, default=BLOCK)
 
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Scratch | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(statement, Fold | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False
@@ -189,7 +193,7 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
     at = {b.name: (address, b.dtype.itemsize) for b, address in zip(kernel.buffers, addresses, strict=True)}
     for loop in wide_loops(printed(kernel, form)).loops.values():
         width = loop.chunk or form.width
-        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers):
+        if any(at[name][0] % (at[name][1] * width) for name in loop.buffers & at.keys()):
             return False
         if any(size.evaluate(sizes) % width for size in loop.multiples):
             return False
@@ -220,13 +224,14 @@ def wide_loops(kernel: Kernel) -> WideLoops:
     found: dict[int, WideLoop] = {}
     sizes, team = {*kernel.sizes}, is_team(kernel)
     memory = {s.name: False for s in walk(kernel.body) if isinstance(s, Strip)} | {b.name: True for b in kernel.buffers}
+    scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
 
     def find(statements: Sequence[Statement], known: Mapping[str, Dim]) -> None:
         known = dict(known)
         for s in statements:
             if isinstance(s, Bind):
                 known[s.name] = s.at.substitute(known)
-            wide = _as_wide(s, known, sizes, memory, team)
+            wide = _as_wide(s, known, sizes, memory, scratch, team)
             if wide is not None:
                 found[id(s)] = wide
             else:
@@ -243,34 +248,47 @@ def wide_loops(kernel: Kernel) -> WideLoops:
 
 
 def _as_wide(
-    s: Statement, known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool], team: bool
+    s: Statement,
+    known: Mapping[str, Dim],
+    sizes: AbstractSet[str],
+    memory: Mapping[str, bool],
+    scratch: AbstractSet[str],
+    team: bool,
 ) -> WideLoop | None:
     """A statement as a wide loop; None where it is none."""
     if isinstance(s, TaskLoop) and s.lanes and not team:
         bound = dict(known)
         bound.update((b.name, b.at.substitute(bound)) for b in s.before if isinstance(b, Bind))
-        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory)
+        return _wide(s.lane, s.body, (), (s.extent,), bound, sizes, memory, scratch)
     if isinstance(s, SharedProduct) and s.schedule is not None:
         return _wide_product(s, known, sizes)
+    if isinstance(s, StageTile):
+        return _wide_copy(s, known, sizes)
     if isinstance(s, Loop) and s.lanes and team:
-        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory)
+        return _wide(s.index, s.body, (), (s.start, s.stop), known, sizes, memory, scratch)
     if isinstance(s, Fold) and team:
-        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory)
+        return _wide(s.index, s.body, s.accumulators, (s.start, s.stop), known, sizes, memory, scratch)
     return None
 
 
 def _wide(
     variable: str, body: Sequence[Statement], accumulators: Sequence[Accumulator], limits: Sequence[Dim],
-    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool],
+    known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool], scratch: AbstractSet[str],
 ) -> WideLoop | None:  # fmt: skip
+    """A loop as a wide one; scratch memory is accessed so as well, where its places are multiples by themselves."""
     if not all(isinstance(s, Let | Store | Check | Bind) for s in body):
         return None
-    seen = _Seen(variable, known, memory)
+    seen = _Seen(variable, known, {**memory, **dict.fromkeys(scratch, True)})
     for s in body:
         seen.statement(s)
     for accumulator in accumulators:
         seen.loads(accumulator.value)
-    accesses = (*seen.reads, *seen.writes)
+    for found in (seen.reads, seen.writes):
+        for access in [a for a in found if a.buffer in scratch]:
+            strides = _multiples(access.start.substitute(known), variable, sizes)
+            if any(m.static is None or m.static % WIDEST for m in strides):
+                del found[access]
+    accesses = [a for a in (*seen.reads, *seen.writes) if memory.get(a.buffer)]
     positions = (*limits, *(a.start for a in accesses))
     multiples = [m for at in positions for m in _multiples(at.substitute(known), variable, sizes)]
     if not (accesses or seen.has_strips) or seen.is_entangled() or any(m.symbols() - sizes for m in multiples):
@@ -294,6 +312,17 @@ def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet
         reads.append(Access(operand.buffer, operand.at, operand.at.substitute(known)))
         multiples += found
     return WideLoop(tuple(reads), (), tuple(dict.fromkeys(multiples)), tuple(copied), chunk) if copied else None
+
+
+def _wide_copy(s: StageTile, known: Mapping[str, Dim], sizes: AbstractSet[str]) -> WideLoop | None:
+    """A copy of a tile 16 bytes at a time, where rows are dense."""
+    needed = (s.source.at, s.source.strides[0], s.width)
+    found = [m for at in needed for m in _multiples(at.substitute(known), "", sizes)]
+    uneven = any((m.static or 0) % PER_CHUNK for m in found)
+    if s.source.strides[1] != 1 or uneven or any(m.symbols() - sizes for m in found):
+        return None
+    read = Access(s.source.buffer, s.source.at, s.source.at.substitute(known))
+    return WideLoop((read,), (), tuple(dict.fromkeys(found)), ("source",), PER_CHUNK)
 
 
 class _Seen:

@@ -53,7 +53,7 @@ class CopyParameters(ctypes.Structure):
     )  # fmt: skip
 
 
-def kernel_parameters(function: int, blocks: int, threads: int, table: int, shared: int = 0) -> KernelParameters:
+def kernel_parameters(function: int, blocks: int, threads: int, shared: int, table: int) -> KernelParameters:
     """A launch as a node describes it. CUDA reads the parameters behind ``table`` when the node is made or set."""
     return KernelParameters(function, (blocks, 1, 1), (threads, 1, 1), shared, table, None, None, None)
 

@@ -7,9 +7,20 @@ from zenith.backends.cuda.device_memory import DeviceMemory
 from zenith.backends.cuda.driver import driver
 from zenith.backends.cuda.executable import Executable
 from zenith.backends.cuda.memory import pool
+from zenith.backends.cuda.target import DEFAULT
 from zenith.backends.plan import Plan
 from zenith.backends.weights import WeightTable
+from zenith.errors import DeviceError
 from zenith.ir.graph import Graph
+
+
+def planned_arch(device: int | None) -> str:
+    """The architecture of a device, the current one when None; where no GPU can be used, that of ``cuda_target``."""
+    try:
+        found = driver()
+    except DeviceError:
+        return DEFAULT
+    return found.describe(found.device() if device is None else device).arch
 
 
 def link(plan: Plan, graph: Graph, device: int | None = None) -> Executable:

@@ -59,7 +59,7 @@ class KernelNode:
         self._values = (ctypes.c_int64 * len(values))(*values)
         start = ctypes.addressof(self._values)
         self._table = (ctypes.c_int64 * len(values))(*range(start, start + 8 * len(values), 8))
-        self._parameters = kernel_parameters(function, blocks, threads, ctypes.addressof(self._table), shared)
+        self._parameters = kernel_parameters(function, blocks, threads, shared, ctypes.addressof(self._table))
         self._reference = ctypes.byref(self._parameters)
         self.origins, self.handle = origins, 0
 

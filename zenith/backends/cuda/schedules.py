@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, instructions
 from zenith.ir.target import LANES, PART, MatrixInstruction, MatrixTile, Pick, ProductShape
 
+PRODUCT = "product"  # the kind of kernel, in tuning tables
 STEPS = 512  # products of fragments that an accumulator takes: it bounds the rounding error of long sums
 LINE = 64  # bytes of a line of terms in shared memory
-MIDDLING = 1024  # a size that is not known
+MIDDLING = (16, 1024, 1024, 1024)  # what stands for sizes that are not known
 REGISTERS = 65536  # of a multiprocessor
 OWN_REGISTERS = 112  # of a thread, besides its sums, as compiled
 FROM_CACHE, FROM_SHARED = 64, 128  # bytes a cycle that a multiprocessor gets
@@ -82,6 +83,23 @@ def _tile(i: MatrixInstruction, capability: tuple[int, ...], row: tuple[int, int
     )  # fmt: skip
 
 
+def sum_order(tile: MatrixTile, shape: ProductShape) -> tuple[object, ...]:
+    """What the order follows from in which a product's terms are added, by :mod:`zenith.backends.lower.shared_product`.
+
+    Instructions add so many terms at once, accumulators take so many before they join the sum, and where terms are cut
+    there are so many parts, in whole lines. Which warp computes an element, and from how many stages, changes nothing.
+    Where sizes are not known, the number of parts is a formula in which the tile stands.
+    """
+    same = (tile.instruction.name, tile.block, tile.depth)
+    batch, m, n, k = shape
+    if k is not None and k <= PART:
+        return (*same, 1)
+    if batch is None or m is None or n is None or k is None:
+        return (*same, tile.rows, tile.panel, tile.tasks)
+    tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
+    return (*same, max(1, min(tile.tasks // max(1, tiles), -(-k // PART))))
+
+
 def shared_memory(tile: MatrixTile) -> int:
     """The bytes of shared memory of a block in which sums take the place of operands."""
     return max(tile.staged, tile.rows * tile.line * SUM)
@@ -94,7 +112,7 @@ def picker(capability: tuple[int, ...]) -> Pick:
 
 def cycles(tile: MatrixTile, shape: ProductShape, gpu: Chip) -> float:
     """About how many cycles a product takes: those of the blocks that one multiprocessor gets."""
-    batch, m, n, k = (max(1, MIDDLING if size is None else size) for size in shape)
+    batch, m, n, k = (max(1, usual if known is None else known) for known, usual in zip(shape, MIDDLING, strict=True))
     tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
     parts = max(1, min(tile.tasks // tiles, -(-k // PART)))
     blocks = -(-tiles * parts // gpu.processors)

@@ -12,11 +12,16 @@ threads on a multiprocessor, and never needs more shared memory than a kernel ha
 
 from __future__ import annotations
 
+from functools import partial
+
 from zenith.backends.cuda.architecture import capability
-from zenith.backends.cuda.schedules import matrix_tiles, picker
+from zenith.backends.cuda.attention_schedules import attention_tile
+from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
+from zenith.backends.cuda.tuning import tuned
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 
+DEFAULT = "sm_90a"  # the architecture for which programs are planned where there is no GPU to ask
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
 AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
@@ -33,7 +38,7 @@ def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
 
 
 def cuda_target(
-    arch: str = "sm_90a", tf32: bool = False, repeatable: bool = True, libraries: tuple[str, ...] = ()
+    arch: str = DEFAULT, tf32: bool = False, repeatable: bool = True, libraries: tuple[str, ...] = ()
 ) -> Target:
     """GPUs of an architecture, ``sm_75`` for example.
 
@@ -41,4 +46,6 @@ def cuda_target(
     ``libraries`` are those whose routines may be called.
     """
     have, atomics = tuple(capability(arch)[:2]), frozenset() if repeatable else ATOMICS
-    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), picker(have), tf32, atomics, libraries)
+    pick = tuned(arch, PRODUCT, lambda tile: tile.instruction.type, picker(have), sum_order)
+    return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, atomics, libraries,
+                  partial(attention_tile, capability=have))  # fmt: skip

@@ -84,7 +84,7 @@ class Side:
         """What the numbers of the chunks of a line of shared memory are changed by."""
         chunks = self.width // self.chunk
         if self.by_words:
-            return f"{line} % 4 * 2"
+            return f"{line} % 4 * 2 % {chunks}"
         together = max(1, SMALL // chunks)  # lines that stand side by side in all banks
         return f"{line} % {SMALL} // {together} % {min(chunks, SMALL)}"
 
@@ -186,8 +186,7 @@ def _chunks(side: Side, terms: Dim, indices: Indices) -> Iterator[str]:
     threads, per_line = side.tile.threads, side.width // chunk
     here, there = f"tile_number // {per_line}", f"tile_number % {per_line}"
     line, term = (here, f"{there} * {chunk}") if side.along_terms else (f"{there} * {chunk}", here)
-    yield f"for tile_i in range({_shared(side.length // chunk, threads)}):"
-    yield f"    tile_number = {u}(lane + {threads} * tile_i)"
+    yield from _numbers(side.length // chunk, threads, u)
     yield f"    tile_line = {u}({line})"
     yield f"    tile_term = {u}(tile_first_term + {term})"
     yield f"    tile_at = {u}(tile_part * {side.length} + {side.place(here, there, side.key(f'({here})'))})"
@@ -210,8 +209,7 @@ def _elements(side: Side, terms: Dim, indices: Indices) -> Iterator[str]:
     here, there = f"tile_number // {side.width}", f"tile_number % {side.width}"
     line, term = (here, there) if side.along_terms else (there, here)
     place = side.place(here, f"{there} // {chunk}", side.key(f"({here})"))
-    yield f"for tile_i in range({_shared(side.length, threads)}):"
-    yield f"    tile_number = {u}(lane + {threads} * tile_i)"
+    yield from _numbers(side.length, threads, u)
     yield f"    tile_line = {u}({line})"
     yield f"    tile_term = {u}(tile_first_term + {term})"
     yield f"    tile_element = {side.instruction.element}(0)"
@@ -220,12 +218,17 @@ def _elements(side: Side, terms: Dim, indices: Indices) -> Iterator[str]:
     yield f"    tile_{side.name}[{u}(tile_part * {side.length} + {place} + tile_number % {chunk})] = tile_element"
 
 
-def _shared(number: int, threads: int) -> int:
-    """How many of a number of things each thread does."""
-    if number % threads:
-        raise UnsupportedError(f"{threads} threads cannot share {number} copies evenly",
+def _numbers(count: int, threads: int, u: str) -> Iterator[str]:
+    """The head of a loop over a thread's share of so many numbers; too few for all threads are those of the first."""
+    if count < threads:
+        yield f"if lane < {count}:"
+        yield f"    tile_number = {u}(lane)"
+        return
+    if count % threads:
+        raise UnsupportedError(f"{threads} threads cannot share {count} copies evenly",
                                fix="this is a defect of Zenith: report it with your program")  # fmt: skip
-    return number // threads
+    yield f"for tile_i in range({count // threads}):"
+    yield f"    tile_number = {u}(lane + {threads} * tile_i)"
 
 
 def _multiply(left: Side, right: Side, s: MatrixTile, u: str) -> Iterator[str]:
@@ -281,7 +284,10 @@ def _words(side: Side, u: str) -> Iterator[str]:
 
 
 def _add_to_target(tile: SharedProduct, left: Side, right: Side, scratch: bool, indices: Indices) -> Iterator[str]:
-    """A warp's sums to the target."""
+    """A warp's sums to the target, neighbours together where it is scratch memory with lines of even length."""
+    if scratch and tile.onto == 0:
+        yield from _to_scratch(tile, left, right, indices)
+        return
     u, target, i = indices.kind, tile.target, left.instruction
     at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
     place = f"{target.buffer}[{indices.text(at)}]"
@@ -300,3 +306,18 @@ def _add_to_target(tile: SharedProduct, left: Side, right: Side, scratch: bool, 
         yield f"{indent}if {indices.typed(tile.onto)} != 0:"
         yield f"{indent}    tile_value = f32({place} + tile_value)"
     yield f"{indent}{place} = tile_value"
+
+
+def _to_scratch(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
+    u, target, i = indices.kind, tile.target, left.instruction
+    at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
+    yield f"for tile_i in range({left.fragments}):"
+    yield f"    for tile_j in range({right.fragments}):"
+    yield f"        for tile_k in range({i.sums // 2}):"
+    yield f"            tile_line = {u}(tile_top + {i.rows} * tile_i + tile_lane // 4 + tile_k * {SMALL})"
+    yield f"            tile_place = {u}(tile_side + {i.columns} * tile_j + tile_lane % 4 * 2)"
+    yield f"            tile_pair = strip_2({target.buffer})"
+    for number in range(2):
+        yield (f"            tile_pair[{number}] = "
+               f"tile_sums[(tile_i * {right.fragments} + tile_j) * {i.sums} + 2 * tile_k + {number}]")  # fmt: skip
+    yield f"            store_2({target.buffer}, {indices.text(at)}, tile_pair)"

@@ -17,7 +17,6 @@ query and key, and all passes run along the keys.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 
 from zenith.backends.kernel import (
@@ -30,8 +29,10 @@ from zenith.backends.kernel import (
     PackPanel,
     ProductTile,
 )
-from zenith.backends.lower.attention_task import AttentionTask, Room
+from zenith.backends.lower.attention_task import AttentionTask
+from zenith.backends.lower.column_panels import Weighing, add_rows, panels
 from zenith.backends.lower.nest import bind, write_case
+from zenith.backends.lower.task_writer import STACK, Room
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.target import TileShape
@@ -39,34 +40,6 @@ from zenith.ir.target import TileShape
 KEYS = 64  # keys of a block: scores, queries and values of a head of 64 columns stay in the first-level cache
 FEW = 4  # so many queries fill enough lanes
 FEW_KEYS = 256  # keys of a block of theirs
-STACK = 16384  # elements of a scratch buffer; larger ones are parts of a temporary buffer
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """The columns of the values: panels of ``vectors`` that are read in place, then ones of ``rest`` that are copied.
-
-    ``whole`` and ``rests`` are how many, ``width`` is the columns of all, padding included.
-    """
-
-    whole: Dim
-    vectors: int
-    rests: Dim
-    rest: int
-    width: Dim
-
-
-def _panels(columns: Dim, stride: Dim, lanes: int, most: int) -> Panels:
-    """Panels of equal width, at most ``most`` vectors; where values are no rows of neighbours, all are copied."""
-    vectors = most
-    if columns.static is not None:
-        total = max(1, -(-columns.static // lanes))
-        vectors = -(-total // -(-total // most))
-    whole = columns // (vectors * lanes) if stride == 1 else dim(0)
-    left = columns - whole * (vectors * lanes)
-    rest = vectors if left.static is None else min(vectors, -(-left.static // lanes))
-    rests = (left + (rest * lanes - 1)) // (rest * lanes) if rest else dim(0)
-    return Panels(whole, vectors, rests, rest, (whole * vectors + rests * rest) * lanes)
 
 
 def lower_attention(body: Graph, tile: TileShape) -> list[Kernel]:
@@ -84,7 +57,7 @@ class _Attention(AttentionTask):
 
     def write(self) -> None:
         slack = self.rows * self.width  # a tile that ends with the last key may begin before the first
-        self.panels = _panels(self.columns, self.v.strides[1], self.lanes, self.vectors)
+        self.panels = panels(self.columns, self.v.strides[1], self.lanes, self.vectors)
         self.scores = Room(self.room("scores", (KEYS + 1) * self.width + 2 * slack).buffer, dim(slack))
         self.start_state(self.rows)
         self.spare = self.room("spare", FEW_KEYS * self.panels.rest * self.lanes)
@@ -93,6 +66,7 @@ class _Attention(AttentionTask):
         write_case(self.e, fills, (self._write_few, self._write_block))
         with self.loop("r", 0, self.count) as r:
             share = self.share(r)
+            self.store_logarithm(r, share[1])
             with self.loop("c", 0, self.columns, lanes=True) as c:
                 self.store_average(r, c, self.load(self.sums, r * self.panels.width + c), share)
 
@@ -115,6 +89,7 @@ class _Attention(AttentionTask):
             tiles = (self.count + (self.rows - 1)) // self.rows
             weights = Operand(self.scores.buffer, self.scores.at, (dim(1), dim(self.width)))
             self._average(part, start, many, tiles, self.rows, weights, dim(0))
+        self.scale_tops()
 
     def _pack_queries(self) -> None:
         """Queries as columns; unused lanes are zero."""
@@ -172,28 +147,9 @@ class _Attention(AttentionTask):
 
     def _average(self, part: Dim, start: Dim, many: Dim, tiles: Dim, rows: int, weights: Operand, row: Dim) -> None:
         """Add the weighted values of a block of keys to the sums, the first of which are those of row ``row``."""
-        cut, origin = self.panels, self.v.at + start * self.v.strides[0]
-
-        def panel(values: Operand, vectors: int, column: Dim) -> None:
-            with self.loop("i", 0, tiles) as i:
-                at = self.sums.at + (row + i * rows) * cut.width + column
-                sums = Operand(self.sums.buffer, at, (cut.width, dim(1)))
-                left = replace(weights, at=weights.at + i * rows)
-                self.e.append(ProductTile(rows, vectors, self.lanes, sums, left, values, many, values.at, part))
-
-        if cut.whole != 0:
-            with self.loop("panel", 0, cut.whole) as whole:
-                column = bind(self.e, "column", whole * (cut.vectors * self.lanes))
-                panel(Operand(self.v.buffer, origin + column, (self.v.strides[0], dim(1))), cut.vectors, column)
-        if cut.rests != 0:
-            with self.loop("rest", 0, cut.rests) as rest:
-                width = cut.rest * self.lanes
-                column = bind(self.e, "column", cut.whole * (cut.vectors * self.lanes) + rest * width)
-                source = Operand(self.v.buffer, origin + column * self.v.strides[1], self.v.strides)
-                valid = bind(self.e, "valid", minimum(self.columns - column, width))
-                copy = PackPanel(cut.rest, self.lanes, self.spare.buffer, self.spare.at, source, many, valid)
-                self.e.append(copy)
-                panel(Operand(self.spare.buffer, self.spare.at, (dim(width), dim(1))), cut.rest, column)
+        sums = Room(self.sums.buffer, self.sums.at + row * self.panels.width)
+        weighing = Weighing(sums, weights, tiles, rows, part)
+        add_rows(self, self.panels, self.v, start, many, self.columns, self.spare, weighing)
 
     # --- a few queries, one after the other, keys are lanes ---
 

@@ -8,107 +8,28 @@ of threads.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import math
+from abc import abstractmethod
 
-from zenith.backends.kernel import (
-    Apply,
-    Buffer,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Name,
-    Number,
-    Operand,
-    Position,
-    Scratch,
-    SoftmaxTile,
-    Store,
-    TaskLoop,
-)
-from zenith.backends.lower.cut import quotient_up
-from zenith.backends.lower.nest import Interface, bind, decode_into, store_results
-from zenith.backends.lower.operand import Access, access, tile_result
-from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.backends.kernel import Apply, Expr, Kernel, Operand, Position, SoftmaxTile
+from zenith.backends.lower.nest import bind, store_results, tile_result_of
+from zenith.backends.lower.operand import access
+from zenith.backends.lower.task_writer import Room, TaskWriter
+from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import bool_
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A task's own memory: element i is at position ``at + i`` of ``buffer``."""
-
-    buffer: str
-    at: Dim
-
-
-class AttentionTask(ABC):
+class AttentionTask(TaskWriter):
     """Writes the statements of a task of at most ``width`` queries; a form says what else there is to it."""
 
     def __init__(self, body: Graph, width: int) -> None:
-        self.body, self.face, self.width = body, Interface.of(body), width
-        self.result = tile_result(body)
-        self.dtype, self.params = self.result.dtype, body.node(self.result.node).params
+        super().__init__(body)
+        self.width = width
         self.query, self.key, self.value, *self.mask = body.args(self.result.node)
         self.batch, (self.s, self.d), self.t = self.query.shape[:-2], self.query.shape[-2:], self.key.shape[-2]
         self.columns = self.value.shape[-1]
-        self.e = self.face.builder()
-        self.temporaries: list[Buffer] = []
-
-    # --- writing statements ---
-
-    def put(self, expr: Expr, stem: str = "v") -> Name:
-        """Bind an expression here: what stands in a task's own memory changes, so its loads must not move."""
-        name = self.e.fresh(stem)
-        self.e.level_of[name] = len(self.e.levels) - 1
-        self.e.append(Let(name, expr))
-        return Name(name, expr.dtype)
-
-    def apply(self, text: str, *args: Expr) -> Name:
-        """Bind a scalar expression here."""
-        return self.put(Apply(text, args, self.dtype))
-
-    def load(self, room: Room, at: Dim) -> Name:
-        """Bind an element of a room here."""
-        return self.put(Load(room.buffer, room.at + at, self.dtype))
-
-    def read(self, operand: Access, at: Dim) -> Name:
-        """Bind an operand's element, at a position of its buffer, which may hold 16-bit floats."""
-        element = self.put(Load(operand.buffer, at, operand.dtype))
-        return element if operand.dtype == self.dtype else self.apply("x", element)
-
-    def store(self, room: Room, at: Dim, value: Expr) -> None:
-        """Write an element of a room."""
-        self.e.append(Store(room.buffer, room.at + at, value))
-
-    def number(self, value: float) -> Number:
-        """A literal of the scores' type."""
-        return Number(value, self.dtype)
-
-    @contextmanager
-    def loop(self, stem: str, start: Dim | int, stop: Dim | int, lanes: bool = False) -> Iterator[Dim]:
-        """A loop around the statements that are written meanwhile."""
-        index = self.e.fresh(stem)
-        self.e.open(index)
-        yield symbol(index)
-        self.e.append(Loop(index, dim(start), dim(stop), lanes, self.e.close()))
-
-    @abstractmethod
-    def fits(self, length: int) -> bool:
-        """Whether so many elements can be one more scratch buffer; else they are a part of a temporary one."""
-
-    def room(self, stem: str, length: Dim | int) -> Room:
-        """Memory for a task: a scratch buffer, or its part of a temporary buffer."""
-        name, length = self.e.fresh(stem), dim(length)
-        if length.static is not None and self.fits(length.static):
-            self.e.levels[0].statements.append(Scratch(name, self.dtype, max(1, length.static)))
-            return Room(name, dim(0))
-        self.temporaries.append(Buffer(name, self.dtype, length * self.tasks, "temporary"))
-        return Room(name, bind(self.e, f"{stem}_at", symbol(self.task) * length))
+        self.keeps_logarithms = any(tile_result_of(body, v) == 1 for v in body.outputs)
 
     # --- the kernel ---
 
@@ -118,29 +39,12 @@ class AttentionTask(ABC):
 
     def lower(self) -> Kernel:
         """Task t is block ``t % blocks`` of the queries of head ``t // blocks``."""
-        e, blocks = self.e, quotient_up(self.s, self.width)
-        self.tasks = product(self.batch) * blocks
-        self.task = e.fresh("t")
-        e.open(self.task)
-        block = bind(e, "block", symbol(self.task) % blocks)
-        head = bind(e, "head", symbol(self.task) // blocks)
-        index = self.index = tuple(decode_into(e, head, list(self.batch))) if self.batch else ()
-        self.first = bind(e, "first", block * self.width)
-        self.count = self._block_length()
-        self.q, self.k, self.v = (access(self.face, x, index) for x in (self.query, self.key, self.value))
-        self.keys = bind(e, "keys", self.seen(self.count))
+        self.first, self.count = self.open_tasks(self.batch, self.s, self.width)
+        self.q, self.k, self.v = (access(self.face, x, self.index) for x in (self.query, self.key, self.value))
+        self.keys = bind(self.e, "keys", self.seen(self.count))
         self.write()
-        e.append(TaskLoop(self.task, self.tasks, None, (), e.close(), False))
         cost = minimum(self.s, self.width) * self.t * ((self.d + self.columns) // 4 + 20)
-        buffers = (*self.face.buffers, *self.temporaries)
-        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, self.tasks, cost, e.close())
-
-    def _block_length(self) -> Dim:
-        """How many queries a task has: a number when all tasks have as many."""
-        s = self.s.static
-        if s is not None and (s <= self.width or s % self.width == 0):
-            return dim(min(s, self.width))
-        return bind(self.e, "count", minimum(self.s - self.first, self.width))
+        return self.close_tasks(cost)
 
     def seen(self, row: Dim) -> Dim:
         """How many keys the queries before ``row`` of the block see at most."""
@@ -185,6 +89,25 @@ class AttentionTask(ABC):
         nothing = zero if self.params["empty"] == 0.0 else Apply("x", (no_keys,), self.dtype)
         unseen = self.put(Apply("x <= y", (total, nothing), bool_))  # -1 of t keys: 0 / 0 is the answer, nan
         return self.apply("divide(x, y)", self.number(1.0), total), unseen
+
+    def scale_tops(self) -> None:
+        """Make the largest products the largest scores, where the scale was left to the step of the softmax."""
+        if self.keeps_logarithms and self.late_scale:
+            scale = self.number(self.params["scale"])
+            with self.loop("r", 0, self.count, lanes=True) as r:
+                self.store(self.top, r, self.apply("x * y", self.load(self.top, r), scale))
+
+    def store_logarithm(self, r: Dim, unseen: Expr) -> None:
+        """Write the logarithm of a query's sum of exponentials, if it is a result; 0 or nan without a key."""
+        if not self.keeps_logarithms:
+            return
+        top, total, zero = self.load(self.top, r), self.load(self.total, r), self.number(0.0)
+        found = self.apply("x + log(y)", top, total)
+        if self.params["empty"] != 0.0:
+            nothing = self.put(Apply("x <= y", (total, zero), bool_))
+            found = self.apply("where(x, y, z)", nothing, self.number(math.nan), found)
+        self.e.known[self.result.node, 1] = self.apply("where(x, y, z)", unseen, zero, found)
+        store_results(self.e, self.face, (*self.index, self.first + r), 1)
 
     def store_average(self, r: Dim, c: Dim, total: Expr, share: tuple[Expr, Expr]) -> None:
         """Write one element: a sum of weighted values, as the average that it is."""

@@ -13,9 +13,10 @@ from zenith.backends.cuda.libraries import LIBRARY_ENGINES
 from zenith.backends.emit import named
 from zenith.backends.engines import Calls, Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower import tensor_cores
+from zenith.backends.lower import attention_cores, tensor_cores
 from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
 from zenith.backends.lower.attention import lower_attention
+from zenith.backends.lower.attention_vjp import lower_attention_vjp
 from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
@@ -28,6 +29,7 @@ from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter
 from zenith.backends.lower.shared_attention import lower_shared_attention
+from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
 from zenith.backends.routines import Use
@@ -79,6 +81,14 @@ def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> lis
     return lower_attention(body, tile)
 
 
+def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, None)
+    if isinstance(tile, GuardedTile):
+        return lower_shared_attention_vjp(body, tile.fitting(None, result.shape[-1].static))
+    return lower_attention_vjp(body, tile)
+
+
 OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
            _always, lambda body, target, fixed: lower_loops(body)),
@@ -104,8 +114,14 @@ OWN: tuple[Engine, ...] = (
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
            tensor_cores.accepts, tensor_cores.lower),
-    Engine("attention", ("attention",), "attention by an online softmax: the scores are never written to memory", 0,
+    Engine("attention", ("attention",), "flash attention: an online softmax, the scores are never written to memory", 0,
            _always, _lower_attention),
+    Engine("attention_cores", ("attention",), "flash attention on 16-bit floats, on a GPU's tensor cores", 0,
+           attention_cores.accepts_forward, attention_cores.lower_forward),
+    Engine("attention_vjp", ("attention_vjp",), "flash attention's way back: weights are made again, not kept", 0,
+           _always, _lower_attention_vjp),
+    Engine("attention_vjp_cores", ("attention_vjp",), "flash attention's way back, on a GPU's tensor cores", 0,
+           attention_cores.accepts_backward, attention_cores.lower_backward),
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
-RESERVED |= {"team", "part", "turn", "warp", "came"}
+RESERVED |= {"team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
 _BUFFER = re.compile(
     r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps|held)\d*"
 )  # a body's inputs and outputs, and printers' own
@@ -179,16 +179,28 @@ def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
         e.append(Store(name, row_major(value.shape, index), e.element(value, index)))
 
 
-def store_results(e: ElementBuilder, face: Interface, index: Index) -> None:
-    """The same at an index of a tile kernel's result, of which an output may be a transpose.
+def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:
+    """The same at an index of a tile kernel's ``result``, of which an output may be a transpose.
 
-    What does not follow from the result, such as the transpose of another operand, stands at the index itself.
+    What does not follow from the tile, such as the transpose of another operand, stands at the index itself.
     """
-    body = face.body
+    for name, value in zip(face.outputs, face.body.outputs, strict=True):
+        found = tile_result_of(face.body, value)
+        if result == (found or 0):
+            place = index if found is None else _turned(face.body, value, index)
+            e.append(Store(name, row_major(value.shape, place), e.element(value, place)))
+
+
+def tile_result_of(body: Graph, value: Value) -> int | None:
+    """The number of the tile kernel's result that a value is made of; None when it is made of other things."""
     (tile,) = [n for n, node in body.nodes() if isinstance(node.primitive.lowering, Tile)]
-    for name, value in zip(face.outputs, body.outputs, strict=True):
-        place = _turned(body, value, index) if tile in body.behind([value.node]) else index
-        e.append(Store(name, row_major(value.shape, place), e.element(value, place)))
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current.node == tile:
+            return current.output
+        pending += body.args(current.node)
+    return None
 
 
 def _turned(body: Graph, value: Value, index: Index) -> Index:

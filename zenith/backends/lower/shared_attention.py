@@ -56,6 +56,10 @@ class _SharedAttention(AttentionTask):
             self.softmax(self.scores, self.key_stride, self.width, dim(0), many)
             self._shrink_sums(minimum(part, 1))
             self._add_values(part, start, many)
+        self.scale_tops()
+        if self.keeps_logarithms:
+            with self.loop("r", 0, self.count, lanes=True) as r:
+                self.store_logarithm(r, self.share(r)[1])
         with self.loop("p", 0, self.count * self.columns, lanes=True) as p:
             r, c = bind(self.e, "r", p // self.columns), bind(self.e, "c", p % self.columns)
             self.store_average(r, c, self.load(self.sums, c * self.column_stride + r), self.share(r))

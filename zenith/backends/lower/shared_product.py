@@ -39,6 +39,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.target import PART, GuardedTile, MatrixTile
 from zenith.ir.types import int32
 
+TOGETHER = 16  # rows of tiles: a few hundred tiles are computed at a time
 Tile = GuardedTile | MatrixTile
 
 
@@ -65,13 +66,24 @@ class _Product:
         self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
 
     def find(self, number: Dim) -> None:
-        """Where a tile lies; neighbours are in one column of tiles, whose right operand they share."""
+        """Where a tile lies.
+
+        Neighbours are in one column of tiles, whose right operand they share, down to ``TOGETHER`` rows of tiles: what
+        the tiles of one time read, so many rows and about as many columns, is to fit into the second-level cache.
+        """
         e, tile, blocks = self.e, self.tile, bind(self.e, "blocks", self.blocks)
-        panel, matrix = bind(e, "panel", number // blocks), dim(0)
-        self.top = bind(e, "top", number % blocks * tile.rows)
+        matrix = dim(0)
         if self.batch:
-            panel, matrix = panel % self.panels, bind(e, "matrix", panel // self.panels)
-        self.column = bind(e, "column", panel * tile.panel)
+            matrix = bind(e, "matrix", number // (blocks * self.panels))
+            number = bind(e, "of_matrix", number % (blocks * self.panels))
+        if self.blocks.static is not None and self.blocks.static <= TOGETHER:
+            first, rows = dim(0), blocks
+        else:
+            first = bind(e, "first_block", number // (self.panels * TOGETHER) * TOGETHER)
+            rows = bind(e, "neighbours", minimum(blocks - first, TOGETHER))
+            number = bind(e, "neighbour", number % (self.panels * TOGETHER))
+        self.top = bind(e, "top", (first + number % rows) * tile.rows)
+        self.column = bind(e, "column", number // rows * tile.panel)
         self.index = tuple(decode_into(e, matrix, self.batch)) if self.batch else ()
         self.height = self._inside("height", self.m, self.top, tile.rows)
         self.width = self._inside("width", self.n, self.column, tile.panel)
@@ -157,7 +169,7 @@ class _Product:
             share = bind(e, "share", quotient_up(quotient_up(self.k, parts), at_hand) * at_hand)
             first = bind(e, "first", minimum(part * share, self.k))
             count = bind(e, "count", minimum(self.k - first, share))
-        if count.static is not None and count.static <= size:
+        if self.k.static is not None and self.k.static <= size:
             self._multiply(first, count, dim(0))
             return
         turn = e.fresh("turn")

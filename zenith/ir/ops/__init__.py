@@ -2,6 +2,7 @@
 
 from zenith.ir.ops import (
     attention,
+    attention_vjp,
     control,
     custom,
     data,
@@ -25,6 +26,7 @@ from zenith.ir.ops import (
 
 __all__ = [
     "attention",
+    "attention_vjp",
     "control",
     "custom",
     "data",

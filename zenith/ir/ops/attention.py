@@ -3,6 +3,10 @@
 ``softmax(q k^T scale + mask) v`` in one primitive (Vaswani et al., "Attention Is All You Need", 2017), so that a kernel
 need not write the scores to memory. Operands have equal leading axes; heads that share keys are broadcast views.
 
+The second result is the logarithm of each query's sum of exponentials, from which the way back makes the weights again
+without a second softmax (Dao, "FlashAttention-2", 2023): :mod:`zenith.ir.ops.attention_vjp`. It has at least the
+precision of float32. A query that sees nothing has 0 there, which leaves all its weights zero, or nan.
+
 =========  ===========================================================================================================
 ``scale``  the factor of the products
 ``causal`` query i sees the keys 0 ... i only
@@ -40,15 +44,17 @@ from zenith.ir.ops.common import (
 from zenith.ir.ops.product import swap_last
 from zenith.ir.ops.reduce import spread
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, bool_, int64, kind_of
+from zenith.ir.types import ArrayType, Type, bool_, float32, int64, kind_of
 
 MASKS = ("none", "bool", "add")
 
 
-def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+def operand_types(types: Sequence[Type], params: Params, others: int = 0) -> tuple[list[ArrayType], list[ArrayType]]:
+    """Queries, keys, values and the mask, if any; then the ``others``, which stand before the mask; checked."""
     if params["mask"] not in MASKS:
         raise ShapeError(f"attention: mask is one of {', '.join(MASKS)}, not {params['mask']!r}")
-    q, k, v, *masks = arrays("attention", types, 3 if params["mask"] == "none" else 4)
+    found = arrays("attention", types, 3 + others + (params["mask"] != "none"))
+    q, k, v, masks = *found[:3], found[3 + others :]
     require_same_dtype("attention", (q, k, v))
     require_kind("attention", q, "f")
     if q.rank < 2 or not q.rank == k.rank == v.rank:
@@ -63,26 +69,43 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     for mask in masks:
         require_same_dtype("attention mask", (mask, q.with_dtype(bool_) if params["mask"] == "bool" else q))
         require_same_shape("attention mask", (mask, mask.with_shape((*q.shape[:-1], k.shape[-2]))))
-    return (q.with_shape((*q.shape[:-1], v.shape[-1])),)
+    return [q, k, v, *masks], found[3 : 3 + others]
 
 
-def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def sum_type(q: ArrayType) -> ArrayType:
+    """The type of a number for each query: that of its elements, in float32 where they have 16 bits."""
+    return ArrayType(float32 if q.dtype.is_narrow else q.dtype, q.shape[:-1])
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayType]:
+    (q, _, v, *_), _ = operand_types(types, params)
+    return q.with_shape((*q.shape[:-1], v.shape[-1])), sum_type(q)
+
+
+def scores_of(q: Any, k: Any, masks: Sequence[Any], params: Params) -> Any:
+    """Scaled products of NumPy arrays under the masks, minus infinity where a query does not see a key."""
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(params["scale"])
+    if params["mask"] == "add":
+        scores = scores + masks[0]
+    seen = masks[0] if params["mask"] == "bool" else np.ones(scores.shape, bool)
+    if params["causal"]:
+        seen = seen & np.tri(*scores.shape[-2:], dtype=np.bool_)
+    return np.where(seen, scores, -np.inf).astype(q.dtype, copy=False)
+
+
+def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
     q, k, v, *masks = wide(values)
     with np.errstate(all="ignore"):
-        scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(params["scale"])
-        if params["mask"] == "add":
-            scores = scores + masks[0]
-        seen = masks[0] if params["mask"] == "bool" else np.ones(scores.shape, bool)
-        if params["causal"]:
-            seen = seen & np.tri(*scores.shape[-2:], dtype=np.bool_)
-        scores = np.where(seen, scores, -np.inf).astype(q.dtype, copy=False)
+        scores = scores_of(q, k, masks, params)
         top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
-        weights = np.exp(scores - np.where(top == -np.inf, 0, top).astype(q.dtype, copy=False))
+        base = np.where(top == -np.inf, 0, top).astype(q.dtype, copy=False)
+        weights = np.exp(scores - base)
         total = np.sum(weights, axis=-1, keepdims=True)
+        nothing = params["empty"] if scores.shape[-1] else 0.0
         result = np.matmul(weights, v) / np.where(total == 0, 1, total).astype(q.dtype, copy=False)
-        if scores.shape[-1] and math.isnan(params["empty"]):
-            result = np.where(total == 0, q.dtype.type(np.nan), result)
-        return (result.astype(values[0].dtype, copy=False),)
+        result = np.where(total == 0, q.dtype.type(nothing), result)
+        logarithm = np.where(total == 0, q.dtype.type(nothing), base + np.log(total))[..., 0]
+        return result.astype(values[0].dtype, copy=False), logarithm
 
 
 def _operations(types: Sequence[Any]) -> Dim:
@@ -92,25 +115,38 @@ def _operations(types: Sequence[Any]) -> Dim:
     return product((*q.shape[:-1], k.shape[-2])) * columns * 2
 
 
+def scores(b: Any, primals: Sequence[Any], params: Params) -> Any:
+    """The scores as an array, minus infinity where a query does not see a key."""
+    q, k, _, *masks = primals
+    found = b.mul(b.matmul(q, swap_last(b, k)), params["scale"])
+    nothing, last = b.full(-math.inf, found.dtype, found.shape), len(found.shape) - 1
+    if params["mask"] == "add":
+        found = b.add(found, masks[0])
+    if params["mask"] == "bool":
+        found = b.where(masks[0], found, nothing)
+    if params["causal"]:
+        query, key = (b.broadcast(b.iota(size=found.shape[a], dtype=int64), shape=found.shape, axes=(a,))
+                      for a in (last - 1, last))  # fmt: skip
+        found = b.where(b.ge(query, key), found, nothing)
+    return found
+
+
 def _weights(b: Any, primals: Sequence[Any], params: Params) -> Any:
     """The softmax of the scores; zeros, or nan as ``empty`` has it, for a query that sees nothing."""
-    q, k, _, *masks = primals
-    scores = b.mul(b.matmul(q, swap_last(b, k)), params["scale"])
-    nothing, last = b.full(-math.inf, scores.dtype, scores.shape), len(scores.shape) - 1
-    if params["mask"] == "add":
-        scores = b.add(scores, masks[0])
-    if params["mask"] == "bool":
-        scores = b.where(masks[0], scores, nothing)
-    if params["causal"]:
-        query, key = (b.broadcast(b.iota(size=scores.shape[a], dtype=int64), shape=scores.shape, axes=(a,))
-                      for a in (last - 1, last))  # fmt: skip
-        scores = b.where(b.ge(query, key), scores, nothing)
-    top = spread(b, b.reduce_max(scores, axes=(last,)), scores, (last,))
-    weights = b.exp(b.sub(scores, b.where(b.eq(top, -math.inf), b.zeros_like(top), top)))
-    total = spread(b, b.reduce_sum(weights, axes=(last,)), scores, (last,))
+    found = scores(b, primals, params)
+    last = (len(found.shape) - 1,)
+    top = spread(b, b.reduce_max(found, axes=last), found, last)
+    weights = b.exp(b.sub(found, b.where(b.eq(top, -math.inf), b.zeros_like(top), top)))
+    total = spread(b, b.reduce_sum(weights, axes=last), found, last)
     if params["empty"] == 0.0:
         total = b.where(b.eq(total, 0.0), b.full(1.0, total.dtype, total.shape), total)
     return b.div(weights, total)
+
+
+def along_rows(b: Any, x: Any) -> Any:
+    """The sums of the last axis, and no less precise than float32."""
+    x = b.cast(x, dtype=float32) if x.dtype.is_narrow else x
+    return b.reduce_sum(x, axes=(len(x.shape) - 1,))
 
 
 def _through_softmax(b: Any, weights: Any, change: Any) -> Any:
@@ -120,35 +156,58 @@ def _through_softmax(b: Any, weights: Any, change: Any) -> Any:
     return b.mul(weights, b.sub(change, spread(b, mean, weights, (last,))))
 
 
-def _sum(b: Any, terms: Sequence[Any]) -> Any:
+def total_of(b: Any, terms: Sequence[Any]) -> Any:
+    """The sum of the terms that are not None; None when there is none."""
     total = None
     for term in terms:
-        total = term if total is None else b.add(total, term)
+        total = term if total is None else total if term is None else b.add(total, term)
     return total
 
 
+def change_of_scores(b: Any, primals: Sequence[Any], tangents: Sequence[Any], params: Params) -> Any:
+    """How scores move with queries, keys and an added mask, whose tangents may be None; None if they do not."""
+    (q, k), (dq, dk, _, *dmask) = primals[:2], tangents
+    products = [b.matmul(dq, swap_last(b, k)) if dq is not None else None]
+    products += [b.matmul(q, swap_last(b, dk)) if dk is not None else None]
+    return total_of(b, [None if p is None else b.mul(p, params["scale"]) for p in products] + dmask)
+
+
 def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    q, k, v, *_ = primals
-    dq, dk, dv, *dmask = tangents
-    weights = _weights(b, primals, params)
-    products = [b.matmul(dq, swap_last(b, k))] if dq is not None else []
-    products += [b.matmul(q, swap_last(b, dk))] if dk is not None else []
-    scores = [b.mul(p, params["scale"]) for p in products] + [m for m in dmask if m is not None]
-    parts = [b.matmul(_through_softmax(b, weights, _sum(b, scores)), v)] if scores else []
-    return [_sum(b, parts + ([b.matmul(weights, dv)] if dv is not None else []))]
+    (v, dv), weights = (primals[2], tangents[2]), _weights(b, primals, params)
+    change = change_of_scores(b, primals, tangents, params)
+    parts = [] if change is None else [b.matmul(_through_softmax(b, weights, change), v)]
+    result = total_of(b, parts + ([b.matmul(weights, dv)] if dv is not None else []))
+    return [result, None if change is None else along_rows(b, b.mul(weights, change))]
 
 
 def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    q, k, v, *_ = primals
-    weights, (ct,) = _weights(b, primals, params), cotangents
-    scores = _through_softmax(b, weights, b.matmul(ct, swap_last(b, v)))
-    products = b.mul(scores, params["scale"])
-    found = [b.matmul(products, k), b.matmul(swap_last(b, products), q), b.matmul(swap_last(b, weights), ct)]
-    return found + {"none": [], "bool": [None], "add": [scores]}[params["mask"]]
+    """By :mod:`zenith.ir.ops.attention_vjp`; what reaches the logarithms joins the mean change of the averages."""
+    (result, logarithm), (ct, ct_logarithm) = outputs, cotangents
+    mean = b.sub(along_rows(b, b.mul(*(widened(b, x, logarithm) for x in (ct, result)))), ct_logarithm)
+    operands = (*primals[:3], ct, logarithm, mean, *primals[3:])
+    found = list(b.attention_vjp(*operands, scale=params["scale"], causal=params["causal"], mask=params["mask"]))
+    if params["mask"] == "add":
+        found.append(b.cast(weights_and_change(b, operands, params)[1], dtype=ct.dtype))
+    return found + [None] * (len(primals) - len(found))
+
+
+def widened(b: Any, x: Any, model: Any) -> Any:
+    """A floating-point array in the element type of another; a mask of bools as it is."""
+    return b.cast(x, dtype=model.dtype) if x.dtype.is_float and x.dtype != model.dtype else x
+
+
+def weights_and_change(b: Any, operands: Sequence[Any], params: Params) -> tuple[Any, Any]:
+    """Every weight and the cotangent of every score, as arrays of the element type that the logarithms have."""
+    logarithm, mean = operands[4:6]
+    q, k, v, ct, *masks = (widened(b, x, logarithm) for x in (*operands[:4], *operands[6:]))
+    found = scores(b, (q, k, v, *masks), params)
+    logarithm, mean = (spread(b, x, found, (len(found.shape) - 1,)) for x in (logarithm, mean))
+    weights = b.exp(b.sub(found, logarithm))
+    return weights, b.mul(weights, b.sub(b.matmul(ct, swap_last(b, v)), mean))
 
 
 def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
-    return [b.attention(*all_batched(b, args, batched, size), **params)]
+    return b.attention(*all_batched(b, args, batched, size), **params)  # type: ignore[no-any-return]
 
 
 def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -174,7 +233,8 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 
 register(Primitive(
-    name="attention", doc="The values of the keys that each query sees, averaged by the softmax of their products.",
+    name="attention", doc="The values of the keys that each query sees, averaged by the softmax of their products; and "
+    "the logarithm of the sum of the products' exponentials.",
     params={"scale": "number", "causal": "bool", "mask": "text", "empty": "number"}, typing=_type, evaluate=_evaluate,
-    lowering=Tile("attention", _operations), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=4, effect=False, samples=_samples,
+    lowering=Tile("attention", _operations, 3), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=4, effect=False, samples=_samples,
 ))  # fmt: skip

@@ -84,6 +84,6 @@ def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
-    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations),
+    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations, 2),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip

@@ -43,7 +43,7 @@ register(Primitive(
     name="argsort", doc="The places of the last axis in ascending order of their elements; equal ones keep their "
     "order, nan comes last.", params={}, typing=lambda types, params: (_row_type("argsort", types).with_dtype(int64),),
     evaluate=lambda values, params: (np.argsort(wide(values)[0], axis=-1, kind="stable"),),
-    lowering=Tile("sort", _operations), jvp=_POSITION, vjp=_POSITION,
+    lowering=Tile("sort", _operations, 1), jvp=_POSITION, vjp=_POSITION,
     batch=lambda b, args, batched, size, params: [b.argsort(args[0])], ulp=0, effect=False,
     samples=_samples("argsort"),
 ))  # fmt: skip

@@ -1,0 +1,164 @@
+"""Attention on tensor cores, forward and back: values in the layout of the instructions, machine code, refusals."""
+
+import platform
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from tests.backends.cpu.test_attention import KINDS
+from tests.backends.cpu.test_attention_vjp import arguments, close, graph
+from tests.backends.cuda.grid import GridExecutable
+from tests.backends.running import call, compiled, plan_of
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cuda.attention_schedules import attention_tile
+from zenith.backends.cuda.compile import available, compile_kernel
+from zenith.backends.cuda.cubin import resources
+from zenith.backends.cuda.forms import forms
+from zenith.backends.cuda.launch import most_threads
+from zenith.backends.cuda.schedules import CHIPS
+from zenith.backends.cuda.shared import shared_bytes
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.kernel import Held, HeldProduct, walk
+from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.held_writer import padded
+from zenith.backends.steps import Launch
+from zenith.backends.steps import walk as steps
+from zenith.backends.weights import WeightTable
+from zenith.ir.target import AttentionShape
+from zenith.ir.types import bfloat16, float16
+from zenith.passes.pipeline import run
+
+EXPECTED = sys.platform == "linux" and platform.machine() == "x86_64"
+needs_compiler = pytest.mark.skipif(
+    not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
+)
+EPS = {"f16": 2.0**-11, "bf16": 2.0**-8}
+LEAST = {"f16": 2.0**-14, "bf16": 1e-30}
+HEADS = (32, 64, 128, 256)
+
+
+def narrow(shape, kinds, mask="none", lead=(), seed=0):
+    """Arguments as 16-bit floats."""
+    dtype = graph(("s", "t", "d", "e"), kinds).inputs[0].dtype.numpy
+    return [x if x.dtype == bool else x.astype(dtype) for x in arguments(shape, np.float32, mask, lead, seed)]
+
+
+def within(results, values, mask, causal, kinds):
+    close([r.astype(np.float32) for r in results], values, mask, causal, EPS[kinds], LEAST[kinds])
+
+
+def kernels(program, arch):
+    """The kernels of attention, forward and back."""
+    found = [s.kernel for s in steps(plan_of(program, cuda_target(arch)).steps) if isinstance(s, Launch)]
+    return [kernel for kernel in found if "attention" in kernel.doc]
+
+
+@pytest.mark.parametrize("kinds", EPS)
+@pytest.mark.parametrize(("mask", "causal"), KINDS)
+def test_values_of_every_shape_on_lanes(mask, causal, kinds):
+    """Lengths are symbols, 0 and 1 and no multiples of tiles among them; heads are of sizes that fill no tile."""
+    for d, e in ((64, 64), (20, 36), (80, 128)):
+        program = graph(("s", "t", d, e), kinds, mask, causal)
+        assert all(any(isinstance(s, Held) for s in walk(k.body)) for k in kernels(program, "sm_90a"))
+        executable = compiled(program, "cuda on lanes")
+        for seed, (s, t) in enumerate([(1, 1), (1, 70), (70, 1), (0, 5), (5, 0), (64, 64), (130, 67), (3, 200)]):
+            values = narrow((s, t, d, e), kinds, mask, seed=seed)
+            within(call(executable, program, values), values, mask, causal, kinds)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_values_of_every_head(head):
+    program, values = graph((40, 70, head, head), "f16", lead=(2, 3)), narrow((40, 70, head, head), "f16", lead=(2, 3))
+    within(call(compiled(program, "cuda on lanes"), program, values), values, "none", False, "f16")
+
+
+@pytest.mark.parametrize("widest", [False, True], ids=["plain", "wide"])
+@pytest.mark.parametrize(("kinds", "arch"), [("f16", "sm_75"), ("f16", "sm_80"), ("bf16", "sm_80")])
+def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
+    """The printed source on a grid of threads, whose registers hold what the instructions' twins say."""
+    mask, causal = ("bool", False) if widest else ("add", True)
+    shape = (24, 40, 32, 16) if widest else (21, 37, 16, 20)
+    program, values = graph(("s", "t", *shape[2:]), kinds, mask, causal), narrow(shape, kinds, mask)
+    executable = GridExecutable(plan_of(program, cuda_target(arch)), WeightTable.of(program), widest=widest)
+    within(call(executable, program, values), values, mask, causal, kinds)
+
+
+def test_a_query_that_sees_nothing():
+    for mask in ("bool", "add"):
+        program, values = graph(("s", "t", 16, 16), "f16", mask), narrow((30, 70, 16, 16), "f16", mask)
+        values[4][1] = False if mask == "bool" else -np.inf
+        results = call(compiled(program, "cuda on lanes"), program, values)
+        assert results[1][1] == 0 and not results[0][1].any() and not results[2][1].any()
+        assert all(np.isfinite(r).all() for r in results)
+        within(results, values, mask, False, "f16")
+
+
+def test_weights_of_places_without_a_row_may_be_infinite():
+    """A query whose every score is far below zero: what stands beside it in its block of zeros must not overflow."""
+    program, values = graph(("s", "t", 16, 16), "f16"), narrow((3, 5, 16, 16), "f16")
+    values[0][:], values[1][:] = 30, -30
+    results = call(compiled(program, "cuda on lanes"), program, values)
+    assert (results[1] < -4000).all() and all(np.isfinite(r).all() for r in results)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("kinds", "arch", "head"),
+    [*(("f16", arch, head) for arch in ("sm_75", "sm_90a") for head in HEADS), ("bf16", "sm_80", 64)],
+)
+def test_sums_stay_in_registers(kinds, arch, head):
+    """Machine code without a stack, within a block's registers and shared memory, by the instruction it is for."""
+    found = kernels(graph(("s", "t", head, head), kinds, causal=True, lead=("b",)), arch)
+    assert len(found) == (4 if head == 256 else 3), "there is no room for the sums of two results"
+    for kernel in found:
+        (product, *_) = [s for s in walk(kernel.body) if isinstance(s, HeldProduct)]
+        assert product.instruction.shape == ("m16n8k8" if arch == "sm_75" else "m16n8k16")
+        code = compile_kernel(kernel, forms(kernel)[-1], arch)
+        used = resources(code.cubin)
+        assert used.stack == 0 and not re.search(r"(ld|st)\.local", code.ptx)
+        assert used.registers * most_threads(kernel) <= 65536 and f".maxntid {most_threads(kernel)}" in code.ptx
+        assert f"mma.sync.aligned.{product.instruction.shape}.row.col.f32" in code.ptx
+        assert ("cp.async" in code.ptx) == (arch != "sm_75") and "ldmatrix.sync" in code.ptx
+
+
+def test_schedules_fit_every_gpu():
+    """All chips and heads: operands fit shared memory, sums registers, scores whole instructions."""
+    for capability, gpu in CHIPS.items():
+        for head in (16, 80, *HEADS):
+            for scores, sums in ((1, 1), (2, 1), (2, 2)):
+                widths = (padded(head),) * 2
+                tile = attention_tile(AttentionShape(float16, widths, scores, widths[:sums]), capability)
+                if isinstance(tile, str):
+                    assert head == 256 and sums == 2, "only sums of two results have no place"
+                    continue
+                assert (tile.rows + tile.block) * sum(widths) * 2 <= gpu.shared * 1024
+                assert tile.block % tile.instruction.terms == tile.rows % tile.instruction.rows == 0
+
+
+def test_other_groups_are_refused_with_the_reason():
+    def others(program, target):
+        fused, _ = run(program)
+        bodies = [n.params for _, n in fused.nodes() if n.primitive.name == "fused"]
+        found = [lower_group(p["body"], p["anchor"], target).choice for p in bodies if "attention" in p["anchor"]]
+        return [dict(choice.others) for choice in found]
+
+    cases = [
+        (graph(("s", "t", 32, 32), "f32"), cuda_target(), "operands are f32: tensor cores multiply 16-bit floats"),
+        (graph(("s", "t", "d", 32), "f16"), cuda_target(), "the size of a head is not known, or above 256"),
+        (graph(("s", "t", 32, 300), "f16"), cuda_target(), "the size of a head is not known, or above 256"),
+        (graph(("s", "t", 32, 32), "bf16"), cuda_target("sm_75"), "cuda-sm_75: it has no instruction for bf16"),
+        (graph(("s", "t", 32, 32), "f16"), cpu_target("portable"), "cpu-portable: it has no tensor cores"),
+    ]
+    for program, target, reason in cases:
+        forward, back = others(program, target)
+        assert forward["attention_cores"].startswith(reason) and back["attention_vjp_cores"].startswith(reason)
+    taken = others(graph(("s", "t", 32, 32), "f16"), cuda_target())
+    assert ["costs" in reason for choice in taken for reason in choice.values()] == [True, True]
+
+
+def test_blocks_ask_for_the_shared_memory_that_they_use():
+    (forward, *_) = kernels(graph(("s", "t", 256, 256), "f16"), "sm_80")
+    tile = attention_tile(AttentionShape(bfloat16, (256, 256), 1, (256,)), (8, 0))
+    assert shared_bytes(forward) == (tile.rows + 2 * tile.block) * 256 * 2

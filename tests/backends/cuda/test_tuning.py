@@ -1,0 +1,213 @@
+"""Tuning: tables on disk, choices that keep the order of sums, and measurements with the times of a made-up device."""
+
+import json
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.backends.running import plan_of
+from tests.passes.compare import program
+from zenith import cli
+from zenith.backends.cuda import tuning
+from zenith.backends.cuda.autotune import NOISE, ROUNDS, compare
+from zenith.backends.cuda.schedules import matrix_tiles, picker, sum_order
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.cuda.tuning import Measured, Table, in_same_order, key
+from zenith.backends.kernel import SharedProduct, walk
+from zenith.backends.steps import Launch
+from zenith.config import config
+from zenith.errors import CacheWarning, UnsupportedError
+from zenith.ir.types import bfloat16
+from zenith.tune import WIDENED, candidates, sizes_of, tune
+
+ARCH, HAVE = "sm_90a", (9, 0)
+SIZES = (1, 1024, 4096, 1024)
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Tuning turned on, with a cache folder of its own; the table's file."""
+    monkeypatch.setattr(config, "tuned", True)
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    return tuning.own_file()
+
+
+def tiles():
+    return [t for t in matrix_tiles(HAVE, False) if t.instruction.element == bfloat16]
+
+
+def chosen(sizes=SIZES):
+    """The schedule that a product is compiled with."""
+    b, m, n, k = sizes
+    signature, _, body = WIDENED.format(e="bf16", b=b, m=m, n=n, k=k).partition(":\n")
+    graph = program(signature.partition("(")[2].partition(") ->")[0], "\n".join(map(str.strip, body.splitlines())))
+    (launch,) = (s for s in plan_of(graph, cuda_target(ARCH)).steps if isinstance(s, Launch))
+    (product,) = (s for s in walk(launch.kernel.body) if isinstance(s, SharedProduct))
+    return product.schedule, launch.kernel
+
+
+def entry(schedule, sizes=SIZES):
+    return Table({key(ARCH, "product", "bf16", sizes): Measured(schedule)})
+
+
+def test_a_table_is_followed_where_terms_are_added_in_the_same_order(own):
+    default, *others = in_same_order(tiles(), SIZES, picker(HAVE), sum_order)
+    assert chosen()[0] == default and len(others) >= 2
+    for other in others:
+        tuning.write(own, entry(other.name))
+        assert chosen()[0] == other
+    tuning.write(own, entry(others[0].name, (1, 700, 3000, 600)))  # of the same classes
+    assert chosen()[0] == others[0]
+
+
+def test_a_table_changes_times_and_never_bits(own):
+    """Whatever a table says, what the order of a sum follows from is what it is without one."""
+    sizes = (1, 16, 4096, 1024)
+    default = chosen(sizes)[0]
+    for tile in [*tiles(), SimpleNamespace(name="of a later version")]:
+        tuning.write(own, entry(tile.name, sizes))
+        found = chosen(sizes)[0]
+        assert sum_order(found, sizes) == sum_order(default, sizes)
+    excluded = {t.name for t in tiles()} - {t.name for t in in_same_order(tiles(), sizes, picker(HAVE), sum_order)}
+    assert excluded  # some would cut the terms into other parts
+
+
+@pytest.mark.parametrize("sizes", [SIZES, (1, 16, 4096, 1024), (4, 64, 64, 4096), (1, 100, 70, 3000)])
+def test_the_order_is_that_of_the_kernel(own, sizes):
+    for tile in tiles():
+        tuning.write(own, entry(tile.name, sizes))
+        schedule, kernel = chosen(sizes)
+        b, m, n, _ = sizes
+        parts = kernel.tasks.evaluate({}) // (b * -(-m // schedule.rows) * -(-n // schedule.panel))
+        assert sum_order(schedule, sizes)[-1] == parts
+
+
+def test_unknown_sizes_leave_no_choice_between_tiles():
+    assert len(in_same_order(tiles(), (1, None, 4096, 1024), picker(HAVE), sum_order)) == 1
+    assert len(in_same_order(tiles(), (1, None, 4096, 64), picker(HAVE), sum_order)) == len(tiles())  # nothing is cut
+
+
+def test_tuning_can_be_turned_off(own, monkeypatch):
+    default, other, *_ = in_same_order(tiles(), SIZES, picker(HAVE), sum_order)
+    tuning.write(own, entry(other.name))
+    monkeypatch.setattr(config, "tuned", False)
+    assert chosen()[0] == default
+
+
+def test_a_shipped_table_is_asked_second(own, tmp_path, monkeypatch):
+    _, first, second, *_ = in_same_order(tiles(), SIZES, picker(HAVE), sum_order)
+    monkeypatch.setattr(config, "tuning", tmp_path / "shipped.json")
+    tuning.write(config.tuning, entry(first.name))
+    assert chosen()[0] == first
+    tuning.write(own, entry(second.name))
+    assert chosen()[0] == second
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 1, "entries": {"a": {}}}', "{"])
+def test_a_damaged_table_is_a_warning(own, text):
+    own.write_text(text)
+    with pytest.warns(CacheWarning, match=r"tuning\.json is not used[\s\S]*zenith tune"):
+        assert tuning.read(own) == Table()
+
+
+def test_tables_are_kept_and_joined(tmp_path):
+    one = Table({"a": Measured("x", {"x": 1.0, "y": 2.0})})
+    two = Table({"a": Measured("y"), "b": Measured("z")})
+    tuning.write(tmp_path / "deep" / "table.json", one)
+    assert tuning.read(tmp_path / "deep" / "table.json") == one
+    assert {name: m.schedule for name, m in one.over(two).entries.items()} == {"a": "x", "b": "z"}
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["table.json"]
+
+
+class Device:
+    """A clock that runs as its work says; ``rounds`` are the times that were measured."""
+
+    def __init__(self):
+        self.now, self.rounds = 0.0, []
+
+    def work(self, microseconds):
+        self.now += microseconds * 1e-6
+
+    def mark(self, stream):
+        return self.now
+
+    def between(self, begin, end):
+        self.rounds.append(round(1e6 * (end - begin), 6))
+        return end - begin
+
+
+def test_runs_take_turns_and_the_median_counts():
+    device, counts = Device(), dict.fromkeys("ab", 0)
+
+    def run(name, usual, rare):
+        counts[name] += 1
+        device.work(rare if counts[name] % 40 == 0 else usual)
+
+    runs = {"a": lambda: run("a", 5.0, 0.0), "b": lambda: run("b", 4.0, 900.0)}
+    measured = compare(device, runs, stream=0)
+    assert measured.schedule == "b" and measured.microseconds == pytest.approx({"a": 5.0, "b": 4.0})
+    assert len(device.rounds) == 2 * ROUNDS and device.rounds[:4] == [50.0, 40.0, 50.0, 40.0]
+
+
+def test_what_is_hardly_faster_does_not_replace_the_cost_model():
+    for factor, best in ((1 - NOISE / 2, "model"), (1 - 2 * NOISE, "other")):
+        device = Device()
+        runs = {"model": partial(device.work, 1.0), "other": partial(device.work, factor)}
+        assert compare(device, runs, stream=0).schedule == best
+
+
+@pytest.fixture
+def timed(gpu, compiler, own, monkeypatch):
+    """A device whose kernels do nothing, and take as long as :attr:`durations` says, by the order of compilation."""
+    found = SimpleNamespace(durations=[])
+
+    def launch(function, *given):
+        gpu.launches.append(gpu._functions[function][0].kernel.name)
+
+    def duration(name):
+        return found.durations[list(dict.fromkeys(n for n, _, _ in compiler.compiled)).index(name)]
+
+    monkeypatch.setattr(gpu, "launch", launch)
+    monkeypatch.setattr(gpu, "clock", lambda: 1e-6 * sum(map(duration, gpu.launches)))
+    return found
+
+
+def test_the_fastest_schedule_on_the_device_is_what_is_compiled_next(timed, own):
+    sizes = (1, 256, 512, 128)
+    names = [tile.name for tile in candidates(ARCH, "bf16", sizes)]
+    timed.durations = [10.0 - number for number in range(len(names))]
+    found = tune([sizes], "bf16")
+    (measured,) = found.values()
+    assert [*found] == [key(ARCH, "product", "bf16", sizes)] and measured.schedule == names[-1]
+    assert measured.microseconds == pytest.approx(dict(zip(names, timed.durations, strict=True)))
+    tuning.write(own, Table(found))
+    assert chosen(sizes)[0].name == names[-1]
+
+
+def test_the_command_measures_shows_and_exports(timed, own, tmp_path):
+    timed.durations = [5.0 + (number != 2) for number in range(20)]
+    done = CliRunner().invoke(cli.app, ["tune", "256x512x128", "--export", str(tmp_path / "ship.json")])
+    assert done.exit_code == 0, done.output
+    third = candidates(ARCH, "bf16", (1, 256, 512, 128))[2].name
+    (measured,) = json.loads((tmp_path / "ship.json").read_text())["entries"].values()
+    assert measured["schedule"] == third and own.read_text() == (tmp_path / "ship.json").read_text()
+    own.unlink()
+    done = CliRunner().invoke(cli.app, ["tune", "--import", str(tmp_path / "ship.json")])
+    assert done.exit_code == 0 and own.read_text() == (tmp_path / "ship.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "given", [["1024x10"], ["axbxc"], ["0x1x1"], ["8x8x8", "--element", "i32"], ["8x8x8", "--element", "x"]]
+)
+def test_the_command_refuses_what_is_no_product(timed, own, given):
+    done = CliRunner().invoke(cli.app, ["tune", *given])
+    assert done.exit_code == 1 and ("is no product" in done.output or "no instruction" in done.output)
+
+
+def test_sizes_and_elements_are_checked():
+    with pytest.raises(ValueError, match="is no product"):
+        sizes_of("3x4")
+    with pytest.raises(UnsupportedError, match="no instruction for products of f64"):
+        candidates(ARCH, "f64", SIZES)

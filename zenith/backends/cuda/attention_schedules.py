@@ -1,0 +1,37 @@
+"""Schedules of attention on tensor cores: the largest tiles whose sums fit registers and whose operands shared memory.
+
+Scores and sums are held in registers from the first key to the last, so wide heads leave room for fewer scores. More
+own rows share what is copied of the others; more other rows mean fewer turns, each with its barriers.
+
+>>> from zenith.ir.types import float16
+>>> for width in (64, 256):
+...     tile = attention_tile(AttentionShape(float16, (width, width), 1, (width,)), (8, 0))
+...     print(tile.rows, tile.block)
+64 64
+64 64
+"""
+
+from __future__ import annotations
+
+from zenith.backends.cuda.instructions import AMPERE, instructions
+from zenith.backends.cuda.schedules import KB, chip
+from zenith.ir.target import AttentionShape, AttentionTile
+
+ROWS, BLOCKS = (64, 32, 16), (64, 32, 16)  # of a task, and of other rows at a time
+HELD = 176  # registers of a thread for scores and sums, of 255
+LANE_SHARE = 2  # a lane has half as many numbers of a held matrix as that has columns
+
+
+def attention_tile(shape: AttentionShape, capability: tuple[int, ...]) -> AttentionTile | str:
+    """The tile for a kernel of attention on GPUs of a compute capability, or why there is none."""
+    found = instructions(shape.element, capability)
+    if not found:
+        return f"it has no instruction for {shape.element}"
+    instruction, available = found[0], chip(capability).shared * KB
+    for rows in ROWS:
+        for block in BLOCKS:
+            staged = (rows + block) * sum(shape.staged) * shape.element.itemsize
+            held = (shape.scores * block + sum(shape.sums)) // LANE_SHARE
+            if staged <= available and held <= HELD:
+                return AttentionTile(instruction, rows, block, capability >= AMPERE)
+    return f"heads of {max(shape.staged)} columns leave no room for scores"

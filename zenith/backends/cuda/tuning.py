@@ -1,0 +1,167 @@
+"""Tuning tables: which schedule was the fastest on a device, for whoever compiles next.
+
+A table is a JSON file. One belongs to the user and lies in the cache folder, where ``python -m zenith tune`` writes it;
+another may be shipped with a program (``ZENITH_TUNING=FILE``) and is asked second. A key says the architecture, the
+kind of kernel, the element type, and the *class* of each size: the next power of two, or ``?`` where it is not known.
+
+Results do not depend on a table. A choice is among schedules that add the terms of a result in the same order as the
+one that the cost model picks (:data:`Order` tells that), and an entry that names another one, or none that there is, is
+not followed. So a table may be deleted, shipped and merged at will: it changes times, never bits.
+
+>>> key("sm_90a", "product", "bf16", (1, 1000, 4096, None))
+'sm_90a product bf16 1x1024x4096x?'
+>>> table = Table().adding("sm_90a product bf16 1x1024x4096x?", Measured("bf16_128x128", {"bf16_128x128": 31.5}))
+>>> Table.parsed(table.text()) == table
+True
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from zenith.config import config
+from zenith.errors import CacheWarning
+
+FORMAT = 1
+FILE = "tuning.json"  # in the cache folder
+
+Sizes = Sequence[int | None]
+
+
+class Schedule(Protocol):
+    """Something that a kernel can be made by, known by its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+S = TypeVar("S", bound=Schedule)
+Pick = Callable[[Sequence[S], Any], S]  # by sizes, as many as the kind of kernel has
+Order = Callable[[S, Any], Hashable]
+"""What the order of the terms of a sum follows from; schedules that are equal in it give the same bits."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The fastest schedule, and the microseconds of all that were measured."""
+
+    schedule: str
+    microseconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was measured, by keys."""
+
+    entries: Mapping[str, Measured] = field(default_factory=dict)
+
+    def adding(self, name: str, measured: Measured) -> Table:
+        """The table with an entry more, or another one in the place of an old one."""
+        return Table({**self.entries, name: measured})
+
+    def over(self, other: Table) -> Table:
+        """This table's entries, and those of another one that it does not have."""
+        return Table({**other.entries, **self.entries})
+
+    def text(self) -> str:
+        """As JSON; equal tables give equal texts."""
+        entries = {
+            name: {"schedule": m.schedule, "microseconds": dict(m.microseconds)} for name, m in self.entries.items()
+        }
+        return json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def parsed(cls, text: str) -> Table:
+        """The table in a text; raises ValueError with the reason where it is none."""
+        found = json.loads(text)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError(f"it is no tuning table of format {FORMAT}")
+        return cls({name: _measured(name, entry) for name, entry in found["entries"].items()})
+
+
+def _measured(name: str, entry: Any) -> Measured:
+    try:
+        times = {str(schedule): float(time) for schedule, time in entry["microseconds"].items()}
+        return Measured(str(entry["schedule"]), times)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"its entry {name!r} is incomplete: {error}") from None
+
+
+def key(arch: str, kind: str, element: str, sizes: Sizes) -> str:
+    """The name of an entry: sizes of one class share it."""
+    classes = ("?" if n is None else str(1 << max(0, n - 1).bit_length()) for n in sizes)
+    return f"{arch} {kind} {element} {'x'.join(classes)}"
+
+
+def read(path: Path) -> Table:
+    """The table in a file; an empty one where there is no file, or with a CacheWarning where it holds no table."""
+    try:
+        return Table.parsed(path.read_text())
+    except FileNotFoundError:
+        return Table()
+    except (OSError, ValueError, KeyError) as problem:
+        warnings.warn(CacheWarning(f"the tuning table {path} is not used: {problem}",
+                                   "remove it, and run python -m zenith tune"), stacklevel=2)  # fmt: skip
+        return Table()
+
+
+def write(path: Path, table: Table) -> None:
+    """Put a table into a file; whoever reads it meanwhile finds the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=FILE)
+    with os.fdopen(number, "w") as file:
+        file.write(table.text())
+    Path(name).replace(path)
+
+
+def own_file() -> Path:
+    """Where the user's own table lies."""
+    return Path(config.cache_dir) / FILE
+
+
+def in_use() -> Table:
+    """The user's own table over the one that is shipped; an empty one when ``ZENITH_TUNED=0``."""
+    if not config.tuned:
+        return Table()
+    own = _remembered(own_file(), _stamp(own_file()))
+    return own if config.tuning is None else own.over(_remembered(config.tuning, _stamp(config.tuning)))
+
+
+def _stamp(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+@cache
+def _remembered(path: Path, stamp: int | None) -> Table:
+    return read(path)
+
+
+def in_same_order(schedules: Sequence[S], sizes: Sizes, pick: Pick[S], order: Order[S]) -> list[S]:
+    """The schedules that add in the order of the one that ``pick`` gives, which comes first."""
+    default = pick(schedules, sizes)
+    wanted = order(default, sizes)
+    return [default, *(s for s in schedules if s is not default and order(s, sizes) == wanted)]
+
+
+def tuned(arch: str, kind: str, element: Callable[[S], str], pick: Pick[S], order: Order[S]) -> Pick[S]:
+    """The choice by the tables in use, where they have one that adds in the same order; else that of ``pick``."""
+
+    def choose(schedules: Sequence[S], sizes: Sizes) -> S:
+        allowed = in_same_order(schedules, sizes, pick, order)
+        measured = in_use().entries.get(key(arch, kind, element(allowed[0]), sizes))
+        if measured is None:
+            return allowed[0]
+        return next((s for s in allowed if s.name == measured.schedule), allowed[0])
+
+    return choose
