@@ -106,6 +106,8 @@ class FakeGraphs:
             self.driver.copy(*given, stream)
         elif kind == "call":
             given(stream)
+        elif kind == "library":
+            given()
         else:
             self._launch_kernel(*given, stream)
 
@@ -163,6 +165,10 @@ class FakeGraphs:
 
     def capture_copy(self, stream, parameters):
         self.capturing[stream].steps.append(self._copy(parameters))
+
+    def capture_library(self, stream, work):
+        """What a library launches, with the addresses that it was given."""
+        self.capturing[stream].steps.append(("library", work))
 
     def is_capturing(self, stream):
         self.refuse("ask about the legacy stream", stream in (0, 1) and self.capturing)
