@@ -45,7 +45,7 @@ def test_methods_and_decorators_keep_it():
         def apply(self, x):
             return x @ W
 
-    assert Layer().apply._specializer.tf32 and Layer().apply(X).shape == (24, 24)
+    assert Layer().apply.numerics.tf32 and Layer().apply(X).shape == (24, 24)
 
 
 @pytest.mark.skipif(not available(), reason="the CUDA compiler is not installed")
@@ -57,4 +57,4 @@ def test_ahead_of_time_and_for_modules():
     compiled = zenith.from_torch(layer, (torch.zeros(4, 3),), tf32=True)
     with torch.no_grad():
         torch.testing.assert_close(compiled(torch.ones(4, 3)), layer(torch.ones(4, 3)))
-    assert compiled._specializer.tf32
+    assert compiled.numerics.tf32

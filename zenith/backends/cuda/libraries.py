@@ -1,10 +1,10 @@
 """Engines that call CUDA's libraries, and when they are worth it.
 
-A call of a library takes longer on the host than a launch, and keeps a program from being replayed as a CUDA graph: the
-library alone knows its kernels and their parameters. Where it lacks what stands behind a product, that takes a kernel
-more, which reads and writes the product once more. Against this stands the time by which the library is faster. All is
-counted in operations, so that it is a formula of the sizes: below :data:`CALL` seconds of gain kernels run. Rates are
-about those of large GPUs, and estimates; a few times more or less moves the limit by as much.
+A call of a library takes longer on the host than a launch, and a CUDA graph has to copy the arguments that it uses, as
+the library alone knows its kernels' parameters. Where it lacks what stands behind a product, that takes a kernel more,
+which reads and writes the product once more. Against this stands the time by which the library is faster. All of it
+is counted in operations, so that it is a formula of the sizes: below :data:`CALL` seconds of gain kernels run. Rates
+are about those of large GPUs, and estimates; a few times more or less moves the limit by as much.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.target import Target
 from zenith.ir.types import DType
 
-CALL = 8e-6  # seconds: a call through Python's bindings, where a kernel of a replayed graph would have been free
+CALL = 8e-6  # seconds: a call through Python's bindings, or what it takes to make it a part of a graph
 LAUNCH = 3e-6  # seconds from the end of a kernel to the work of the next one
 BANDWIDTH = 2.5e12  # bytes a second
 

@@ -174,7 +174,6 @@ class Setup:
             case Call():
                 places = [words[p] for p in step.places]
                 if not step.routine.on_host:
-                    self.why_not = self.why_not or f"it calls {step.routine}, which knows its kernels alone"
                     return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
                 return HostCall(self._words, step, places, shapes)
