@@ -41,6 +41,13 @@ def codes(name, dtype, arch):
     return [compile_kernel(kernel, form, arch) for kernel in kernels for form in forms(kernel)]
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_eight_neighbours_are_one_access(dtype):
+    _, wide = codes("chain", dtype, "sm_90a")
+    assert wide.form.width == 8
+    assert count([wide], r"ld\.global\.v4\.u32") == 2 and count([wide], r"st\.global\.v4\.u32") == 1
+
+
 def count(found, pattern):
     return sum(len(re.findall(pattern, code.ptx)) for code in found)
 
@@ -56,4 +63,4 @@ def test_kernels_compute_in_float32(name, dtype, arch):
     instruction = dtype == "f16" or arch != "sm_75"
     rounds = name != "order"
     assert bool(count(found, rf"cvt\.rn\.{dtype}\.f32")) == (instruction and rounds)
-    assert dtype != "f16" or count(found, r"cvt\.f32\.f16")
+    assert dtype != "f16" or count(found, r"cvt\.f32\.f16") or count(found, r"mma\.sync.*\.f32\.f16\.f16\.f32")
