@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from zenith.backends.kernel import Kernel
-from zenith.backends.routines import Routine
+from zenith.backends.routines import PYTHON, Routine
 from zenith.backends.work import NO_WORK, Work
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
@@ -242,13 +242,12 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
 def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
     """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
 
-    What runs Python, or reads a number back to decide with it, can be no part of a CUDA graph. Which kernels a
-    routine of a library launches is not known.
+    What runs on the host, or reads a number back to decide with it, can be no part of a CUDA graph.
     """
     for step in walk(steps):
         match step:
-            case Call(routine=routine, lines=lines):
-                kind = "Python function" if routine.on_host else "routine of a library"
+            case Call(routine=routine, lines=lines) if routine.on_host:
+                kind = "Python function" if routine.library == PYTHON else "routine"
                 return f"it calls the {kind} {routine}", next(iter(lines), None)
             case Branch():
                 return "a branch reads from the device which way to go", next(iter(step.lines), None)

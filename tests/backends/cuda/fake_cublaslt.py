@@ -85,6 +85,7 @@ class FakeLt:
         return 130000
 
     def create(self):
+        self.driver.graphs.refuse_unsafe("make a handle, which allocates")
         number = self._new("handle")
         self.handles[number] = threading.get_ident(), self.driver.device()
         return number
@@ -191,7 +192,10 @@ class FakeLt:
             with np.errstate(all="ignore"):
                 self._compute(problem, (a, b, c, d), scales, pointers)
 
-        work() if self.driver.delayed is None else self.driver.delayed.append(work)
+        if self.driver.graphs.captures(stream):
+            self.driver.graphs.capture_library(stream, work)
+        else:
+            work() if self.driver.delayed is None else self.driver.delayed.append(work)
 
     def _chosen(self, address):
         return self.algorithms[ctypes.c_uint64.from_address(address).value]

@@ -74,6 +74,10 @@ class FakeGraphs:
     def add_copy(self, graph, after, parameters):
         return self._add(graph, after, self._copy(parameters))
 
+    def add_captured(self, graph, after, work):
+        """What a library does is done when the graph is launched, with the same addresses."""
+        return [self._add(graph, after, ("call", work))]
+
     def instantiate(self, graph):
         self.driver.calls["graphs made"] += 1
         return self._new(SimpleNamespace(graph=graph, steps=dict(self.live[graph])))
@@ -100,6 +104,10 @@ class FakeGraphs:
         kind, given = step
         if kind == "copy":
             self.driver.copy(*given, stream)
+        elif kind == "call":
+            given(stream)
+        elif kind == "library":
+            given()
         else:
             self._launch_kernel(*given, stream)
 
@@ -157,6 +165,10 @@ class FakeGraphs:
 
     def capture_copy(self, stream, parameters):
         self.capturing[stream].steps.append(self._copy(parameters))
+
+    def capture_library(self, stream, work):
+        """What a library launches, with the addresses that it was given."""
+        self.capturing[stream].steps.append(("library", work))
 
     def is_capturing(self, stream):
         self.refuse("ask about the legacy stream", stream in (0, 1) and self.capturing)

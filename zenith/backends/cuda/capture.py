@@ -69,6 +69,7 @@ class CapturedLease(Lease):
 
     def start(self, setup: Setup) -> None:
         """Never by a graph of Zenith's own, whose patches would not be captured."""
+        self.kept.append(setup)  # with what calls libraries
         for action in setup.actions:
             action(self.stream)
 

@@ -289,11 +289,12 @@ class CudaPrinter(Printer):
             return self.spread(loop.index, loop.start, loop.stop, self.wide.get(id(loop)), loop.body, ())
         if loop.warps and not self.alone:
             return self.by_warps(loop)
-        before = self.barriers.state
+        before, copying = self.barriers.state, self.copying
         body = self.block(loop.body)
         if not self.alone and self.barriers.pending:
             body += ["    " + line for line in self.barrier()]
         self.barriers.state = before  # a loop may have no turn: then none of its barriers stood there
+        self.copying |= copying
         return self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
 
     def by_warps(self, loop: Loop) -> list[str]:
@@ -307,12 +308,14 @@ class CudaPrinter(Printer):
 
     def branch(self, branch: Branch) -> list[str]:
         """All threads of a team go the same way; behind it counts what happened on any."""
-        before, lines = self.barriers.state, list[str]()
-        after = [before]
+        before, copying, lines = self.barriers.state, self.copying, list[str]()
+        after, copies = [before], [copying]
         for number, case in enumerate(branch.cases, branch.first):
-            self.barriers.state = before
+            self.barriers.state, self.copying = before, copying
             lines += [f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:", *self.block(case)]
             after.append(self.barriers.state)
+            copies.append(self.copying)
+        self.copying = any(copies)
         read, written = zip(*after, strict=True)
         self.barriers.state = frozenset().union(*read), frozenset().union(*written)
         return lines

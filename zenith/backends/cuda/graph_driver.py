@@ -9,6 +9,7 @@ nodes and streams are integers, as CUDA's own handles are. What somebody else ca
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,8 @@ from typing import Any, Protocol
 from zenith.errors import DeviceError
 
 UNIFIED = 4  # CU_MEMORYTYPE_UNIFIED: the address says which memory it is of
-RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+THREAD_LOCAL, RELAXED = 1, 2  # CU_STREAM_CAPTURE_MODE_...
+NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 ACTIVE = 1  # CU_STREAM_CAPTURE_STATUS_ACTIVE
 NO_DESTRUCTOR_SYNC = MOVE = 1  # the only flag of user objects, and of handing one over to a graph
 
@@ -90,6 +92,10 @@ class Graphs(Protocol):
 
     def add_copy(self, graph: int, after: Sequence[int], parameters: CopyParameters) -> int:
         """A node that copies bytes after other nodes."""
+        ...
+
+    def add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
+        """The nodes of what some work does on a stream, after other nodes; those that the next ones come after."""
         ...
 
     def instantiate(self, graph: int) -> int:
@@ -169,6 +175,35 @@ class CudaGraphs:
         self._call("cuGraphAddMemcpyNode", ctypes.byref(node), ctypes.c_void_p(graph), before,
                    ctypes.c_size_t(len(after)), ctypes.byref(parameters), self._context())  # fmt: skip
         return _handle(node)
+
+    def add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
+        """``cuStreamBeginCaptureToGraph``, on a stream of its own that does not block the legacy one.
+
+        The garbage collector waits meanwhile: what it finds may wait for the device, which ends a capture.
+        """
+        stream, before = ctypes.c_void_p(), (ctypes.c_void_p * len(after))(*after)
+        self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(NON_BLOCKING))
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._call("cuStreamBeginCaptureToGraph", stream, ctypes.c_void_p(graph), before, None,
+                       ctypes.c_size_t(len(after)), ctypes.c_int(THREAD_LOCAL))  # fmt: skip
+            try:
+                work(_handle(stream))
+                return self._ends(stream)
+            finally:
+                self._call("cuStreamEndCapture", stream, ctypes.byref(ctypes.c_void_p()))
+        finally:
+            if collects:
+                gc.enable()
+            self._call("cuStreamDestroy_v2", stream)
+
+    def _ends(self, stream: ctypes.c_void_p) -> list[int]:
+        """The nodes that the next one on a capturing stream would come after."""
+        status, count, nodes = ctypes.c_int(), ctypes.c_size_t(), ctypes.POINTER(ctypes.c_void_p)()
+        self._call("cuStreamGetCaptureInfo_v3", stream, ctypes.byref(status), None, None, ctypes.byref(nodes), None,
+                   ctypes.byref(count))  # fmt: skip
+        return [int(nodes[number] or 0) for number in range(count.value)]
 
     def instantiate(self, graph: int) -> int:
         """``cuGraphInstantiate``."""

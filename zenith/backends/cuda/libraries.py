@@ -1,9 +1,10 @@
 """Engines that call CUDA's libraries, and when they are worth it.
 
-A call of a library takes longer on the host than a launch, and where it lacks what stands behind a product, that takes
-a kernel more, which reads and writes the product once more. Against this stands the time that the library is faster
-than Zenith's kernels. All is counted in operations, so that it is a formula of the sizes: below :data:`CALL` seconds of
-gain kernels run. Rates are about those of large GPUs; a few times more or less moves the limit by as much.
+A call of a library takes longer on the host than a launch, and a replay as a CUDA graph copies its arguments and
+results, since the library alone knows the parameters of its kernels. Where it lacks what stands behind a product, that
+takes a kernel more, which reads and writes the product once more. Against this stands the time by which the library is
+faster. All is counted in operations, so that it is a formula of the sizes: below :data:`CALL` seconds of gain kernels
+run. Rates are about those of large GPUs, and estimates; a few times more or less moves the limit by as much.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from zenith.config import config
 from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
+from zenith.ir.types import DType
 
-CALL = 4e-6  # seconds: what a call through Python's bindings takes more than a launch
+CALL = 8e-6  # seconds: what a call through Python's bindings, or the copies of a replay, take more than a launch
 LAUNCH = 3e-6  # seconds from the end of a kernel to the work of the next one
 BANDWIDTH = 2.5e12  # bytes a second
 
@@ -51,7 +53,7 @@ RATES = {  # by the type of the factors, and whether kernels run on tensor cores
     ("f64", False): Rates(8e12, 40e12),
 }
 COST = 0.25  # where it is worth it, a library is faster than kernels on tensor cores
-ATTENTION = Rates(20e12, 450e12)
+ATTENTION = {False: Rates(20e12, 450e12), True: Rates(150e12, 450e12)}
 RESULTS = {"f32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
 
 
@@ -115,7 +117,7 @@ def _fits(found: Product) -> bool:
 
 def _calls(body: Graph, target: Target, found: Product) -> Calls:
     operands = found.left.dtype
-    rates = RATES[operands.name, any(tile.instruction.element == operands for tile in target.matrix_tiles)]
+    rates = RATES[operands.name, _has_cores(target, operands)]
     call = lt_product.use(body, found, buffers_of(body, found), target.tf32)
     if found.result.buffer != PRODUCT:
         return Calls((call,), found.operations, round(CALL / rates.saved))
@@ -129,13 +131,15 @@ def _accepts_attention(body: Graph, target: Target) -> float | Refusal:
     if cudnn.NAME not in target.libraries:
         return Refusal(_absent(target, cudnn))
     found = _attention(body)
-    return Refusal(found) if isinstance(found, str) else _offer(_attention_calls(body, found), target, cudnn, "cudnn")
+    if isinstance(found, str):
+        return Refusal(found)
+    return _offer(_attention_calls(body, target, found), target, cudnn, "cudnn")
 
 
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> Calls:
     found = _attention(body)
     assert not isinstance(found, str), "an engine lowers what it accepted"
-    return _attention_calls(body, found)
+    return _attention_calls(body, target, found)
 
 
 def _attention(body: Graph) -> Attention | str:
@@ -147,9 +151,15 @@ def _attention(body: Graph) -> Attention | str:
     return f"sizes of queries and values are no multiples of {dnn_attention.STEP} up to {dnn_attention.LARGEST}"
 
 
-def _attention_calls(body: Graph, found: Attention) -> Calls:
+def _attention_calls(body: Graph, target: Target, found: Attention) -> Calls:
     call = dnn_attention.use(found, library_attention.buffers_of(body, found))
-    return Calls((call,), found.operations, round(CALL / ATTENTION.saved))
+    rates = ATTENTION[_has_cores(target, found.matrices["q"].dtype)]
+    return Calls((call,), found.operations, round(CALL / rates.saved))
+
+
+def _has_cores(target: Target, factors: DType) -> bool:
+    """Whether kernels multiply factors of a type on tensor cores."""
+    return any(tile.instruction.element == factors for tile in target.matrix_tiles)
 
 
 LIBRARY_ENGINES: tuple[Engine, ...] = (

@@ -5,6 +5,9 @@ made one by one. That leaves alone what else the process does meanwhile (a captu
 waited for, by any thread), works for programs on the legacy stream, which cannot be captured, and gives the handle of
 each node, which a capture would have to be searched for.
 
+What a library launches is known to it alone. Such a call is captured, from a stream that nobody else has, into the
+graph that is made; its addresses cannot be patched, so arguments and results that it uses are copied.
+
 A node has a copy of its parameters. An *origin* says of a parameter that it is an address in an argument or a result,
 and how many bytes behind its start: loops that the host counts are unrolled, so a turn's node reads a part of it.
 """
@@ -13,12 +16,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from functools import partial
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
-from zenith.backends.cuda.actions import Action, HostLoop, Launches, Row
+from zenith.backends.cuda.actions import Action, HostLoop, Launches, LibraryCall, Row
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.graph_driver import Graphs, copy_parameters, kernel_parameters
 from zenith.backends.cuda.setup import Setup
+from zenith.backends.routines import Ready
 
 
 class Origin(NamedTuple):
@@ -29,9 +35,7 @@ class Origin(NamedTuple):
 
 
 class Node(Protocol):
-    """One launch or copy."""
-
-    handle: int
+    """One launch or copy, or what a library launches."""
 
     @property
     def words(self) -> set[int]:
@@ -42,8 +46,8 @@ class Node(Protocol):
         """Have a fixed address in the place of an argument or a result."""
         ...
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> None:
-        """Make it in a graph."""
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
+        """Make it in a graph, after other nodes; gives what the next one comes after."""
         ...
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
@@ -73,9 +77,10 @@ class KernelNode:
         for place in [place for place, origin in self.origins.items() if origin.word == word]:
             self._values[place] = address + self.origins.pop(place).offset
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> None:
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
         """With the parameters as they stand."""
         self.handle = graphs.add_kernel(graph, after, self._parameters)
+        return [self.handle]
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
         """All parameters are set at once: that is how CUDA has it."""
@@ -105,15 +110,48 @@ class CopyNode:
         if isinstance(self.source, Origin) and self.source.word == word:
             self._parameters.source.device = self.source = address + self.source.offset
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> None:
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
         """With the addresses as they stand."""
         self.handle = graphs.add_copy(graph, after, self._parameters)
+        return [self.handle]
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
         """Both ends are set at once."""
         self._parameters.to.device = _address(self.to, frame)
         self._parameters.source.device = _address(self.source, frame)
         graphs.set_copy(executable, self.handle, self._reference)
+
+
+class CallNode:
+    """A call of a library with addresses; those of arguments and results have to be fixed before it is added."""
+
+    def __init__(self, run: Ready, addresses: Sequence[int | Origin]) -> None:
+        self._run, self._addresses = run, list(addresses)
+
+    @property
+    def words(self) -> set[int]:
+        """The arguments and results among its addresses."""
+        return {address.word for address in self._addresses if isinstance(address, Origin)}
+
+    def fix(self, word: int, address: int) -> None:
+        """Call it with the address."""
+        for place, found in enumerate(self._addresses):
+            if isinstance(found, Origin) and found.word == word:
+                self._addresses[place] = address + found.offset
+
+    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
+        """What it launches; nothing where the library has nothing to do."""
+        addresses = [_fixed(address) for address in self._addresses]
+        return graphs.add_captured(graph, after, partial(self._run, addresses)) or list(after)
+
+    def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
+        """It has no addresses that change."""
+        raise AssertionError("what a library launches cannot be patched")
+
+
+def _fixed(address: int | Origin) -> int:
+    assert isinstance(address, int), "arguments and results of a library's call are copied"
+    return address
 
 
 def _address(end: int | Origin, frame: Any) -> int:
@@ -143,6 +181,8 @@ class Recording:
                 case HostLoop():
                     if not self._loop(action):
                         return False
+                case LibraryCall():
+                    self._call(action)
                 case _:
                     raise AssertionError(f"{action} was found to be an obstacle before")
             if len(self.nodes) > self._most:
@@ -161,6 +201,14 @@ class Recording:
                 origins[places[buffer.name]] = origin
                 self._note(origin, buffer.size.evaluate(self._setup.sizes) * buffer.dtype.itemsize)
         self.nodes.append(KernelNode(row, [self._frame[words[name]] for name in names], origins))
+
+    def _call(self, call: LibraryCall) -> None:
+        addresses = [self._origin(word) or self._frame[word] for word in call.places]
+        for address, type in zip(addresses, call.step.types, strict=False):  # a workspace has no type
+            if isinstance(address, Origin):
+                sizes = (n.evaluate(self._setup.sizes) for n in type.shape)
+                self._note(address, prod(sizes) * type.dtype.itemsize)
+        self.nodes.append(CallNode(call.run, addresses))
 
     def _loop(self, loop: HostLoop) -> bool:
         assert loop.count is not None, "a loop that asks the device is an obstacle"

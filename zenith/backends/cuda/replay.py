@@ -15,8 +15,7 @@ report errors to the same status words.
 
 Whether a graph pays is decided by counting, in units of one launch (about 2.5 microseconds of the host): starting a
 graph costs about ``REPLAY``, whatever is in it, and setting a node's parameters about ``PATCH``, since the driver then
-has no work to queue. The first is what NVIDIA has published for straight graphs since CUDA 12.6 ("Constant Time Launch
-for Straight-Line CUDA Graphs", 2024), the second an estimate; the workload ``gpu_mlp_replay`` measures them together.
+has no work to queue. Both are estimates; the workload ``gpu_mlp_replay`` measures them together.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any
 
 from zenith.backends.cuda.driver import Driver, on_device
 from zenith.backends.cuda.memory import ALIGN, Pool
-from zenith.backends.cuda.record import CopyNode, Node, Origin, Recording
+from zenith.backends.cuda.record import CallNode, CopyNode, Node, Origin, Recording
 from zenith.backends.cuda.setup import Program, Setup
 from zenith.config import config
 
@@ -53,8 +52,7 @@ class Replay:
         self._last = self._frame[: self._arguments]
         graph, after = self._graphs.create(), list[int]()
         for node in nodes:
-            node.add(self._graphs, graph, after)
-            after = [node.handle]
+            after = node.add(self._graphs, graph, after)
         self._nodes = nodes
         self.executable = self._graphs.instantiate(graph)
         self.replays, self.patched = 0, 0
@@ -80,9 +78,15 @@ def _destroy(driver: Driver, device: int, graph: int, executable: int) -> None:
 
 
 def to_copy(recording: Recording) -> list[int]:
-    """The words of arguments and results that are copied."""
+    """The words of arguments and results that are copied: all that a library uses, and small ones of many nodes."""
     uses = Counter(word for node in recording.nodes for word in node.words)
-    return [word for word, n in sorted(uses.items()) if n > COPIED_FROM and 0 < recording.lengths[word] <= COPIED_BYTES]
+    often = {word for word, n in uses.items() if n > COPIED_FROM and 0 < recording.lengths[word] <= COPIED_BYTES}
+    return sorted(often | by_libraries(recording))
+
+
+def by_libraries(recording: Recording) -> set[int]:
+    """The words of arguments and results that calls of libraries use."""
+    return {word for node in recording.nodes if isinstance(node, CallNode) for word in node.words}
 
 
 def pays(recording: Recording) -> bool:
@@ -104,6 +108,8 @@ def _with_copies(
         for node in nodes:
             node.fix(word, address)
         exact, there = recording.lengths[word], Origin(word, 0)
+        if not exact:
+            continue
         if word < len(setup.layout.plan.inputs):
             before.append(CopyNode(address, there, exact, frame))
         else:
@@ -152,6 +158,9 @@ def _refusal(recording: Recording) -> str | None:
     """Why a recorded setup is not worth a graph."""
     if not recording.is_whole:
         return f"more than {MOST_NODES} launches"
+    large = max((recording.lengths[word] for word in by_libraries(recording)), default=0)
+    if large > COPIED_BYTES:
+        return f"a library's call uses an argument or a result of {large} bytes, which would have to be copied"
     if not pays(recording):
         uses = sum(bool(node.words) for node in recording.nodes)
         return f"{len(recording.nodes)} launches, {uses} of them on arguments or results: launching costs no more"

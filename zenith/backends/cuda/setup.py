@@ -106,6 +106,7 @@ class Setup:
         self._kept: list[Any] = []
         self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
         self._taken: dict[int, Ready] = {}
+        self.why_not = None if program.obstacle is None else program.obstacle[0]  # no graph is made of it
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
         self._results: Maker | None = None
@@ -113,7 +114,6 @@ class Setup:
         self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
         self.seen: Any = None  # the state of the call before
         self.put_off = False  # a graph would have been made, but for many others just before
-        self.why_not = None if program.obstacle is None else program.obstacle[0]  # no graph is made of it
 
     @property
     def state(self) -> tuple[int, int | None, int | None]:
