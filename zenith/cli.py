@@ -256,14 +256,20 @@ def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) ->
     made_for = archive.made_for
     source = {"jit": "zenith.jit", "torch": "zenith.from_torch"}[archive.content["front"]]
     about = f"{archive.content['name']} from {source}, {archive.bytes / 1e6:.1f} MB"
-    Console().print(f"{about}, for {made_for['cpu']} with {made_for['instructions']}; {runs}", markup=False)
+    if "cpu" in made_for:
+        kind = f"{made_for['cpu']} with {made_for['instructions']}"
+    else:
+        kind = "GPUs of " + ", ".join(sorted({p["executable"]["arch"] for p in archive.content["programs"]}))
+        runs = runs.replace("runs here", "runs on these")
+    Console().print(f"{about}, for {kind}; {runs}", markup=False)
     table = Table(title_justify="left")
     for column in ("takes", "conditions", "kernels", "bytes of arrays"):
         table.add_column(column, overflow="fold")
     for program in archive.content["programs"]:
         conditions = [source for source, *_ in program["binding"]["conditions"]]
         made = program["executable"]
-        size = sum(archive.arrays[number].nbytes for number in made["constants"].values())
+        fixed = [*made["constants"].values(), *made.get("weights", {}).values()]
+        size = sum(archive.arrays[number].nbytes for number in fixed)
         row = (", ".join(program["accepts"]), "; ".join(conditions), str(len(made["codes"])), str(size))
         table.add_row(*map(Text, row))
     Console().print(table)

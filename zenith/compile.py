@@ -204,10 +204,20 @@ def _executable(stored: Any, weights: WeightTable) -> Any:
     return executable
 
 
-def _link_cuda(lowered: LoweredGraph) -> Any:
+def link_closed_cuda(text: str, spelled: Any, reader: Any) -> Any:
+    """The executable of a saved program of a GPU; ``reader`` is a :class:`zenith.backends.cuda.closed.Reader`."""
+    closed = reader.put_in(text, spelled)
+    lowered = lower_graph(closed.graph, "cuda", closed.device, closed.numerics)
+    closed.check(lowered.plan)
+    executable = _link_cuda(lowered, closed.code)
+    executable.report.cached = True
+    return executable
+
+
+def _link_cuda(lowered: LoweredGraph, compile: Any = None) -> Any:
     from zenith.backends.cuda.link import link
 
-    executable = link(lowered.plan, lowered.traced, lowered.device)
+    executable = link(lowered.plan, lowered.traced, lowered.device, compile)
     executable.stages = {"plan": str(lowered.plan), "kernels": executable.sources, "optimized": _text(lowered.graph)}
     executable.report = Report(lowered.lowering.passes, _groups(lowered.graph), executable.kernels)
     return executable

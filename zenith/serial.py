@@ -19,8 +19,11 @@ def load(path: str | Path) -> Loaded:
     It runs the saved programs and never compiles; Numba is not imported, and torch only for what takes tensors.
     Weights and captured arrays are those of the moment of saving, and are read where the file is mapped.
 
+    Programs of a GPU are planned again, from the same graph by the same Zenith, and run the file's machine code; their
+    weights are copied to the device once.
+
     Raises LoadError when the file is damaged, or was saved by another version of Zenith or for another kind of
-    processor; OSError when it cannot be opened.
+    processor or GPU, DeviceError when it needs a GPU and none can be used, OSError when it cannot be opened.
     """
     archive = read(Path(path))
     check(archive.made_for, str(path))

@@ -64,12 +64,15 @@ class Compilable(Inspectable):
     def save(self, path: str | Path) -> None:
         """Write all programs compiled so far to a file, which :func:`zenith.load` makes callable in another process.
 
+        Programs of a GPU are for GPUs of the same architecture, with the number that it has here.
+
         The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
         programs read them; of the function's source, the lines that errors and listings quote. It replaces a file at
         ``path``, at once or not at all.
 
         Raises ZenithError when nothing was compiled yet, UnsupportedError when programs call back into Python, are not
-        compiled for the CPU, or take or return what a file cannot describe, OSError when it cannot be written.
+        compiled, need weights of a GPU that were released, or take or return what a file cannot describe, OSError when
+        it cannot be written.
 
         >>> import numpy as np, tempfile, zenith
         >>> double = zenith.jit(lambda x: x * 2)

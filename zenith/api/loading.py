@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from zenith.api.binding import Binding
@@ -23,7 +23,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Archive
 from zenith.backends.cpu.closed import put_in_runtime
-from zenith.compile import link_closed
+from zenith.compile import link_closed, link_closed_cuda
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
@@ -70,9 +70,11 @@ class Loaded(Inspectable, ABC):
         self._find = self._specializer.find
         self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
         self._kinds = self._key_functions()
-        put_in_runtime(content["runtime"], archive.arrays)
+        if content["runtime"] is not None:
+            put_in_runtime(content["runtime"], archive.arrays)
+        link = _linker(archive)
         for program in content["programs"]:
-            self._add(program, archive.arrays)
+            self._add(program, link)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The saved function's results.
@@ -105,13 +107,13 @@ class Loaded(Inspectable, ABC):
     def _result(self, spelled: Json) -> Result:
         """The result that was spelled."""
 
-    def _add(self, program: Json, arrays: Sequence[Any]) -> None:
+    def _add(self, program: Json, link: Callable[[Json], Any]) -> None:
         started = time.perf_counter()
-        kinds = tuple(Kind(name, BY_NAME[dtype], rank) for name, dtype, rank in program["leaves"])
+        kinds = tuple(Kind(name, BY_NAME[dtype], rank, device) for name, dtype, rank, device in program["leaves"])
         keys = tuple(kind.key for kind in kinds)
         origin = Saved(Binding.read(program["binding"]), self._result(program["result"]), program["graph"])
-        executable = link_closed(program["executable"], arrays)
-        made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started))
+        executable, device = link(program), program["executable"].get("device")
+        made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started), device=device)
         key = keys if program["form"] is None else (_text(program["form"]), keys)
         self._specializer.add(key, tuple(program["accepts"]), made, f"loaded from {self.path}")
 
@@ -171,6 +173,24 @@ class LoadedFunction(Loaded):
 
     def _result(self, spelled: Json) -> Result:
         return Result.of(read(spelled))
+
+
+def _linker(archive: Archive) -> Callable[[Json], Any]:
+    """What makes executables of a file's programs; CUDA is asked for when one of them is a GPU's."""
+
+    @cache
+    def reader() -> Any:
+        from zenith.backends.cuda.closed import Reader
+
+        return Reader(archive.path, archive.arrays)
+
+    def link(program: Json) -> Any:
+        spelled = program["executable"]
+        if spelled.get("device kind") == "cuda":
+            return link_closed_cuda(program["graph"], spelled, reader())
+        return link_closed(spelled, archive.arrays)
+
+    return link
 
 
 def _text(spelled: Json) -> str:

@@ -1,8 +1,8 @@
 """Saving: the programs of a function as one file, for :mod:`zenith.api.loading`.
 
 The content is JSON that names no code: for each program how its calls look, its binding, its graph as text, and the
-closed executable (:mod:`zenith.backends.cpu.closed`). Arrays and object code stand behind it
-(:mod:`zenith.backends.archive`), each once, whichever programs share it.
+closed executable (:mod:`zenith.backends.cpu.closed`, and :mod:`zenith.backends.cuda.closed` for a GPU). Arrays and
+object code stand behind it (:mod:`zenith.backends.archive`), each once, whichever programs share it.
 """
 
 from __future__ import annotations
@@ -14,47 +14,56 @@ from zenith.api.forms import Json, form_of
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Shelf, write
-from zenith.backends.cpu.closed import made_for, take_out, take_out_runtime
+from zenith.backends.cpu.closed import made_by, made_for, take_out, take_out_runtime
 from zenith.compile import calls_outside
 from zenith.errors import UnsupportedError, ZenithError
+from zenith.ir.target import Numerics
 
 
 def save(path: Path, front: str, name: str, signature: Signature, specializer: Specializer) -> None:
     """Write all programs of a function that ``front`` made; see :meth:`zenith.api.compilable.Compilable.save`."""
     programs = [(key, e.description, s) for key, e in specializer.entries() for s in e.specializations]
     _check(name, specializer.backend or "cpu", [s for _, _, s in programs])
-    shelf = Shelf()
+    shelf, numerics = Shelf(), specializer.numerics
+    uses_cpu = any(s.device is None for _, _, s in programs)
     content = {
         "front": front,
         "name": name,
         "signature": signature.spelled(),
-        "runtime": take_out_runtime(shelf.put),
-        "programs": [_spelled(*program, shelf) for program in programs],
+        "runtime": take_out_runtime(shelf.put) if uses_cpu else None,
+        "programs": [_spelled(*program, numerics, shelf) for program in programs],
     }
-    write(path, made_for(), content, shelf.arrays)
+    write(path, made_for() if uses_cpu else made_by(), content, shelf.arrays)
 
 
 def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
     if not programs:
         raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
-    if any(s.device is not None for s in programs):
-        raise UnsupportedError(f"{name} has programs for a GPU, which files do not hold yet",
-                               fix="save a function that was called with arrays of the CPU alone")  # fmt: skip
-    if backend != "cpu":
+    if backend not in ("cpu", "cuda"):
         raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
     if any(calls_outside(s.origin.graph) for s in programs):
         raise UnsupportedError(f"{name} calls back into Python or native code of yours, which a file does not hold",
                                fix="remove zenith.debug.print, callbacks and operations of your own")  # fmt: skip
 
 
-def _spelled(key: Hashable, description: Sequence[str], program: Specialization, shelf: Shelf) -> Json:
+def _spelled(
+    key: Hashable, description: Sequence[str], program: Specialization, numerics: Numerics, shelf: Shelf
+) -> Json:
     form = form_of(key)
     return {
         "accepts": description,
         "form": None if form is None else form.spelled(),
-        "leaves": [[kind.name, kind.dtype.name, kind.rank] for kind in program.kinds],
+        "leaves": [[kind.name, kind.dtype.name, kind.rank, kind.device] for kind in program.kinds],
         "result": program.origin.result.spelled(),
         "graph": program.origin.text,
         "binding": program.binding.spelled(),
-        "executable": take_out(program.executable, shelf.put),
+        "executable": _closed(program, numerics, shelf),
     }
+
+
+def _closed(program: Specialization, numerics: Numerics, shelf: Shelf) -> Json:
+    if program.device is None:
+        return take_out(program.executable, shelf.put)
+    from zenith.backends.cuda import closed
+
+    return closed.take_out(program.executable, program.origin.graph, numerics, shelf.put)

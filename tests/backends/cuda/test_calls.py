@@ -287,13 +287,6 @@ def test_element_types_and_subclasses(gpu):
         zenith.jit(lambda x: x + 1)(object())
 
 
-def test_programs_for_a_gpu_are_not_saved_yet(gpu, tmp_path):
-    step = zenith.jit(lambda x: x + 1)
-    step(on_device(np.ones(3)))
-    with pytest.raises(Exception, match="programs for a GPU"):
-        step.save(tmp_path / "step.zenith")
-
-
 def test_stages_and_explanations(gpu):
     step = zenith.jit(lambda x: np.tanh(x) + 1)
     step(on_device(np.ones(3, np.float32)))

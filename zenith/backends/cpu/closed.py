@@ -27,20 +27,27 @@ _ZENITH = Path(__file__).resolve().parents[2]
 Put = Callable[[Any], int]  # stores an array or bytes and returns its number
 
 
+def made_by() -> dict[str, str]:
+    """What all saved programs of this process run with: this Zenith."""
+    return {"zenith": sources_digest(_ZENITH)}
+
+
 def made_for() -> dict[str, str]:
     """What closed executables of this process run with."""
     here = machine.processor()
     return {
-        "zenith": sources_digest(_ZENITH), "triple": here["triple"], "cpu": here["cpu"],
+        **made_by(), "triple": here["triple"], "cpu": here["cpu"],
         "instructions": select().name, "features": here["features"],
     }  # fmt: skip
 
 
 def check(wanted: Mapping[str, str], name: str) -> None:
-    """Raise LoadError unless what was made for ``wanted`` runs in this process."""
-    here = made_for()
-    if wanted.get("zenith") != here["zenith"]:
+    """Raise LoadError unless what was made for ``wanted`` runs in this process; programs of a GPU name no processor."""
+    if wanted.get("zenith") != made_by()["zenith"]:
         raise LoadError(f"{name} was saved by another version of Zenith", fix="save it again with this one")
+    if "triple" not in wanted:
+        return
+    here = made_for()
     missing = _features(wanted) - _features(here)
     if wanted["triple"] != here["triple"] or missing:
         lacks = f", which lacks {', '.join(sorted(missing))}" if missing else ""

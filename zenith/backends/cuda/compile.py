@@ -57,8 +57,7 @@ class _Compiler:
 
     def get(self, kernel: Kernel, form: Form, arch: str) -> Code:
         """A kernel's code, from here or as it is obtained."""
-        source = CudaPrinter(form, with_lines=False).kernel(kernel)
-        key = digest([arch, form.index, source])
+        key, source = named(kernel, form, arch)
         with self.lock:
             if key not in self.known:
                 started = time.perf_counter()
@@ -69,6 +68,12 @@ class _Compiler:
 
 
 _COMPILER = _Compiler()
+
+
+def named(kernel: Kernel, form: Form, arch: str) -> tuple[str, str]:
+    """What the code of a kernel in a form goes by, which is equal for equal code alone, and its source."""
+    source = CudaPrinter(form, with_lines=False).kernel(kernel)
+    return digest([arch, form.index, source]), source
 
 
 def available() -> bool:

@@ -50,6 +50,16 @@ class DeviceMemory:
                 self.driver.synchronize(0)
         return DeviceArray(block.address, array.shape, array.dtype, block)
 
+    def host(self, array: DeviceArray) -> np.ndarray[Any, Any]:
+        """A copy on the host, of what is there when all that was started on the device is done."""
+        found = np.empty(array.shape, array.dtype)
+        with on_device(self.driver, self.device):
+            self.driver.synchronize_device()
+            if found.nbytes:
+                self.driver.copy(found.ctypes.data, array.address, found.nbytes, 0)
+                self.driver.synchronize(0)
+        return found
+
     def dense(self, array: DeviceArray) -> DeviceArray:
         """The array itself: what is no dense array was copied by its own library."""
         return array
