@@ -105,7 +105,17 @@ def test_a_shipped_table_is_asked_second(own, tmp_path, monkeypatch):
     assert chosen()[0] == second
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 1, "entries": {"a": {}}}', "{"])
+def test_a_shipped_table_that_is_not_there_is_a_warning(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "tuning", tmp_path / "elsewhere.json")
+    with pytest.warns(CacheWarning, match=r"elsewhere\.json is not used[\s\S]*ZENITH_TUNING"):
+        chosen()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"format": 99}', '{"format": 1}', '{"format": 1, "entries": []}', '{"format": 1, "entries": {"a": {}}}',
+     '{"format": 1, "entries": {"a": {"schedule": "x", "microseconds": {"x": "fast"}}}}', "{"],
+)  # fmt: skip
 def test_a_damaged_table_is_a_warning(own, text):
     own.write_text(text)
     with pytest.warns(CacheWarning, match=r"tuning\.json is not used[\s\S]*zenith tune"):
