@@ -1,4 +1,4 @@
-"""Who is measured on a GPU. Everybody computes in float32, no one in TF32, and is waited for at the end of a round.
+"""Who is measured on a GPU. What is float32 nobody rounds to TF32, and everybody is waited for at the end of a round.
 
 Two contenders are ceilings: a copy of as many bytes as the workload moves at least, and PyTorch's product of large
 matrices. They take turns with all others, so that what is reached is told of the same minutes.
@@ -153,6 +153,18 @@ def _without_graphs() -> Iterator[None]:
         config.graphs = before
 
 
+@contextmanager
+def _without_libraries() -> Iterator[None]:
+    from zenith.config import config
+
+    before, config.engines = config.engines, ("-cublaslt", "-cudnn")
+    try:
+        with inference_mode():
+            yield
+    finally:
+        config.engines = before
+
+
 def _is_replayed(workload: Workload) -> str | None:
     return None if workload.name == REPLAYED else f"{REPLAYED} alone compares ways of launching"
 
@@ -296,7 +308,8 @@ def _product(workload: Workload) -> Program:
     import torch
 
     torch.set_float32_matmul_precision("highest")
-    a, b = (torch.randn(SQUARE, SQUARE, device="cuda") for _ in range(2))
+    kind = torch.float16 if workload.first()[0].dtype == "float16" else torch.float32
+    a, b = (torch.randn(SQUARE, SQUARE, device="cuda", dtype=kind) for _ in range(2))
     return lambda *arguments: torch.mm(a, b)
 
 
@@ -334,6 +347,7 @@ FROM_TORCH = Contender(
     fetch=_from_tensor,
 )
 LAUNCHES = replace(FROM_TORCH, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed)
+KERNELS = replace(FROM_TORCH, name=PREFIX + "zenith's kernels", scope=_without_libraries, declines=_multiplies)
 CAPTURED = _torch_contender("torch.cuda.graph", compile=_captured, declines=_is_replayed)
 EAGER = _torch_contender("torch eager", step=_torch_step)
 INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None))
@@ -393,7 +407,10 @@ PRODUCT = Contender(
     finish=_finish_torch, ceiling=True,
 )  # fmt: skip
 
-_ALL = (JIT, FROM_TORCH, LAUNCHES, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW, TRITON, COPY, PRODUCT)
+_ALL = (
+    JIT, FROM_TORCH, LAUNCHES, KERNELS, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW, TRITON, COPY,
+    PRODUCT,
+)  # fmt: skip
 GPU_CONTENDERS = {contender.name: contender for contender in _ALL}
 OWN = (JIT.name, FROM_TORCH.name)
 CEILINGS = (COPY.name, PRODUCT.name)

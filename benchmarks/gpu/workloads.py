@@ -15,7 +15,17 @@ from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
 from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER, numpy_mlp, torch_mlp
-from benchmarks.workloads.workload import Array, Arrays, Program, Shapes, Workload, first_inputs, inputs, weights
+from benchmarks.workloads.workload import (
+    Array,
+    Arrays,
+    Program,
+    Shapes,
+    Workload,
+    first_inputs,
+    inputs,
+    normal,
+    weights,
+)
 
 MANY = 32 * 1024 * 1024
 FLOAT = 4
@@ -47,6 +57,38 @@ def encoder_flops(encoder: Encoder, tokens: int) -> int:
     return encoder.layers * 2 * tokens * (linear + 2 * tokens * encoder.width)
 
 
+def _halves(shapes: Shapes, seed: int, scale: float = 1.0) -> Arrays:
+    """Float16 arrays whose products are of the size of their factors."""
+    return tuple((x * scale).astype("float16") for x in normal(shapes, seed))
+
+
+def _of_halves(shapes: Shapes) -> dict[str, Any]:
+    """The same sizes in all calls, in float16."""
+    return {"batches": lambda: [_halves(shapes, seed=1)], "first": lambda: _halves(shapes, seed=2)}
+
+
+def _numpy_attention(arrays: Arrays, np: Any) -> Program:
+    def attention(q: Array, k: Array, v: Array) -> Array:
+        scores = q @ np.swapaxes(k, -1, -2) * (1 / 8)
+        powers = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        found: Array = powers / np.sum(powers, axis=-1, keepdims=True) @ v
+        return found
+
+    return attention
+
+
+def _torch_attention(arrays: Arrays) -> Any:
+    import torch
+
+    class Attention(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    return Attention()
+
+
+SQUARE = 8192
+HEADS, KEYS, HEAD = 32, 2048, 64  # of attention
 REPLAYED = "gpu_mlp_replay"
 _MLP = Workload(
     name="gpu_mlp",
@@ -88,6 +130,24 @@ _ALL = (
         numpy=_numpy_linear_gelu,
         torch=_torch_linear_gelu,
         flops=2 * 1024 * 4096 * 1024,
+    ),
+    replace(
+        MATMUL,
+        name="gpu_matmul_halves",
+        description="8192x8192 @ 8192x8192 in float16, sums in float32",
+        **_of_halves(((SQUARE, SQUARE),)),
+        weights=lambda: _halves(((SQUARE, SQUARE),), seed=3, scale=SQUARE**-0.5),
+        flops=2 * SQUARE**3,
+        bound=2e-3,
+    ),
+    Workload(
+        name="gpu_attention",
+        description="attention in float16: 32 heads of 64, 2048 queries and keys",
+        **_of_halves(((HEADS, KEYS, HEAD),) * 3),
+        numpy=_numpy_attention,
+        torch=_torch_attention,
+        flops=4 * HEADS * KEYS**2 * HEAD,
+        bound=5e-3,
     ),
     replace(
         ENCODER, name="gpu_bert_encoder", description=f"W3: {ENCODER.description}", flops=encoder_flops(BERT, LENGTH)

@@ -109,6 +109,14 @@ def test_sums_of_16_bit_factors_may_stay_float32(lt, dtype):
     assert "cublasLt.matmul" in str(jitted.show("plan"))
 
 
+@pytest.mark.parametrize("tf32", [False, True])
+def test_float32_is_rounded_to_tf32_by_option_alone(lt, tf32):
+    jitted, x, y = zenith.jit(lambda x, y: x @ y, tf32=tf32), random((9, 16)), random((16, 24), seed=1)
+    np.testing.assert_allclose(on_host(jitted(on_device(x), on_device(y))), x @ y, 1e-4, 1e-4)
+    assert [m.problem.key for m in lt.matmuls] == [(77 if tf32 else 68, 0, 0)]
+    assert ("f32 as tf32" in jitted.show("plan")) == tf32
+
+
 def test_a_batch_is_one_call(lt):
     x, y = random((3, 2, 5, 7)), random((3, 2, 7, 4), seed=1)
     check(lt, lambda x, y: x @ y, x, y)
@@ -408,7 +416,7 @@ def test_concurrent_workspaces_do_not_meet(lt):
     check(lt, chain, x, w, matmuls=4, kernels=4)
 
 
-def test_calls_that_kernels_serve_are_replayed_and_others_say_why_not(gpu):
+def test_calls_are_replayed_with_the_library_and_without(gpu):
     """Which it is follows from the sizes of a call, not from the program."""
 
     def chain(x, w):
@@ -427,6 +435,7 @@ def test_calls_that_kernels_serve_are_replayed_and_others_say_why_not(gpu):
         setups = {s.sizes["x0"]: s for lease in program.executable._leases for s in lease.setups.values()}
         assert setups[16].why_not is None and setups[16].graph.replays
         assert setups[640].graph is None and setups[640].why_not.endswith("which would have to be copied")
+        assert len(setups[16].actions) == 1 and len(setups[640].actions) == 6 + 7, "kernels in a row are one"
 
 
 def test_calls_are_captured_by_others(lt):
@@ -439,7 +448,7 @@ def test_calls_are_captured_by_others(lt):
     before = len(lt.matmuls)
     with lt.driver.graphs.capture(9) as graph:
         found = jitted(x, y)
-    assert len(lt.matmuls) == before + 1 and [kind for kind, _ in graph.steps] == ["library", "kernel"]
+    assert len(lt.matmuls) == before + 1 and [kind for kind, _ in graph.steps] == ["call", "kernel"]
     memory = (ctypes.c_char * x.nbytes).from_address(x.data.ptr)
     np.frombuffer(memory, np.float32).reshape(64, 64)[...] = 2 * values
     graph.replay(9)

@@ -41,6 +41,13 @@ def codes(name, dtype, arch):
     return [compile_kernel(kernel, form, arch) for kernel in kernels for form in forms(kernel)]
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_eight_neighbours_are_one_access(dtype):
+    _, wide = codes("chain", dtype, "sm_90a")
+    assert wide.form.width == 8
+    assert count([wide], r"ld\.global\.v4\.u32") == 2 and count([wide], r"st\.global\.v4\.u32") == 1
+
+
 def count(found, pattern):
     return sum(len(re.findall(pattern, code.ptx)) for code in found)
 

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 WIDTHS = (2, 4, 8)
+WIDEST = 4  # elements that one instruction moves
 SHARED_SPACE = 3
 ALIGNMENT = 16  # bytes of shared memory, and of the widest access
 _numbers = count()
@@ -45,17 +46,30 @@ def _vector_at(builder: Any, pointer: Any, at: Any, width: int) -> tuple[Any, in
     return builder.bitcast(place, ir.VectorType(element, width).as_pointer()), min(width * bits // 8, ALIGNMENT)
 
 
+def _in_pairs(place: Any) -> Any:
+    """The vector at a place as what one instruction moves: at most four words, so eight 16-bit elements are pairs."""
+    vector = place.type.pointee
+    if vector.count <= WIDEST or not isinstance(vector.element, ir.IntType):
+        return vector
+    return ir.VectorType(ir.IntType(2 * vector.element.width), vector.count // 2)
+
+
 def _load(width: int) -> Any:
     from numba.cuda.extending import intrinsic
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at = args
         place, alignment = _vector_at(builder, buffer, at, width)
-        vector = builder.load(place)
+        pairs = _in_pairs(place)
+        vector = builder.load(builder.bitcast(place, pairs.as_pointer()))
         vector.align = alignment
         strip = _local(builder, buffer.type.pointee, width)
+        each = width // pairs.count
         for number in range(width):
-            element = builder.extract_element(vector, cgutils.int32_t(number))
+            element = builder.extract_element(vector, cgutils.int32_t(number // each))
+            if each > 1:
+                moved = builder.lshr(element, element.type(number % each * buffer.type.pointee.width))
+                element = builder.trunc(moved, buffer.type.pointee)
             builder.store(element, builder.gep(strip, [cgutils.int32_t(number)]))
         return strip
 
@@ -77,11 +91,16 @@ def _store(width: int) -> Any:
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at, strip = args
         place, alignment = _vector_at(builder, buffer, at, width)
-        vector = ir.Constant(place.type.pointee, ir.Undefined)
-        for number in range(width):
-            element = builder.load(builder.gep(strip, [cgutils.int32_t(number)]))
+        pairs = _in_pairs(place)
+        vector, each = ir.Constant(pairs, ir.Undefined), width // pairs.count
+        elements = [builder.load(builder.gep(strip, [cgutils.int32_t(number)])) for number in range(width)]
+        for number in range(pairs.count):
+            element = elements[each * number]
+            if each > 1:
+                low, high = (builder.zext(e, pairs.element) for e in elements[each * number : each * (number + 1)])
+                element = builder.or_(low, builder.shl(high, pairs.element(buffer.type.pointee.width)))
             vector = builder.insert_element(vector, element, cgutils.int32_t(number))
-        builder.store(vector, place).align = alignment
+        builder.store(vector, builder.bitcast(place, pairs.as_pointer())).align = alignment
         return context.get_dummy_value()
 
     return intrinsic(lambda typing, buffer, at, strip: (types.void(buffer, at, strip), emit))
