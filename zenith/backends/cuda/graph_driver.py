@@ -110,8 +110,8 @@ class Graphs(Protocol):
         """The same for the node of a copy."""
         ...
 
-    def destroy(self, graph: int, executable: int) -> None:
-        """Give both back; what runs is not disturbed."""
+    def destroy(self, graph: int, executable: int | None) -> None:
+        """Give both back, as far as there are both; what runs is not disturbed."""
         ...
 
     def is_capturing(self, stream: int) -> bool:
@@ -223,9 +223,10 @@ class CudaGraphs:
         _check(self._cuda, "cuGraphExecMemcpyNodeSetParams",
                self._set_copy(executable, node, parameters, self._context()))  # fmt: skip
 
-    def destroy(self, graph: int, executable: int) -> None:
+    def destroy(self, graph: int, executable: int | None) -> None:
         """CUDA frees an executable graph that runs when it has come to its end."""
-        self._call("cuGraphExecDestroy", ctypes.c_void_p(executable))
+        if executable is not None:
+            self._call("cuGraphExecDestroy", ctypes.c_void_p(executable))
         self._call("cuGraphDestroy", ctypes.c_void_p(graph))
 
     def _context(self) -> ctypes.c_void_p:
