@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.workloads.elementwise import CHAIN, GELU
 from benchmarks.workloads.encoder import BERT, ENCODER, LENGTH, Encoder
+from benchmarks.workloads.kernels import ATTENTION, HEAD, MATMUL_HALVES, RELU, halves, of_halves
 from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
 from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
@@ -23,7 +24,6 @@ from benchmarks.workloads.workload import (
     Workload,
     first_inputs,
     inputs,
-    normal,
     weights,
 )
 
@@ -57,38 +57,8 @@ def encoder_flops(encoder: Encoder, tokens: int) -> int:
     return encoder.layers * 2 * tokens * (linear + 2 * tokens * encoder.width)
 
 
-def _halves(shapes: Shapes, seed: int, scale: float = 1.0) -> Arrays:
-    """Float16 arrays whose products are of the size of their factors."""
-    return tuple((x * scale).astype("float16") for x in normal(shapes, seed))
-
-
-def _of_halves(shapes: Shapes) -> dict[str, Any]:
-    """The same sizes in all calls, in float16."""
-    return {"batches": lambda: [_halves(shapes, seed=1)], "first": lambda: _halves(shapes, seed=2)}
-
-
-def _numpy_attention(arrays: Arrays, np: Any) -> Program:
-    def attention(q: Array, k: Array, v: Array) -> Array:
-        scores = q @ np.swapaxes(k, -1, -2) * (1 / 8)
-        powers = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
-        found: Array = powers / np.sum(powers, axis=-1, keepdims=True) @ v
-        return found
-
-    return attention
-
-
-def _torch_attention(arrays: Arrays) -> Any:
-    import torch
-
-    class Attention(torch.nn.Module):
-        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
-    return Attention()
-
-
 SQUARE = 8192
-HEADS, KEYS, HEAD = 32, 2048, 64  # of attention
+HEADS, KEYS = 32, 2048  # of attention
 REPLAYED = "gpu_mlp_replay"
 _MLP = Workload(
     name="gpu_mlp",
@@ -135,17 +105,16 @@ _ALL = (
         MATMUL,
         name="gpu_matmul_halves",
         description="8192x8192 @ 8192x8192 in float16, sums in float32",
-        **_of_halves(((SQUARE, SQUARE),)),
-        weights=lambda: _halves(((SQUARE, SQUARE),), seed=3, scale=SQUARE**-0.5),
+        **of_halves(((SQUARE, SQUARE),)),
+        weights=lambda: halves(((SQUARE, SQUARE),), seed=3, scale=SQUARE**-0.5),
         flops=2 * SQUARE**3,
         bound=2e-3,
     ),
-    Workload(
+    replace(
+        ATTENTION,
         name="gpu_attention",
         description="attention in float16: 32 heads of 64, 2048 queries and keys",
-        **_of_halves(((HEADS, KEYS, HEAD),) * 3),
-        numpy=_numpy_attention,
-        torch=_torch_attention,
+        **of_halves(((HEADS, KEYS, HEAD),) * 3),
         flops=4 * HEADS * KEYS**2 * HEAD,
         bound=5e-3,
     ),
@@ -157,6 +126,8 @@ _ALL = (
     replace(TRAIN_TRANSFORMER, name="gpu_train_transformer"),
     replace(SOFTMAX, name="gpu_softmax", description=f"W14: {SOFTMAX.description}", bytes=2 * FLOAT * 1024**2),
     replace(LAYERNORM, name="gpu_layernorm", description=f"W14: {LAYERNORM.description}", bytes=2 * FLOAT * 512 * 768),
+    replace(RELU, name="gpu_relu", bytes=2 * FLOAT * 1024**2),
+    replace(MATMUL_HALVES, name="gpu_matmul_w7", flops=2 * 128 * 64 * 256),
     replace(GELU, name="gpu_gelu", description=f"W14: {GELU.description}", bytes=2 * FLOAT * 1024**2),
     replace(TRAIN_MLP, name="gpu_train_mlp"),
     dynamic_lengths("gpu_dynamic_lengths", batch=32, width=4096, checks=2, flops=2 * 2 * 32 * sum(LENGTHS) * 4096**2),

@@ -2,6 +2,7 @@
 
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
+from benchmarks.workloads.kernels import ATTENTION, MATMUL_HALVES, RELU
 from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B32
 from benchmarks.workloads.recurrent import RNN_FORWARD, RNN_FORWARD_SHORT, RNN_GRADIENT, RNN_GRADIENT_SHORT
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
@@ -12,10 +13,13 @@ from benchmarks.workloads.workload import Array, Arrays, Program, Workload
 _ALL = (
     CHAIN,
     GELU,
+    RELU,
     SOFTMAX,
     LAYERNORM,
     LAYERNORM_SOFTMAX,
     MATMUL,
+    MATMUL_HALVES,
+    ATTENTION,
     MLP_B1,
     MLP_B32,
     DYNAMIC_LENGTHS,
