@@ -208,6 +208,13 @@ def test_the_command_measures_shows_and_exports(timed, own, tmp_path):
     assert done.exit_code == 0 and own.read_text() == (tmp_path / "ship.json").read_text()
 
 
+def test_a_table_that_cannot_be_exported_is_an_error_that_leaves_nothing(timed, own, tmp_path):
+    (tmp_path / "taken").mkdir()
+    done = CliRunner().invoke(cli.app, ["tune", "--export", str(tmp_path / "taken")])
+    assert done.exit_code == 1 and "taken" in done.output
+    assert {p.name for p in tmp_path.iterdir()} == {"taken", own.name}
+
+
 @pytest.mark.parametrize(
     "given", [["1024x10"], ["axbxc"], ["0x1x1"], ["8x8x8", "--element", "i32"], ["8x8x8", "--element", "x"]]
 )

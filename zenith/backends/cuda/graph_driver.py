@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -148,6 +149,7 @@ class CudaGraphs:
         self._set_copy.argtypes = [ctypes.c_void_p] * 4
         self.ended: deque[int] = deque()
         self._kept: dict[int, Any] = {}
+        self._capturing = threading.Lock()  # the garbage collector is the process's
         self._numbers = itertools.count(1)
         self._on_end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.ended.append)
 
@@ -181,6 +183,10 @@ class CudaGraphs:
 
         The garbage collector waits meanwhile: what it finds may wait for the device, which ends a capture.
         """
+        with self._capturing:
+            return self._add_captured(graph, after, work)
+
+    def _add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
         stream, before = ctypes.c_void_p(), (ctypes.c_void_p * len(after))(*after)
         self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(NON_BLOCKING))
         collects = gc.isenabled()

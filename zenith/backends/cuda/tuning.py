@@ -122,9 +122,13 @@ def write(path: Path, table: Table) -> None:
     """Put a table into a file; whoever reads it meanwhile finds the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=FILE)
-    with os.fdopen(number, "w") as file:
-        file.write(table.text())
-    Path(name).replace(path)
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(table.text())
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink()
+        raise
 
 
 def own_file() -> Path:
