@@ -301,8 +301,12 @@ def tune(
     except (ZenithError, OSError, ValueError) as problem:
         Console().print(str(problem), markup=False)
         raise typer.Exit(1) from None
-    for target in (path, *([] if export is None else [export])):
-        tuning.write(target, table)
+    try:
+        for target in (path, *([] if export is None else [export])):
+            tuning.write(target, table)
+    except OSError as problem:
+        Console().print(str(problem), markup=False)
+        raise typer.Exit(1) from None
     Console().print(f"{path}: {len(table.entries)} entries", soft_wrap=True, markup=False, highlight=False)
     shown = Table("kernel", "schedule", "microseconds of each")
     for name, measured in sorted(table.entries.items()):

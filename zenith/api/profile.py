@@ -49,13 +49,13 @@ class LaunchProfile:
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
-        return self.operations / self.seconds / 1e9
+        """Billions of operations a second; 0 where a launch is shorter than the clock's step."""
+        return self.operations / self.seconds / 1e9 if self.seconds else 0.0
 
     @property
     def gbs(self) -> float:
-        """Billions of bytes a second."""
-        return self.bytes / self.seconds / 1e9
+        """Billions of bytes a second; 0 where a launch is shorter than the clock's step."""
+        return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ they are dealt out is the printer's business: an interval a thread on a CPU, one
 is a single task. Indices and sizes are :class:`~zenith.ir.dims.Dim` over loop variables, places and size symbols; data
 are typed expressions in single assignment. *Lanes* loops have independent iterations: printers make vectors of them. A
 :class:`Fold` joins its iterations by an associative operation; its tree of combinations is declared to depend on the
-trip count and the instruction set only.
+trip count, the instruction set and, on a GPU, how addresses are aligned only.
 
 ========================  ==========================================================================
 ``Number, Name, Load``    an element, a name that was bound, a buffer's element at a position

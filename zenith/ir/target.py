@@ -202,7 +202,8 @@ def _no_attention(shape: AttentionShape) -> AttentionTile | str:
 @dataclass(frozen=True, slots=True)
 class Numerics:
     """What a user allows the kernels of a GPU: ``repeatable`` results have equal bits in equal calls, whatever runs
-    beside them; with ``tf32`` products of float32 may round their operands to TF32.
+    beside them, as long as arguments are aligned alike; with ``tf32`` products of float32 may round their operands to
+    TF32.
     """
 
     repeatable: bool = True

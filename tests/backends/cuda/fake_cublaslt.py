@@ -135,7 +135,8 @@ class FakeLt:
         number = len(self.algorithms) + 1
         needed = NEEDED if given["MAX_WORKSPACE_BYTES"] >= NEEDED else 0
         aligned = [given[f"MIN_ALIGNMENT_{name}_BYTES"] for name in "ABCD"]
-        self.algorithms[number] = SimpleNamespace(problem=problem, needed=needed, aligned=aligned)
+        told = {n: v for n, v in self.live[operation].attributes.items() if n.endswith("POINTER")}
+        self.algorithms[number] = SimpleNamespace(problem=problem, needed=needed, aligned=aligned, told=told)
         (ctypes.c_uint64).from_address(result).value = number
         ctypes.c_int32.from_address(result + 72).value = 0
         ctypes.c_int32.from_address(count).value = 1
@@ -178,6 +179,9 @@ class FakeLt:
         for address, layout, bytes_ in zip((a, b, c, d), problem.layouts, chosen.aligned, strict=True):
             assert address % bytes_ == 0, f"an address that is no multiple of {bytes_}"
             assert bytes_ >= np.dtype(NUMPY[layout.kind]).itemsize
+        for name, told in chosen.told.items():  # an algorithm may want what the pointer was aligned to
+            wanted = min(told & -told, 16)
+            assert self.live[operation].attributes[name] % wanted == 0, f"{name} is no multiple of {wanted}"
         assert workspace % 256 == 0 and length >= chosen.needed
         if chosen.needed:
             self._memory(workspace, length)

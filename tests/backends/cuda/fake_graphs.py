@@ -116,7 +116,9 @@ class FakeGraphs:
         self.driver.launch(function, *blocks, *threads, shared, stream, ctypes.addressof(table), 0)
 
     def destroy(self, graph, executable):
-        del self.live[executable], self.live[graph]
+        self.live.pop(graph)
+        if executable is not None:
+            self.live.pop(executable)
 
     def _kernel(self, p):
         """A launch with the values of its parameters, read behind the table now."""

@@ -119,7 +119,8 @@ def test_sums_stay_in_registers(kinds, arch, head):
         code = compile_kernel(kernel, forms(kernel)[-1], arch)
         used = resources(code.cubin)
         assert used.stack == 0 and not re.search(r"(ld|st)\.local", code.ptx)
-        assert used.registers * most_threads(kernel) <= 65536 and f".maxntid {most_threads(kernel)}" in code.ptx
+        threads = most_threads(kernel, code.form)
+        assert used.registers * threads <= 65536 and f".maxntid {threads}" in code.ptx
         assert f"mma.sync.aligned.{product.instruction.shape}.row.col.f32" in code.ptx
         assert ("cp.async" in code.ptx) == (arch != "sm_75") and "ldmatrix.sync" in code.ptx
 

@@ -18,6 +18,8 @@ from zenith.kernels import gelu as exact_gelu
 BF16 = ml_dtypes.bfloat16
 BOUNDS = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-13, np.dtype(np.float16): 2e-3, np.dtype(BF16): 1.6e-2}
 
+cupy = pytest.importorskip("cupy")
+
 
 @pytest.fixture
 def lt(gpu, monkeypatch):
@@ -209,6 +211,15 @@ def test_gelu_with_its_argument_kept(lt):
 def test_the_derivative_of_gelu_behind_a_product(lt):
     x, y, before = random((10, 6)), random((6, 16), seed=1), random((10, 16), seed=2)
     check(lt, lambda x, y, before: tanh_gelu_slope(before) * (x @ y), x, y, before, epilogue="DGELU")
+
+
+def test_what_an_epilogue_reads_may_be_aligned_worse_than_the_result(lt):
+    x, y, before = random((10, 6)), random((6, 16), seed=1), random((10, 16), seed=2)
+    whole = on_device(np.concatenate([before.ravel()[:1], before.ravel()]))
+    behind = cupy.ndarray((10, 16), np.float32, whole.data + 4)
+    found = zenith.jit(lambda x, y, z: tanh_gelu_slope(z) * (x @ y))(on_device(x), on_device(y), behind)
+    assert {m.problem.epilogue for m in lt.matmuls} == {"DGELU"}
+    np.testing.assert_allclose(on_host(found), tanh_gelu_slope(before) * (x @ y), 1e-5, 1e-5)
 
 
 def test_kept_rows_must_be_some_elements_apart(lt):

@@ -14,7 +14,7 @@ from zenith.backends.cuda import graph_driver, replay
 from zenith.backends.cuda.lease import KEPT_SETUPS
 from zenith.backends.cuda.memory import pool
 from zenith.config import config
-from zenith.errors import OutOfBoundsError
+from zenith.errors import DeviceError, OutOfBoundsError
 
 LAYERS = 4
 W = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
@@ -292,3 +292,25 @@ def test_every_function_is_one_of_libcuda():
 def test_the_runtime_of_cupy_has_what_is_called():
     runtime = import_module("cupy_backends.cuda.api.runtime")
     assert callable(runtime.graphLaunch) and callable(runtime.streamIsCapturing)
+
+
+def test_a_patch_that_fails_is_made_up_for_by_the_next_call(gpu, rng, monkeypatch):
+    """Of two nodes the first has the new address already: the old arguments come back to it, too."""
+    step, xs = zenith.jit(deep), [on_device(rng.standard_normal((5, 8), dtype=np.float32)) for _ in range(2)]
+    kept = [step(xs[0]) for _ in range(3)]
+    wanted, set_kernel, count = on_host(kept[0]), gpu.graphs.set_kernel, iter([True, False])
+
+    def fails(*given):
+        if not next(count):
+            raise DeviceError("CUDA's cuGraphExecKernelNodeSetParams failed")
+        set_kernel(*given)
+
+    with monkeypatch.context() as m, pytest.raises(DeviceError):
+        m.setattr(gpu.graphs, "set_kernel", fails)
+        step(xs[1])
+    last = kept.pop()
+    address = last.data.ptr
+    del last
+    again = step(xs[0])
+    assert again.data.ptr == address, "every address is that of the last call which came through"
+    np.testing.assert_array_equal(on_host(again), wanted)

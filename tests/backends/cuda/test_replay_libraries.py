@@ -8,6 +8,7 @@ from tests.backends.cuda.arrays import on_device, on_host
 from tests.backends.cuda.fake_cublaslt import fake_cublaslt
 from zenith.backends.cuda import replay
 from zenith.config import config
+from zenith.errors import DeviceError
 
 W = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
 
@@ -55,3 +56,19 @@ def test_what_is_large_is_not_copied_for_a_library(lt, gpu, rng, monkeypatch):
     assert gpu.calls["graph launches"] == 0
     (row,) = step._specializer.latest.executable.graphs()
     assert row[-1].startswith("a library's call uses an argument or a result of 192 bytes")
+
+
+def test_a_call_that_cannot_be_captured_is_made_each_time(lt, gpu, rng, monkeypatch):
+    """No graph is left behind, and explain() says why there is none."""
+
+    def refuse(graph, after, work):
+        raise DeviceError("cuBLASLt refused a product that it had an algorithm for")
+
+    monkeypatch.setattr(gpu.graphs, "add_captured", refuse)
+    step, x = zenith.jit(deep), next(inputs(rng))
+    first, *others = (on_host(step(x)) for _ in range(3))
+    assert not gpu.graphs.live
+    (row,) = step._specializer.latest.executable.graphs()
+    assert row[-1].startswith("a library's call cannot be captured: ")
+    for found in others:
+        np.testing.assert_array_equal(found, first)

@@ -105,7 +105,17 @@ def test_a_shipped_table_is_asked_second(own, tmp_path, monkeypatch):
     assert chosen()[0] == second
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 1, "entries": {"a": {}}}', "{"])
+def test_a_shipped_table_that_is_not_there_is_a_warning(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "tuning", tmp_path / "elsewhere.json")
+    with pytest.warns(CacheWarning, match=r"elsewhere\.json is not used[\s\S]*ZENITH_TUNING"):
+        chosen()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"format": 99}', '{"format": 1}', '{"format": 1, "entries": []}', '{"format": 1, "entries": {"a": {}}}',
+     '{"format": 1, "entries": {"a": {"schedule": "x", "microseconds": {"x": "fast"}}}}', "{"],
+)  # fmt: skip
 def test_a_damaged_table_is_a_warning(own, text):
     own.write_text(text)
     with pytest.warns(CacheWarning, match=r"tuning\.json is not used[\s\S]*zenith tune"):
@@ -196,6 +206,13 @@ def test_the_command_measures_shows_and_exports(timed, own, tmp_path):
     own.unlink()
     done = CliRunner().invoke(cli.app, ["tune", "--import", str(tmp_path / "ship.json")])
     assert done.exit_code == 0 and own.read_text() == (tmp_path / "ship.json").read_text()
+
+
+def test_a_table_that_cannot_be_exported_is_an_error_that_leaves_nothing(timed, own, tmp_path):
+    (tmp_path / "taken").mkdir()
+    done = CliRunner().invoke(cli.app, ["tune", "--export", str(tmp_path / "taken")])
+    assert done.exit_code == 1 and "taken" in done.output
+    assert {p.name for p in tmp_path.iterdir()} == {"taken", own.name}
 
 
 @pytest.mark.parametrize(

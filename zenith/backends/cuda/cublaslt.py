@@ -44,8 +44,8 @@ class Problem:
     """``d = epilogue(op(a) op(b) + share c)``: everything that its algorithm is chosen by.
 
     ``epilogue`` is a name of cuBLASLt's. ``alignments`` are of a, b, c and d; ``aux`` is the step between columns of
-    what the epilogue reads or writes besides, and the step between matrices. ``bias`` and ``aux`` exist where the
-    epilogue has them.
+    what the epilogue reads or writes besides, the step between matrices, and its alignment. ``bias`` and ``aux`` exist
+    where the epilogue has them.
     """
 
     compute: str
@@ -58,7 +58,7 @@ class Problem:
     alignments: tuple[int, int, int, int]
     workspace: int
     bias: DType | None = None
-    aux: tuple[int, int] | None = None
+    aux: tuple[int, int, int] | None = None
 
 
 class Binding:
@@ -188,9 +188,9 @@ class Descriptors:
             # what is chosen depends on how the pointer is aligned, which its value says
             self.set(self.operation, attributes.BIAS_POINTER, ctypes.c_int64(found.bias.itemsize))
         if found.aux is not None:
-            ld, batch = found.aux
+            ld, batch, alignment = found.aux
             self.set(self.operation, attributes.EPILOGUE_AUX_LD, ctypes.c_int64(ld))
-            self.set(self.operation, attributes.EPILOGUE_AUX_POINTER, ctypes.c_int64(found.alignments[3]))
+            self.set(self.operation, attributes.EPILOGUE_AUX_POINTER, ctypes.c_int64(alignment))
             if batch:
                 self.set(self.operation, attributes.EPILOGUE_AUX_BATCH_STRIDE, ctypes.c_int64(batch))
 

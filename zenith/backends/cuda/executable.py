@@ -219,7 +219,7 @@ class Executable:
             if watch is None:
                 lease.start(setup)
             else:
-                for action in watch(setup.single_steps()):
+                for action in watch(setup.single_steps):
                     action(stream)
         finally:  # a step may raise when kernels were launched already
             if others or any(guest.imports for guest in guests):

@@ -3,8 +3,9 @@
 Who computes a task follows from the kernel: a *thread*, or a *team* of threads where a task joins iterations, shares
 memory or is a tile. In the *wide* form neighbouring elements are read and written 16 bytes at a time. It needs aligned
 addresses and sizes that are multiples of the width, so it is compiled beside the form that always fits, and a call
-takes the one that fits its sizes. In the *held* form threads keep a row from one loop to the next (:mod:`held`), which
-rows up to some length can have.
+takes the one that fits its sizes and addresses; both divide a fold among threads in their own way, so sums may differ
+by rounding. In the *held* form threads keep a row from one loop to the next
+(:mod:`zenith.backends.cuda.held_rows`), which rows up to some length can have.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -110,8 +111,8 @@ class Graphs(Protocol):
         """The same for the node of a copy."""
         ...
 
-    def destroy(self, graph: int, executable: int) -> None:
-        """Give both back; what runs is not disturbed."""
+    def destroy(self, graph: int, executable: int | None) -> None:
+        """Give both back, as far as there are both; what runs is not disturbed."""
         ...
 
     def is_capturing(self, stream: int) -> bool:
@@ -148,6 +149,7 @@ class CudaGraphs:
         self._set_copy.argtypes = [ctypes.c_void_p] * 4
         self.ended: deque[int] = deque()
         self._kept: dict[int, Any] = {}
+        self._capturing = threading.Lock()  # the garbage collector is the process's
         self._numbers = itertools.count(1)
         self._on_end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.ended.append)
 
@@ -181,6 +183,10 @@ class CudaGraphs:
 
         The garbage collector waits meanwhile: what it finds may wait for the device, which ends a capture.
         """
+        with self._capturing:
+            return self._add_captured(graph, after, work)
+
+    def _add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
         stream, before = ctypes.c_void_p(), (ctypes.c_void_p * len(after))(*after)
         self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(NON_BLOCKING))
         collects = gc.isenabled()
@@ -223,9 +229,10 @@ class CudaGraphs:
         _check(self._cuda, "cuGraphExecMemcpyNodeSetParams",
                self._set_copy(executable, node, parameters, self._context()))  # fmt: skip
 
-    def destroy(self, graph: int, executable: int) -> None:
+    def destroy(self, graph: int, executable: int | None) -> None:
         """CUDA frees an executable graph that runs when it has come to its end."""
-        self._call("cuGraphExecDestroy", ctypes.c_void_p(executable))
+        if executable is not None:
+            self._call("cuGraphExecDestroy", ctypes.c_void_p(executable))
         self._call("cuGraphDestroy", ctypes.c_void_p(graph))
 
     def _context(self) -> ctypes.c_void_p:

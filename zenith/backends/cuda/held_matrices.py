@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from zenith.backends.cuda.index import Indices
-from zenith.backends.cuda.warp_tiles import CHUNK, SMALL
+from zenith.backends.cuda.warp_tiles import CHUNK, SMALL, key
 from zenith.backends.kernel import BAND, EachHeld, FoldHeld, Held, HeldProduct, StageTile
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.target import LANES
@@ -89,16 +89,9 @@ def fold(s: FoldHeld, combine: Callable[[str, str], str], initial: str) -> Itera
 # --- tiles in shared memory ---
 
 
-def _key(line: str, columns: int) -> str:
-    """What the numbers of the chunks of a line are changed by, so that the 8 lines read at once meet all banks."""
-    chunks = columns // PER_CHUNK
-    together = max(1, SMALL // chunks)  # lines that stand side by side in all banks
-    return f"{line} % {SMALL} // {together} % {min(chunks, SMALL)}"
-
-
 def _place(line: str, chunk: str, columns: int) -> str:
     """The position of a chunk of a line."""
-    return f"({line}) * {columns} + (({chunk}) ^ ({_key(f'({line})', columns)})) * {PER_CHUNK}"
+    return f"({line}) * {columns} + (({chunk}) ^ ({key(f'({line})', columns // PER_CHUNK)})) * {PER_CHUNK}"
 
 
 def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -> Iterator[str]:

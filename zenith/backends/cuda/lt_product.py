@@ -119,12 +119,12 @@ def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligne
         return "the result has no neighbours in rows"
     if isinstance(addend, str):
         return addend
-    aux = _aux(matrices.get("kept", matrices.get("saved")), flat)
+    aux = _aux(matrices.get("kept", matrices.get("saved")), flat, aligned)
     if isinstance(aux, str):
         return aux
     shown = [matrices[name] for name in ("right", "left")]
     shown += [matrices.get("addend", matrices["result"]), matrices["result"]]
-    bytes_ = tuple(math.gcd(aligned[m.buffer], m.at * m.dtype.itemsize) for m in shown)
+    bytes_ = tuple(_alignment(m, aligned) for m in shown)
     bias = found.epilogue.bias
     return Problem(
         compute, (right[1], left[1]), right[0], left[0], addend or result[0], result[0], epilogue_name(found),
@@ -155,11 +155,16 @@ def _addend(matrix: Placed | None, flat: Batches) -> Layout | str | None:
     return Layout(matrix.dtype, flat.columns, flat.rows, ld, flat.count, matrix.batch)
 
 
-def _aux(matrix: Placed | None, flat: Batches) -> tuple[int, int] | str | None:
-    """The steps of what an epilogue keeps or reads."""
+def _alignment(matrix: Placed, aligned: Mapping[str, int]) -> int:
+    """The bytes that a matrix's first address is a multiple of."""
+    return math.gcd(aligned[matrix.buffer], matrix.at * matrix.dtype.itemsize)
+
+
+def _aux(matrix: Placed | None, flat: Batches, aligned: Mapping[str, int]) -> tuple[int, int, int] | str | None:
+    """The steps of what an epilogue keeps or reads, and its alignment."""
     if matrix is None:
         return None
     ld = matrix.row if flat.rows > 1 else -(-flat.columns // AUX_STEP) * AUX_STEP
     if (matrix.column != 1 and flat.columns > 1) or ld < flat.columns or ld % AUX_STEP:
         return f"the rows of what the epilogue keeps or reads are no multiple of {AUX_STEP} elements apart"
-    return ld, matrix.batch
+    return ld, matrix.batch, _alignment(matrix, aligned)

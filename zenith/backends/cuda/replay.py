@@ -30,6 +30,7 @@ from zenith.backends.cuda.memory import ALIGN, Pool
 from zenith.backends.cuda.record import CallNode, CopyNode, Node, Origin, Recording
 from zenith.backends.cuda.setup import Program, Setup
 from zenith.config import config
+from zenith.errors import DeviceError
 
 REPLAY, PATCH = 1.5, 0.5  # what starting a graph and patching a node cost, in launches
 COPIED_FROM, COPIED_BYTES = 4, 1 << 20  # an argument of more nodes, and of no more bytes, is copied
@@ -50,13 +51,22 @@ class Replay:
         self.launches, self.copies = len(recording.nodes), len(copied)
         self._users: list[list[Node]] = [[n for n in nodes if word in n.words] for word in range(self._arguments)]
         self._last = self._frame[: self._arguments]
-        graph, after = self._graphs.create(), list[int]()
-        for node in nodes:
-            after = node.add(self._graphs, graph, after)
         self._nodes = nodes
-        self.executable = self._graphs.instantiate(graph)
+        graph = self._graphs.create()
+        try:
+            self.executable = self._made(graph)
+        except Exception:
+            self._graphs.destroy(graph, None)
+            raise
         self.replays, self.patched = 0, 0
         weakref.finalize(self, _destroy, driver, driver.device(), graph, self.executable).atexit = False
+
+    def _made(self, graph: int) -> int:
+        """The executable graph of all nodes, one after the other."""
+        after = list[int]()
+        for node in self._nodes:
+            after = node.add(self._graphs, graph, after)
+        return self._graphs.instantiate(graph)
 
     def __call__(self, stream: int) -> None:
         """Launch everything, with the addresses in the setup's frame."""
@@ -64,6 +74,7 @@ class Replay:
         if given != self._last:
             changed = [word for word, (now, before) in enumerate(zip(given, self._last, strict=True)) if now != before]
             nodes = dict.fromkeys(node for word in changed for node in self._users[word])
+            self._last = [-1] * self._arguments  # until all are patched: one may fail
             for node in nodes:
                 node.patch(self._graphs, self.executable, given)
             self.patched += len(nodes)
@@ -150,8 +161,14 @@ class Starter:
         if setup.why_not is not None:
             return None
         self._graphs += 1
-        with self._program.driver.graphs.relaxed():  # another thread may be capturing
-            return Replay(setup, self._program, self._pool, self._stream, recording)
+        try:
+            with self._program.driver.graphs.relaxed():  # another thread may be capturing
+                return Replay(setup, self._program, self._pool, self._stream, recording)
+        except DeviceError as error:
+            if not any(isinstance(node, CallNode) for node in recording.nodes):
+                raise
+            setup.why_not = f"a library's call cannot be captured: {str(error).splitlines()[0]}"
+            return None
 
 
 def _refusal(recording: Recording) -> str | None:

@@ -150,6 +150,7 @@ class Setup:
 
     # --- actions ---
 
+    @cached_property
     def single_steps(self) -> list[Action]:
         """An action for each step of the plan, behind one that does nothing."""
         return [_nothing, *(partial(_all, self._actions([step])) for step in self.layout.plan.steps)]

@@ -84,14 +84,17 @@ class Table:
         found = json.loads(text)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise ValueError(f"it is no tuning table of format {FORMAT}")
-        return cls({name: _measured(name, entry) for name, entry in found["entries"].items()})
+        entries = found.get("entries")
+        if not isinstance(entries, dict):
+            raise ValueError("it has no entries by names")
+        return cls({name: _measured(name, entry) for name, entry in entries.items()})
 
 
 def _measured(name: str, entry: Any) -> Measured:
     try:
         times = {str(schedule): float(time) for schedule, time in entry["microseconds"].items()}
         return Measured(str(entry["schedule"]), times)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"its entry {name!r} is incomplete: {error}") from None
 
 
@@ -101,15 +104,17 @@ def key(arch: str, kind: str, element: str, sizes: Sizes) -> str:
     return f"{arch} {kind} {element} {'x'.join(classes)}"
 
 
-def read(path: Path) -> Table:
-    """The table in a file; an empty one where there is no file, or with a CacheWarning where it holds no table."""
+def read(path: Path, named: bool = False) -> Table:
+    """The table in a file; an empty one, with a CacheWarning, where it holds none.
+
+    Where there is no file the table is empty, too, without a warning unless somebody has ``named`` the file.
+    """
     try:
         return Table.parsed(path.read_text())
-    except FileNotFoundError:
-        return Table()
-    except (OSError, ValueError, KeyError) as problem:
-        warnings.warn(CacheWarning(f"the tuning table {path} is not used: {problem}",
-                                   "remove it, and run python -m zenith tune"), stacklevel=2)  # fmt: skip
+    except (OSError, ValueError) as problem:
+        if named or not isinstance(problem, FileNotFoundError):
+            fix = "name another file by ZENITH_TUNING" if named else "remove it, and run python -m zenith tune"
+            warnings.warn(CacheWarning(f"the tuning table {path} is not used: {problem}", fix), stacklevel=2)
         return Table()
 
 
@@ -117,9 +122,13 @@ def write(path: Path, table: Table) -> None:
     """Put a table into a file; whoever reads it meanwhile finds the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=FILE)
-    with os.fdopen(number, "w") as file:
-        file.write(table.text())
-    Path(name).replace(path)
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(table.text())
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink()
+        raise
 
 
 def own_file() -> Path:
@@ -132,7 +141,7 @@ def in_use() -> Table:
     if not config.tuned:
         return Table()
     own = _remembered(own_file(), _stamp(own_file()))
-    return own if config.tuning is None else own.over(_remembered(config.tuning, _stamp(config.tuning)))
+    return own if config.tuning is None else own.over(_remembered(config.tuning, _stamp(config.tuning), True))
 
 
 def _stamp(path: Path) -> int | None:
@@ -143,8 +152,8 @@ def _stamp(path: Path) -> int | None:
 
 
 @cache
-def _remembered(path: Path, stamp: int | None) -> Table:
-    return read(path)
+def _remembered(path: Path, stamp: int | None, named: bool = False) -> Table:
+    return read(path, named)
 
 
 def in_same_order(schedules: Sequence[S], sizes: Sizes, pick: Pick[S], order: Order[S]) -> list[S]:

@@ -27,6 +27,12 @@ CHUNK = 16  # bytes
 SMALL = 8  # lines of a small matrix
 
 
+def key(line: str, chunks: int) -> str:
+    """What the numbers of the chunks of a line are changed by, so that the 8 lines read at once meet all banks."""
+    together = max(1, SMALL // chunks)  # lines that stand side by side in all banks
+    return f"{line} % {SMALL} // {together} % {min(chunks, SMALL)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One operand in shared memory; its *lines* are rows of the left one and columns of the right one.
@@ -83,10 +89,7 @@ class Side:
     def key(self, line: str) -> str:
         """What the numbers of the chunks of a line of shared memory are changed by."""
         chunks = self.width // self.chunk
-        if self.by_words:
-            return f"{line} % 4 * 2 % {chunks}"
-        together = max(1, SMALL // chunks)  # lines that stand side by side in all banks
-        return f"{line} % {SMALL} // {together} % {min(chunks, SMALL)}"
+        return f"{line} % 4 * 2 % {chunks}" if self.by_words else key(line, chunks)
 
     def place(self, line: str, chunk: str, key: str) -> str:
         """The position of a chunk of a line in its stage."""
