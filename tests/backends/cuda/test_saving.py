@@ -200,3 +200,78 @@ def test_loading_needs_no_numba():
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()
+
+
+def branches(x, n):
+    y = zenith.cond(x.sum() > 0, lambda x: np.tanh(x), lambda x: x * 2, x)
+    return zenith.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, np.sin(c[1]) @ np.eye(3, dtype=np.float32)), (0, y)
+    )
+
+
+def loss(x):
+    hidden = np.maximum(np.sort(x @ TABLE, axis=1), 0)
+    return (np.exp(hidden - hidden.max(axis=1, keepdims=True)) ** 2).mean()
+
+
+@pytest.mark.parametrize("function, args", [
+    (branches, (np.ones((2, 3), np.float32), 4)),
+    (zenith.grad(loss), (TABLE.T.copy(),)),
+    (zenith.vmap(loss), (np.stack([TABLE.T, TABLE.T]).copy(),)),
+    (lambda x: x.astype(np.float16) @ x.T.astype(np.float16), (np.ones((64, 64), np.float32),)),
+], ids=["branches", "grad", "vmap", "half"])  # fmt: skip
+def test_traced_programs_are_planned_again_in_the_same_way(coder, path, function, args):
+    compiled = zenith.jit(function)
+    args = [on_device(a) if isinstance(a, np.ndarray) else a for a in args]
+    wanted, again = compiled(*args), loaded(coder, compiled, path)
+    found = again(*args)
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+    assert all(same_bits(on_host(one), on_host(other)) for one, other in pairs)
+
+
+def test_attention_and_numerics(cuda_tensors, coder, path):
+    import torch
+    from torch.nn import functional
+
+    class Mixer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.qkv = torch.nn.Embedding(20, 32), torch.nn.Linear(32, 96)
+
+        def forward(self, tokens):
+            q, k, v = (t.unflatten(-1, (4, 8)).transpose(1, 2) for t in self.qkv(self.words(tokens)).chunk(3, -1))
+            return functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+    module = Mixer().eval()
+    fast = zenith.from_torch(module, (torch.zeros(2, 5, dtype=torch.int64),), repeatable=False, tf32=True)
+    with torch.no_grad():
+        calls = [torch.arange(rows * 7).view(rows, 7) % 20 for rows in (2, 3)]
+        wanted = [fast(tokens) for tokens in calls]
+        again = loaded(coder, fast, path)
+        assert all(torch.equal(again(tokens), y) for tokens, y in zip(calls, wanted, strict=True))
+
+
+def test_a_file_is_inspected(coder, path):
+    from typer.testing import CliRunner
+
+    from zenith import cli
+
+    function = zenith.jit(features)
+    function(on_device(np.ones((4, 8), np.float32)))
+    function.save(path)
+    told = CliRunner().invoke(cli.app, ["inspect", str(path)], env={"COLUMNS": "200"})
+    assert told.exit_code == 0 and "for GPUs of sm_90a; runs on these" in told.output
+    assert "x: cupy f32[_, _] on cuda:0" in told.output
+
+
+def test_programs_of_a_file_share_their_weights(cuda_tensors, coder, path):
+    import torch
+
+    fast = zenith.from_torch(torch.nn.Linear(16, 4).eval(), (torch.zeros(2, 16),))
+    with torch.no_grad():
+        inputs = torch.randn(3, 16), torch.randn(2, 3, 16)
+        wanted = [fast(x) for x in inputs]
+        again = loaded(coder, fast, path)
+        assert all(torch.equal(again(x), y) for x, y in zip(inputs, wanted, strict=True))
+    one, other = (s.executable for s in again._specializer.specializations())
+    assert one._fixed.table is other._fixed.table and {*one._fixed.table} == {"weight", "bias"}
