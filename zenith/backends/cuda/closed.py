@@ -103,7 +103,7 @@ class Closed:
         if digest([str(plan)]) != self.plan:
             raise LoadError(
                 f"{self.path} was saved with other choices for the GPU than this process makes",
-                fix="use the same ZENITH_ENGINES and the same table of schedules (ZENITH_TUNING), or save it again",
+                fix="use the same ZENITH_ENGINES, libraries and table of schedules (ZENITH_TUNING), or save it again",
             )
 
     def code(self, kernel: Kernel, form: Form, arch: str) -> Code:
