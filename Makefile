@@ -2,7 +2,7 @@
 #
 #   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
-#   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend
+#   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
 #   make docs    regenerate ARCHITECTURE.md
@@ -35,11 +35,11 @@ lint: $(VENV)/test.stamp
 
 # Whatever measures time runs alone; everything else shares the cores.
 pytest: $(VENV)/test.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing"
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing and not thorough"
 	$(BIN)/python -m pytest -m timing
 
 fuzz: $(VENV)/test.stamp
-	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m fuzz
+	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m "fuzz or thorough"
 
 train: $(VENV)/test.stamp
 	ZENITH_TRAINING=whole $(BIN)/python -m pytest tests/transforms/test_training_transformer.py

@@ -107,7 +107,14 @@ def test_weights_of_places_without_a_row_may_be_infinite():
 @needs_compiler
 @pytest.mark.parametrize(
     ("kinds", "arch", "head"),
-    [*(("f16", arch, head) for arch in ("sm_75", "sm_90a") for head in HEADS), ("bf16", "sm_80", 64)],
+    [
+        ("bf16", "sm_80", 64),
+        *(
+            pytest.param("f16", arch, head, marks=[pytest.mark.thorough] * (head in (32, 128)))
+            for arch in ("sm_75", "sm_90a")
+            for head in HEADS
+        ),
+    ],
 )
 def test_sums_stay_in_registers(kinds, arch, head):
     """Machine code without a stack, within a block's registers and shared memory, by the instruction it is for."""

@@ -39,19 +39,26 @@ SHAPES = {
     "bert up": (128, 768, 3072),
     "bert down": (128, 3072, 768),
 }
+
+
+def thorough(*case):
+    """A case that `make test` leaves out."""
+    return pytest.param(*case, marks=pytest.mark.thorough)
+
+
 CASES = [
     ("linear and gelu", "bfloat16", "sm_80"),
     ("linear and gelu", "bfloat16", "sm_90a"),
     ("linear and gelu", "float16", "sm_75"),
-    ("linear and gelu", "float16", "sm_80"),
+    thorough("linear and gelu", "float16", "sm_80"),
     ("linear and gelu", "float16", "sm_90a"),
-    ("linear and gelu", "float32", "sm_80"),
+    thorough("linear and gelu", "float32", "sm_80"),
     ("linear and gelu", "float32", "sm_90a"),
-    ("large", "bfloat16", "sm_80"),
+    thorough("large", "bfloat16", "sm_80"),
     ("large", "bfloat16", "sm_90a"),
-    ("bert projection", "bfloat16", "sm_90a"),
+    thorough("bert projection", "bfloat16", "sm_90a"),
     ("bert up", "bfloat16", "sm_80"),
-    ("bert down", "bfloat16", "sm_90a"),
+    thorough("bert down", "bfloat16", "sm_90a"),
 ]
 
 
@@ -99,8 +106,10 @@ def test_sizes_that_are_not_known(name, arch):
         check(code, arch)
 
 
-@pytest.mark.parametrize("tile", [t for t in matrix_tiles((9, 0), tf32=True) if t.instruction.type != "f16"],
-                         ids=lambda tile: tile.name)  # fmt: skip
+@pytest.mark.parametrize("tile", [
+    pytest.param(t, id=t.name, marks=[pytest.mark.thorough] * (t.instruction.type == "tf32"))
+    for t in matrix_tiles((9, 0), tf32=True) if t.instruction.type != "f16"
+])  # fmt: skip
 def test_every_schedule(tile):
     """Its wide form; bfloat16 and float16 differ in the name of the instruction only."""
     from dataclasses import replace
