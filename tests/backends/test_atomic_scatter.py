@@ -150,4 +150,4 @@ def test_a_cpu_repeats_in_any_case() -> None:
     first = loose(table, places)
     np.testing.assert_array_equal(first, zenith.jit(grow)(table, places))
     assert "repeatable=False" in str(loose.explain())
-    assert not loose.repeatable
+    assert not loose.numerics.repeatable
