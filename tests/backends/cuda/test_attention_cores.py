@@ -56,7 +56,7 @@ def kernels(program, arch):
     return [kernel for kernel in found if "attention" in kernel.doc]
 
 
-@pytest.mark.parametrize("kinds", EPS)
+@pytest.mark.parametrize("kinds", [pytest.param(k, marks=[pytest.mark.thorough] * (k != "f16")) for k in EPS])
 @pytest.mark.parametrize(("mask", "causal"), KINDS)
 def test_values_of_every_shape_on_lanes(mask, causal, kinds):
     """Lengths are symbols, 0 and 1 and no multiples of tiles among them; heads are of sizes that fill no tile."""
@@ -69,14 +69,16 @@ def test_values_of_every_shape_on_lanes(mask, causal, kinds):
             within(call(executable, program, values), values, mask, causal, kinds)
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", [pytest.param(h, marks=[pytest.mark.thorough] * (h in (32, 128))) for h in HEADS])
 def test_values_of_every_head(head):
     program, values = graph((40, 70, head, head), "f16", lead=(2, 3)), narrow((40, 70, head, head), "f16", lead=(2, 3))
     within(call(compiled(program, "cuda on lanes"), program, values), values, "none", False, "f16")
 
 
 @pytest.mark.parametrize("widest", [False, True], ids=["plain", "wide"])
-@pytest.mark.parametrize(("kinds", "arch"), [("f16", "sm_75"), ("f16", "sm_80"), ("bf16", "sm_80")])
+@pytest.mark.parametrize(
+    ("kinds", "arch"), [("f16", "sm_75"), pytest.param("f16", "sm_80", marks=pytest.mark.thorough), ("bf16", "sm_80")]
+)
 def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
     """The printed source on a grid of threads, whose registers hold what the instructions' twins say."""
     mask, causal = ("bool", False) if widest else ("add", True)
@@ -104,13 +106,16 @@ def test_weights_of_places_without_a_row_may_be_infinite():
     assert (results[1] < -4000).all() and all(np.isfinite(r).all() for r in results)
 
 
+FIRST = [("sm_75", 64), ("sm_90a", 256)]
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("kinds", "arch", "head"),
     [
         ("bf16", "sm_80", 64),
         *(
-            pytest.param("f16", arch, head, marks=[pytest.mark.thorough] * (head in (32, 128)))
+            pytest.param("f16", arch, head, marks=[pytest.mark.thorough] * ((arch, head) not in FIRST))
             for arch in ("sm_75", "sm_90a")
             for head in HEADS
         ),

@@ -67,7 +67,9 @@ def symbolic(name, element):
 # --- values ---
 
 
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("element", [
+    pytest.param(e, marks=[pytest.mark.thorough] * (e != "f16")) for e in ELEMENTS
+])  # fmt: skip
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_remainder_and_layout(name, element):
     graph, executable = symbolic(name, element)
@@ -99,7 +101,9 @@ GRID = [
 ]
 
 
-@pytest.mark.parametrize(("element", "name", "tile", "arch", "widest", "sizes"), GRID)
+@pytest.mark.parametrize(("element", "name", "tile", "arch", "widest", "sizes"), [
+    pytest.param(*case, marks=[pytest.mark.thorough] * (number % 3 != 0)) for number, case in enumerate(GRID)
+])  # fmt: skip
 def test_the_printed_source_on_a_grid_of_threads(element, name, tile, arch, widest, sizes):
     """With the true lane layout: exact, since few terms of small integers have exact sums in any order."""
     x, y = (np.round(4 * a.astype(np.float32)).astype(a.dtype) for a in stored(name, *sizes, ELEMENTS[element]))
@@ -143,6 +147,7 @@ def test_tf32_rounds_operands_and_nothing_else():
     assert not np.allclose(result, x @ w, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_long_sum_is_cut_into_blocks():
     """One float32 accumulator cannot count beyond 2**24; blocks can."""
     k = 2**24 + 2**14
