@@ -8,7 +8,7 @@ Sizes that are not known are taken to be middling. This is the *roofline* (S. Wi
 >>> from zenith.ir.types import bfloat16
 >>> tiles = [t for t in matrix_tiles((9, 0), tf32=False) if t.instruction.element == bfloat16]
 >>> [picker((9, 0))(tiles, (1, rows, 4096, 1024)).name for rows in (16, 8192)]
-['bf16_16x128', 'bf16_128x256']
+['bf16_32x64', 'bf16_128x256']
 """
 
 from __future__ import annotations

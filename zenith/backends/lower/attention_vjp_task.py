@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.nest import bind, store_results, tile_result_of
 from zenith.backends.lower.operand import Access, access
 from zenith.backends.lower.task_writer import Room, TaskWriter
+from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, minimum, product
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import bool_
@@ -120,7 +122,15 @@ class AttentionVjpTask(TaskWriter):
         for result, number in self.sums_of.items():
             self.each_sum(number, partial(self._store, result))
         cost = minimum(self.own, self.width) * self.others * ((self.d + self.columns) // 2 + 20)
-        return self.close_tasks(cost)
+        return replace(self.close_tasks(cost), operations=self._operations())
+
+    def _operations(self) -> Dim:
+        """What is counted for these tasks: products that both kernels make count for the first of them."""
+        first, *later = wanted(self.body)
+        scores = product((*self.batch, self.own, self.others))
+        sums = sum((2 * scores * self.columns_of(int(r == 2)) for results in later for r in results), dim(0))
+        everything = operations_of(self.body, (number for number, _ in self.body.nodes()))
+        return everything - sums if self.results == first else sums
 
     @property
     def needs_changes(self) -> bool:
