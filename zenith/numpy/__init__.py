@@ -18,6 +18,8 @@ from zenith.numpy.elementwise import *
 from zenith.numpy.indexing import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
+from zenith.numpy.missing import *
+from zenith.numpy.quantiles import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
 from zenith.numpy.selection import *

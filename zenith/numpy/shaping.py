@@ -12,6 +12,7 @@ from zenith.ir.dims import Dim, dim, dims, divide_exactly, product
 from zenith.numpy.operands import (
     align,
     as_array,
+    asked_recorder,
     broadcast_dims,
     dims_of,
     normal_axes,
@@ -221,7 +222,9 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     """The array repeated to a shape."""
     x, wanted = as_array(x), sizes_of(shape)
     own = dims_of(x)
-    if len(own) > len(wanted) or broadcast_dims("broadcast_to", [wanted, own]) != wanted:
+    common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
+    wanted = tuple(map(asked_recorder().canonical, wanted))  # sizes may just have been found equal
+    if len(own) > len(wanted) or common != wanted:
         raise ShapeError(f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}", where=user_line())
     return spread(x, wanted)
 
