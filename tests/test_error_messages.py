@@ -152,28 +152,30 @@ CASES = {
         TraceError,
         "indexing with a boolean mask gives a result whose size depends on values",
         "bool[n, 3]",
-        "keep the shape: numpy.where(mask, x, 0), or sums of numpy.where(mask, x, 0)",
+        "say how many elements there are at most: zenith.numpy.extract(mask, x, size=n); or keep the shape: "
+        "numpy.where(mask, x, 0)",
     ),
     "nonzero": (
         lambda x, i, h: np.nonzero(x),
         TraceError,
         "nonzero: the size of its result depends on values",
-        "",
-        "keep the shape: numpy.where(mask, x, 0), or count with numpy.count_nonzero",
+        "f32[n, 3]",
+        "say how many there are at most: zenith.numpy.nonzero(x, size=n), which fills up what is missing; or keep the "
+        "shape: numpy.where(mask, x, 0)",
     ),
     "unique": (
         lambda x, i, h: np.unique(i),
         TraceError,
         "unique: the size of its result depends on values",
-        "",
-        "call it before the traced function and pass the result as an argument",
+        "i64[n]",
+        "say how many there are at most: zenith.numpy.unique(x, size=n)",
     ),
     "where of one": (
         lambda x, i, h: np.where(x > 0),
         TraceError,
-        "where(condition) alone gives a result whose size depends",
-        "",
-        "give both choices, where(condition, x, y), and keep the shape",
+        "where(condition) alone: the size of its result depends on values",
+        "bool[n, 3]",
+        "say how many there are at most: zenith.numpy.where(condition, size=n)",
     ),
     "shapes": (
         lambda x, i, h: x + np.zeros(4),

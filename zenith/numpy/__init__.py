@@ -15,6 +15,7 @@ from zenith.numpy.creation import *
 from zenith.numpy.dynamic import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
+from zenith.numpy.found import *
 from zenith.numpy.indexing import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
@@ -23,6 +24,7 @@ from zenith.numpy.quantiles import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
 from zenith.numpy.selection import *
+from zenith.numpy.sets import *
 from zenith.numpy.shaping import *
 from zenith.numpy.sorting import *
 from zenith.numpy.types import *
