@@ -30,9 +30,13 @@ from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "intersect1d", "isin", "setdiff1d", "setxor1d",
-    "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
 ]  # fmt: skip
+
+# At once NumPy answers; its stubs know neither flags that are variables nor all their combinations.
+_UNIQUE: Any = np.unique
+_INTERSECTION: Any = np.intersect1d
 
 
 class UniqueAllResult(NamedTuple):
@@ -85,7 +89,7 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     if size is None:
         if isinstance(x, Tracer):
             needs_size("unique", "unique(x, size=n)", x)
-        return np.unique(x, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+        return _UNIQUE(x, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     if axis is not None:
         raise UnsupportedError("unique with size= and axis= is not supported", where=user_line(),
                                fix="call it before the traced function")  # fmt: skip
@@ -235,7 +239,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """
     x, y = _rows("intersect1d", ar1, ar2, size)
     if size is None:
-        return np.intersect1d(x, y, assume_unique, return_indices)
+        return _INTERSECTION(x, y, assume_unique, return_indices)
     if return_indices:
         raise UnsupportedError("intersect1d with size= and return_indices= is not supported", where=user_line(),
                                fix="call it before the traced function")  # fmt: skip
