@@ -60,6 +60,17 @@ def test_elements_where_a_condition_holds():
     assert np.array_equal(run_traced(lambda a: np.extract(x > 0, a), x)[0], x[x > 0])
 
 
+def test_counts_for_each_element():
+    x, counts = values(np.dtype("f8"), (3, 4), 3), np.array([2, 0, 3, 1])
+    assert_same(run_traced(lambda a: np.repeat(a, counts, axis=1), x)[0], np.repeat(x, counts, axis=1))
+    assert_same(run_traced(lambda a: np.repeat(a, [2]), x)[0], np.repeat(x, [2]))
+    repeated = [(np.repeat(x.T, counts, axis=0), 7)]
+    check_sized(lambda a, c, size: znp.repeat(a.T, c, axis=0, size=size, fill_value=7), repeated, x, counts)
+    check_sized(lambda a, c, size: znp.repeat(a, c, size=size), [(np.repeat(x, 2), 0)], x, counts[0])
+    with pytest.raises(TraceError, match=r"zenith.numpy.repeat\(x, counts, size=n\)"):
+        run_traced(lambda c: np.repeat(x, c, axis=1), counts)
+
+
 def test_a_size_may_be_one_of_an_argument():
     x = sparse(np.dtype("i4"), (6,), 4)
     (found,) = run_traced(lambda a: znp.flatnonzero(a, size=a.shape[0], fill_value=-1), x)

@@ -13,6 +13,7 @@ from zenith.numpy import refused as _refused  # noqa: F401  registers what is re
 from zenith.numpy.attention import *
 from zenith.numpy.creation import *
 from zenith.numpy.dynamic import *
+from zenith.numpy.editing import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
 from zenith.numpy.found import *
@@ -20,6 +21,8 @@ from zenith.numpy.indexing import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
 from zenith.numpy.missing import *
+from zenith.numpy.padding import *
+from zenith.numpy.places import *
 from zenith.numpy.quantiles import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *

@@ -20,13 +20,13 @@ from zenith.numpy.formulas import truth
 from zenith.numpy.operands import INT64, as_array, compute_array, convert, dims_of, normal_axis, require, sizes_of
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selection import where as choose
-from zenith.numpy.shaping import ravel, reshape
+from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import user_size
+from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
-__all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero", "where"]
+__all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero", "repeat", "where"]
 
 
 def needs_size(name: str, call: str, *arrays: Any) -> NoReturn:
@@ -172,6 +172,50 @@ def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) 
         needs_size("extract", "extract(condition, x, size=n)", flags)
     require(product(dims_of(x)), ">=", product(dims_of(flags)), "extract: the condition is larger than the array")
     return compress(ravel(flags), ravel(x), size=size, fill_value=fill_value)
+
+
+@implements(np.repeat)
+def repeat(a: Any, repeats: Any, axis: Any = None, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """Every element repeated along an axis, or in the flattened array.
+
+    Parameters
+    ----------
+    a: an array of any element type.
+    repeats: how often: one number (or size) for all, or an integer for each place along the axis.
+    axis: the axis, or None for the flattened array.
+    size: how many places the axis has afterwards; required where ``repeats`` is traced.
+    fill_value: what stands behind the last repetition.
+
+    Raises TraceError for traced ``repeats`` without ``size``, ShapeError for another number of them.
+
+    >>> repeat([1, 2], 2), repeat([1, 2], [0, 3])
+    (array([1, 1, 2, 2]), array([2, 2, 2]))
+    """
+    x = as_array(a) if axis is not None else ravel(a)
+    at = normal_axis("repeat", axis or 0, x.ndim)
+    counted = isinstance(repeats, TracedSize)
+    if counted or (size is None and not isinstance(as_array(repeats), Tracer) and as_array(repeats).size == 1):
+        return repeated(x, size_dim(repeats if counted else as_array(repeats).item(), "repeat: the count"), at)
+    counts = convert(repeats, INT64)
+    counts = reshape(counts, (1,)) if counts.ndim == 0 else counts
+    counts = broadcast_to(counts, (user_size(dims_of(x)[at]),))
+    if isinstance(counts, Tracer) or size is not None:
+        return _repeat_computed(x, counts, at, size, fill_value)
+    return b.take(x, np.repeat(np.arange(len(counts)), counts), axis=at)
+
+
+def _repeat_computed(x: Any, counts: Any, axis: int, size: Any, fill_value: Any) -> Any:
+    """Where the repetitions of an element end there is a mark; so many marks up to a place tell its element."""
+    if size is None:
+        needs_size("repeat", "repeat(x, counts, size=n)", counts)
+    (wanted,) = sizes_of(size, "size")
+    ends = ew.minimum(cumsum(counts, 0), user_size(wanted))
+    marks = b.scatter_add(b.full(0, int64, (wanted + 1,)), b.full(1, int64, dims_of(ends)), ends)
+    source = cumsum(marks, 0)[:-1]
+    last = user_size(dims_of(x)[axis] - 1)
+    found = b.take(x, ew.minimum(source, last), axis=axis)
+    there = b.broadcast(ew.less_equal(source, last), shape=dims_of(found), axes=(axis,))
+    return choose(there, found, convert(fill_value, x.dtype))
 
 
 @implements(np.where)
