@@ -68,7 +68,7 @@ def test_counts_for_each_element():
     check_sized(lambda a, c, size: znp.repeat(a.T, c, axis=0, size=size, fill_value=7), repeated, x, counts)
     check_sized(lambda a, c, size: znp.repeat(a, c, size=size), [(np.repeat(x, 2), 0)], x, counts[0])
     with pytest.raises(TraceError, match=r"zenith.numpy.repeat\(x, counts, size=n\)"):
-        run_traced(lambda c: np.repeat(x, c, axis=1), counts)
+        run_traced(lambda a, c: np.repeat(a, c, axis=1), x, counts)
 
 
 def test_a_size_may_be_one_of_an_argument():
