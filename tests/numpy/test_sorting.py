@@ -22,6 +22,31 @@ def test_sizes(size):
     check(lambda xp, a: xp.argsort(a, kind="stable"), x)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_descending_is_stable_and_has_nan_first(dtype):
+    x = values(dtype, (3, 40), 7)
+    if x.dtype.kind == "f":
+        x[:, ::9], x[:, 1::9], x[:, 2::9] = np.nan, 0.0, -0.0
+    places = zenith.jit(lambda a: zenith.numpy.argsort(a, descending=True))(x)
+    mirrored = np.argsort(np.asarray(x, np.float64)[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    assert np.array_equal(places, 39 - mirrored)
+    found = zenith.jit(lambda a: zenith.numpy.sort(a, descending=True))(x)
+    assert found.tobytes() == np.take_along_axis(x, places, 1).tobytes()
+
+
+def test_long_rows_of_every_pattern():
+    """Rows that are sorted in parts, on any number of threads: the bits are those of NumPy's stable sort."""
+    rng = np.random.default_rng(3)
+    rows = [rng.standard_normal(70_001), np.round(rng.standard_normal(70_001)), np.arange(70_001.0)[::-1]]
+    rows[0][::1000], rows[0][1::1000], rows[0][2::1000] = np.nan, -np.nan, -np.inf
+    rows[1][::50] = -0.0
+    x = np.stack([*rows, np.zeros(70_001)])
+    both = zenith.jit(lambda a: (np.sort(a, axis=1), np.argsort(a, axis=1)))
+    values, places = both(x)
+    assert values.tobytes() == np.sort(x, axis=1, kind="stable").tobytes()
+    assert np.array_equal(places, np.argsort(x, axis=1, kind="stable"))
+
+
 def test_nan_comes_last_and_zeros_keep_their_order():
     x = np.array([np.nan, 0.0, -np.inf, -0.0, np.nan, np.inf, 0.0, -1.0])
     check(lambda xp, a: xp.argsort(a, kind="stable"), x)

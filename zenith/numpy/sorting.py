@@ -17,33 +17,38 @@ __all__ = ["argsort", "sort"]
 
 
 @implements(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """The elements in ascending order along an axis, or all of them for ``axis=None``; every kind is stable.
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The elements in ascending or descending order along an axis, or all of them for ``axis=None``.
+
+    Every kind is stable; nan is the largest.
 
     >>> sort([3, 1, 2])
     array([1, 2, 3])
     """
-    x, at = _row_last("sort", a, axis, order)
-    return moveaxis(b.sort(x), -1, at)
+    return _sorted("sort", a, axis, order, descending)[0]
 
 
 @implements(np.argsort)
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """The places of the elements in ascending order along an axis, as int64; equal elements keep their order.
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The places of the elements in ascending or descending order along an axis, as int64; equal ones keep their order.
 
-    >>> argsort([3, 1, 2])
-    array([1, 2, 0])
+    >>> argsort([3, 1, 2], descending=True)
+    array([0, 2, 1])
     """
-    x, at = _row_last("argsort", a, axis, order)
-    return moveaxis(b.argsort(x), -1, at)
+    return _sorted("argsort", a, axis, order, descending)[1]
 
 
-def _row_last(name: str, a: Any, axis: Any, order: Any) -> tuple[Any, int]:
-    """The array with the axis to sort along at the end, and where that axis belongs."""
+def _sorted(name: str, a: Any, axis: Any, order: Any, descending: bool) -> tuple[Any, Any]:
+    """The elements in order, and their places."""
     if order is not None:
         raise UnsupportedError(f"{name}: order= is for arrays with fields", where=user_line(), fix="leave it out")
     x = compute_array(name, a)
     if axis is None:
-        return b.reshape(x, shape=(product(dims_of(x)),)), 0
+        return b.sort(b.reshape(x, shape=(product(dims_of(x)),)), descending=bool(descending))
     at = normal_axis(name, axis, x.ndim)
-    return moveaxis(x, at, -1), at
+    values, places = b.sort(moveaxis(x, at, -1), descending=bool(descending))
+    return moveaxis(values, -1, at), moveaxis(places, -1, at)
