@@ -1,4 +1,4 @@
-"""Order along the last axis: the elements in ascending or descending order, and the places where they stood."""
+"""Order along the last axis: its elements in ascending or descending order or the first of these, and their places."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import Dim
-from zenith.ir.lowering import Tile
+from zenith.ir.dims import Dim, prove_at_least
+from zenith.ir.lowering import Composite, Tile
 from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, int64, kind_of
@@ -17,10 +17,15 @@ from zenith.ir.types import ArrayType, Type, int64, kind_of
 OPERATIONS = 16  # about what moving one element by one digit takes: that is found twice, and counted once
 
 
-def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayType]:
-    (x,) = arrays("sort", types, 1)
+def _row_type(name: str, types: Sequence[Type]) -> ArrayType:
+    (x,) = arrays(name, types, 1)
     if not x.rank:
-        raise ShapeError("sort needs an axis to sort along", types=(x,))
+        raise ShapeError(f"{name} needs an axis to sort along", types=(x,))
+    return x
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayType]:
+    x = _row_type("sort", types)
     return x, x.with_dtype(int64)
 
 
@@ -70,4 +75,40 @@ register(Primitive(
     "equal elements keep their order, nan is the largest.", params={"descending": "bool"}, typing=_type,
     evaluate=_evaluate, lowering=Tile("sort", _operations, 1), jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.sort(args[0], **params), ulp=0, effect=False, samples=_samples,
+))  # fmt: skip
+
+
+def _top_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayType]:
+    x, k = _row_type("top_k", types), params["k"]
+    if (k.static or 0) < 0 or prove_at_least(x.shape[-1], k) is False:
+        raise ShapeError(f"top_k: {k} is more than an axis of size {x.shape[-1]} has", types=(x,))
+    found = x.with_shape((*x.shape[:-1], k))
+    return found, found.with_dtype(int64)
+
+
+def _top(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
+    elements, places = _evaluate(values, {"descending": params["largest"]})
+    return elements[..., : params["k"]], places[..., : params["k"]]
+
+
+def _expand_top(b: Any, args: Any, params: Params) -> Sequence[Any]:
+    """The first of the sorted row."""
+    shape = (*args[0].shape[:-1], params["k"])
+    return [
+        b.slice(part, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
+        for part in b.sort(args[0], descending=params["largest"])
+    ]
+
+
+def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype):
+        for shape, k, largest in (((5,), 2, True), ((3, 4), 4, False), ((2, 3, 33), 5, True), ((2, 3), 0, True)):
+            yield sample(random_array(rng("top_k"), dtype, shape), k=k, largest=largest)
+
+
+register(Primitive(
+    name="top_k", doc="The k largest or smallest elements of the last axis, best first, and their places in the "
+    "operand; of equal elements the first, nan is the largest.", params={"k": "size", "largest": "bool"},
+    typing=_top_type, evaluate=_top, lowering=Composite(_expand_top), jvp=moved, vjp=sent_back,
+    batch=lambda b, args, batched, size, params: b.top_k(args[0], **params), ulp=0, effect=False, samples=_top_samples,
 ))  # fmt: skip
