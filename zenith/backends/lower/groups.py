@@ -32,6 +32,7 @@ from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
+from zenith.backends.lower.sort_parts import lower_sort_parts
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -54,6 +55,10 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
+
+
+def _cores(body: Graph, target: Target) -> float | Refusal:
+    return 0.5 if target.threads is None else Refusal(f"{target.name} has threads that go in step")
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
@@ -110,6 +115,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
+    Engine("sort_parts", ("sort",), "a stable sort by digits: a short row a task, a long one many", 0,
+           _cores, lambda body, target, fixed: lower_sort_parts(body)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
