@@ -33,12 +33,13 @@ class Refusal:
 class Calls:
     """Routines and kernels, in order, that compute a group in calls whose ``gain`` is at least ``least``.
 
-    The gain is in operations, a formula of the sizes.
+    The gain is in operations, a formula of the sizes. ``why`` kernels are among the parts, reports tell.
     """
 
     parts: tuple[Use | Kernel, ...]
     gain: Dim
     least: int
+    why: str = ""
 
 
 Accepts = Callable[[Graph, Target], float | Refusal]

@@ -15,12 +15,20 @@ from typing import Any
 
 from zenith.backends.cuda import cublaslt, cudnn, dnn_attention, lt_product
 from zenith.backends.engines import Calls, Engine, Refusal
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower import library_attention
-from zenith.backends.lower.epilogue import find_epilogue
 from zenith.backends.lower.library_attention import Attention
-from zenith.backends.lower.library_product import PRODUCT, Product, buffers_of, describe, kernel_behind
+from zenith.backends.lower.library_cut import cut
+from zenith.backends.lower.library_product import (
+    PRODUCT,
+    Product,
+    buffers_of,
+    describe,
+    kernel_behind,
+    kernel_beside,
+)
 from zenith.config import config
-from zenith.ir.dims import Dim, product
+from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
 from zenith.ir.types import DType
@@ -74,22 +82,31 @@ def _offer(calls: Calls, target: Target, library: Any, engine: str) -> float | R
     return Refusal(why) if why else COST
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group's product for the library, and the kernel of what the library does not write, with the reason."""
+
+    product: Product
+    kernel: Kernel | None
+    why: str = ""
+
+
 def _accepts_product(body: Graph, target: Target) -> float | Refusal:
     if cublaslt.NAME not in target.libraries:
         return Refusal(_absent(target, cublaslt))
-    found = _product(body, target)
+    found = _group(body)
     return (
         Refusal(found) if isinstance(found, str) else _offer(_calls(body, target, found), target, cublaslt, "cublaslt")
     )
 
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> Calls:
-    found = _product(body, target)
+    found = _group(body)
     assert not isinstance(found, str), "an engine lowers what it accepted"
     return _calls(body, target, found)
 
 
-def _product(body: Graph, target: Target) -> Product | str:
+def _group(body: Graph) -> _Group | str:
     """A group's product as the library computes it, with its epilogue where it has it; else why not."""
     plain = describe(body, None)
     operands = plain.left.dtype
@@ -97,14 +114,16 @@ def _product(body: Graph, target: Target) -> Product | str:
         return f"it multiplies no matrices of {operands} and {plain.right.dtype}"
     if not (plain.left.has_neighbours and plain.right.has_neighbours):
         return "an operand has neighbours neither in rows nor in columns"
-    epilogue = find_epilogue(body)
-    if not isinstance(epilogue, str):
-        found = describe(body, epilogue)
+    where = cut(body)
+    if not isinstance(where, str):
+        found = describe(body, where)
         if _fits(found):
-            return found
+            return _Group(found, kernel_beside(body, where), where.why)
     if len({v.shape for v in body.outputs}) > 1:
         return "its results have several shapes"
-    return plain
+    return _Group(
+        plain, kernel_behind(body), where if isinstance(where, str) else "its epilogue has other types or steps"
+    )
 
 
 def _fits(found: Product) -> bool:
@@ -115,16 +134,16 @@ def _fits(found: Product) -> bool:
     return result.dtype.name in RESULTS[found.left.dtype.name] and alike and result.steps[-1] == 1
 
 
-def _calls(body: Graph, target: Target, found: Product) -> Calls:
-    operands = found.left.dtype
-    rates = RATES[operands.name, _has_cores(target, operands)]
-    call = lt_product.use(body, found, buffers_of(body, found), target.tf32)
-    if found.result.buffer != PRODUCT:
-        return Calls((call,), found.operations, round(CALL / rates.saved))
-    behind = kernel_behind(body)
-    moved = 2 * product(found.shape) * found.result.dtype.itemsize  # the product, written and read once more
-    gain: Dim = found.operations - moved * round(1 / BANDWIDTH / rates.saved)
-    return Calls((call, behind), gain, round((CALL + LAUNCH) / rates.saved))
+def _calls(body: Graph, target: Target, found: _Group) -> Calls:
+    whole, kernel = found.product, found.kernel
+    rates = RATES[whole.left.dtype.name, _has_cores(target, whole.left.dtype)]
+    call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
+    if kernel is None:
+        return Calls((call,), whole.operations, round(CALL / rates.saved))
+    again = {PRODUCT: 2, whole.result.buffer: 1, whole.kept.buffer if whole.kept else "": 1}  # written, read once more
+    moved = sum((again.get(b.name, 0) * b.size * b.dtype.itemsize for b in kernel.buffers if b.role != "out"), dim(0))
+    gain: Dim = whole.operations - moved * round(1 / BANDWIDTH / rates.saved)
+    return Calls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), found.why)
 
 
 def _accepts_attention(body: Graph, target: Target) -> float | Refusal:

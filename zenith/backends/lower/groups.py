@@ -180,6 +180,7 @@ def lower_group(
     kernels = other.lower(body, target, fixed)
     assert not isinstance(kernels, Calls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)
+    refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
     return replace(_lowered(kernels, both), calls=_wished(engine, calls))
 
@@ -197,7 +198,9 @@ def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
 def _wished(engine: Engine, calls: Calls) -> Calls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
     parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
-    return Calls(parts, dim(0), 0) if engine.name in config.engines else replace(calls, parts=parts)
+    if engine.name in config.engines:
+        return replace(calls, parts=parts, gain=dim(0), least=0)
+    return replace(calls, parts=parts)
 
 
 def _check_wishes() -> None:

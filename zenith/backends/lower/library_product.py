@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.epilogue import Epilogue, Operand
-from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.library_cut import Cut, kernel_from
 from zenith.backends.lower.nest import Interface
 from zenith.backends.lower.operand import access, tile_result
 from zenith.ir.dims import Dim, dim, product, symbol
@@ -59,17 +59,17 @@ class Product:
         return 2 * product(self.shape) * self.terms
 
 
-def describe(body: Graph, epilogue: Epilogue | None) -> Product:
-    """The product of a body; without an epilogue it is written to the buffer :data:`PRODUCT`, one after the other."""
+def describe(body: Graph, found: Cut | None) -> Product:
+    """The product of a body; without a cut it is written to the buffer :data:`PRODUCT`, one after the other."""
     face, tile = Interface.of(body), tile_result(body)
     terms = body.args(tile.node)[0].shape[-1]
     left, right = (operand_matrices(face, value) for value in body.args(tile.node))
-    if epilogue is None:
+    if found is None:
         whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
         return Product(tile.shape, terms, left, right, whole, Epilogue())
-    outputs = [_result(body, tile, name, v) for name, v in zip(face.outputs, body.outputs, strict=True)]
-    kept = outputs[0] if epilogue.keeps else None
-    return Product(tile.shape, terms, left, right, outputs[-1], epilogue, kept)
+    outputs = [_result(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
+    kept = outputs[0] if found.epilogue.keeps else None
+    return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, kept)
 
 
 def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -101,30 +101,13 @@ def _result(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
 
 def kernel_behind(body: Graph) -> Kernel:
     """The kernel that reads the product from its buffer and computes everything behind it."""
-    tile, rest, known = tile_result(body), Graph("body"), dict[int, Value]()
-    needed = _needed(body, tile.node)
-    for number, node in body.nodes():
-        if number == tile.node:
-            known[number] = rest.add_input(tile.type, PRODUCT)
-        elif number in needed and node.primitive.name == "input":
-            known[number] = rest.add_input(node.types[0], str(node.params["name"]))
-        elif number in needed:
-            known[number] = rest.add_record(node, tuple(known[a.node] for a in body.args(number)))[0]
-    rest.set_outputs([known[v.node] for v in body.outputs])
-    (kernel,) = lower_loops(rest)
-    return kernel
+    return kernel_from(body, {tile_result(body).node: PRODUCT}, range(len(body.outputs)))
 
 
-def _needed(body: Graph, tile: int) -> set[int]:
-    """What the outputs need but for the product's own operands."""
-    found: set[int] = set()
-    waiting = [v.node for v in body.outputs]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found.add(number)
-            waiting += [] if number == tile else [a.node for a in body.args(number)]
-    return found
+def kernel_beside(body: Graph, found: Cut) -> Kernel | None:
+    """The kernel for the results that the library does not write, if there are any."""
+    given = {body.outputs[i].node: f"out{i}" for i in found.written}
+    return kernel_from(body, given, found.rest) if found.rest else None
 
 
 @dataclass(frozen=True, slots=True)
