@@ -17,6 +17,7 @@ from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
+from zenith.ir.types import ArrayType
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Calls:
     why: str = ""
 
 
+Beside = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
 Accepts = Callable[[Graph, Target], float | Refusal]
 Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
 
@@ -59,6 +61,8 @@ class Engine:
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
     library: the library that it calls; such an engine answers with :class:`Calls`.
+    beside: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
+        this type, beside it (:mod:`zenith.backends.beside`).
     """
 
     name: str
@@ -68,6 +72,7 @@ class Engine:
     accepts: Accepts
     lower: Lower
     library: str = ""
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True, slots=True)

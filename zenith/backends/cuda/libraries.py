@@ -10,7 +10,7 @@ run. Rates are about those of large GPUs, and estimates; a few times more or les
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zenith.backends.cuda import cublaslt, cudnn, dnn_attention, lt_product
@@ -26,12 +26,13 @@ from zenith.backends.lower.library_product import (
     describe,
     kernel_behind,
     kernel_beside,
+    summed_side,
 )
 from zenith.config import config
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
-from zenith.ir.types import DType
+from zenith.ir.types import ArrayType, DType
 
 CALL = 8e-6  # seconds: what a call through Python's bindings, or the copies of a replay, take more than a launch
 LAUNCH = 3e-6  # seconds from the end of a kernel to the work of the next one
@@ -126,6 +127,25 @@ def _group(body: Graph) -> _Group | str:
     )
 
 
+def _beside(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls | Refusal:
+    """A product with the sums of an operand's rows, which the library has in an epilogue's place."""
+    found = _group(body)
+    assert not isinstance(found, str), "an engine lowers what it accepted"
+    of, result = found.product.epilogue, found.product.result
+    if found.kernel is not None or of.function or of.bias is not None:
+        return Refusal("the product has another epilogue, and the library has one")
+    if sums.dtype != result.dtype:
+        return Refusal(f"the sums are {sums.dtype}, and the library gives them in the product's type {result.dtype}")
+    side = summed_side(body, name, sums.shape[0])
+    assert side is not None, "a pair is a product whose terms are the rows"
+    whole = replace(found.product, summed=side)
+    rates = RATES[whole.left.dtype.name, _has_cores(target, whole.left.dtype)]
+    call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
+    read = whole.terms * sums.shape[0] * whole.left.dtype.itemsize  # once less
+    gain: Dim = whole.operations + read * round(1 / BANDWIDTH / rates.saved)
+    return Calls((call,), gain, round(CALL / rates.saved))
+
+
 def _fits(found: Product) -> bool:
     """Whether the library has the types and steps of an epilogue."""
     result, of = found.result, found.epilogue
@@ -183,7 +203,7 @@ def _has_cores(target: Target, factors: DType) -> bool:
 
 LIBRARY_ENGINES: tuple[Engine, ...] = (
     Engine("cublaslt", ("product",), "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind", 0,
-           _accepts_product, _lower_product, cublaslt.NAME),
+           _accepts_product, _lower_product, cublaslt.NAME, _beside),
     Engine("cudnn", ("attention",), "attention of 16-bit floats without a mask by NVIDIA's cuDNN", 0,
            _accepts_attention, _lower_attention, cudnn.NAME),
 )  # fmt: skip

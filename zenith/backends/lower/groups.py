@@ -38,6 +38,7 @@ from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target
+from zenith.ir.types import ArrayType
 
 
 def _always(body: Graph, target: Target) -> float | Refusal:
@@ -183,6 +184,15 @@ def lower_group(
     refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
     return replace(_lowered(kernels, both), calls=_wished(engine, calls))
+
+
+def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
+    """A group that was given to a library's engine, with the sums of an input's rows beside it."""
+    engine = next(e for e in engines() if e.name == choice.engine)
+    if engine.beside is None:
+        return Refusal("it has no sums beside products")
+    calls = engine.beside(body, target, name, sums)
+    return calls if isinstance(calls, Refusal) else _wished(engine, calls)
 
 
 def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:

@@ -21,6 +21,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
 
 PRODUCT = "whole_product"  # the buffer between a library's product and the kernel behind it
+SUMS = "sums_beside"  # the buffer of an operand's sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Matrices:
 class Product:
     """Matrix products of ``shape`` (batch axes..., rows, columns) with sums of ``terms``, and their epilogue.
 
-    ``kept`` is the result with what the epilogue's function is applied to, where that is a result as well.
+    ``kept`` is the result with what the epilogue's function is applied to, where that is a result as well. The operand
+    ``summed``, "left" or "right", is also summed along the terms; the sums have the result's type.
     """
 
     shape: tuple[Dim, ...]
@@ -52,6 +54,7 @@ class Product:
     result: Matrices
     epilogue: Epilogue
     kept: Matrices | None = None
+    summed: str = ""
 
     @property
     def operations(self) -> Dim:
@@ -108,6 +111,21 @@ def kernel_beside(body: Graph, found: Cut) -> Kernel | None:
     """The kernel for the results that the library does not write, if there are any."""
     given = {body.outputs[i].node: f"out{i}" for i in found.written}
     return kernel_from(body, given, found.rest) if found.rest else None
+
+
+def summed_side(body: Graph, name: str, columns: Dim) -> str | None:
+    """The operand ("left", "right") that is all of an input with rows so long, whose rows are the product's terms."""
+    face, tile = Interface.of(body), tile_result(body)
+    (size,) = (b.size for b in face.buffers if b.name == name)
+    operands = body.args(tile.node)
+    if len(tile.shape) != 2 or size != operands[0].shape[-1] * columns:
+        return None
+    for side, value, across in (("left", operands[0], 0), ("right", operands[1], 1)):
+        found = operand_matrices(face, value)
+        steps = (dim(1), columns) if across == 0 else (columns, dim(1))
+        if found.buffer == name and found.at == 0 and found.steps == steps and tile.shape[across] == columns:
+            return side
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,5 +194,7 @@ def buffers_of(body: Graph, found: Product) -> tuple[Buffer, ...]:
     read = {m.buffer for m in (found.left, found.right, epilogue.addend, epilogue.bias, epilogue.saved) if m}
     written = {m.buffer for m in (found.result, found.kept) if m}
     own = tuple(b for b in face.buffers if b.name in read | written)
-    whole = Buffer(PRODUCT, found.result.dtype, product(found.shape), "temporary")
-    return (*own, whole) if PRODUCT in written else own
+    more = [Buffer(PRODUCT, found.result.dtype, product(found.shape), "temporary")] if PRODUCT in written else []
+    if found.summed:
+        more.append(Buffer(SUMS, found.result.dtype, found.shape[-2 if found.summed == "left" else -1], "out"))
+    return (*own, *more)
