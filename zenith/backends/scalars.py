@@ -128,6 +128,30 @@ def threefry2x32(key: Any, word: Any) -> Any:
     return reference(np.asarray(key), np.asarray(word))[()]
 
 
+def ordered(x: Any) -> Any:
+    """An unsigned integer of the width of x, which orders as x does: nan is the largest, zeros are equal.
+
+    Of a positive number the sign bit is set, of a negative one all bits are turned (M. Herf, "Radix Tricks", 2001).
+    """
+    x = np.asarray(x)
+    word = np.dtype(f"u{x.dtype.itemsize}")
+    if x.dtype.kind not in "if":
+        return x.astype(word)[()]
+    top = word.type(1) << word.type(8 * word.itemsize - 1)
+    bits = x.view(word)
+    if x.dtype.kind == "i":
+        return (bits ^ top)[()]
+    bits = np.where(x == 0, word.type(0), bits)
+    turned = np.where(bits & top, ~bits, bits | top)
+    return np.where(np.isnan(x), ~word.type(0), turned)[()]
+
+
+def digit(x: Any, place: Any) -> Any:
+    """The byte of ``ordered(x)`` at a place, 0 is the lowest, as an index."""
+    word = ordered(x)
+    return np.asarray(word >> word.dtype.type(8 * place)).astype(np.uint8).astype(np.int64)[()]
+
+
 def sign(x: Any) -> Any:
     """-1, 0 or 1; nan for nan."""
     return np.sign(x)
@@ -219,8 +243,8 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
 
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
-    bit_count, threefry2x32, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
-    atomic_add,
+    bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
+    copysign, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
