@@ -21,6 +21,7 @@ from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.mean_changes import with_mean_changes
 from zenith.backends.lower.operand import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
 from zenith.backends.lower.owned_scatter import lower_owned_scatter
@@ -91,8 +92,9 @@ def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) ->
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
-        return lower_shared_attention_vjp(body, tile.fitting(None, result.shape[-1].static))
-    return lower_attention_vjp(body, tile)
+        cut = tile.fitting(None, result.shape[-1].static)
+        return with_mean_changes(body, target, lambda rest: lower_shared_attention_vjp(rest, cut))
+    return with_mean_changes(body, target, lambda rest: lower_attention_vjp(rest, tile))
 
 
 OWN: tuple[Engine, ...] = (
