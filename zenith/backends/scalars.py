@@ -24,7 +24,7 @@ def _converter(dtype: DType) -> Callable[[Any], Any]:
             return np.asarray(x).astype(dtype.numpy)[()]
 
     convert.__name__ = dtype.name
-    convert.__doc__ = f"Convert to {dtype}; nan and what is out of range become the smallest int32 or int64."
+    convert.__doc__ = f"Convert to {dtype} as NumPy does; see the primitive ``cast`` for nan and what is out of range."
     return convert
 
 
@@ -114,6 +114,11 @@ def int_power(x: Any, y: Any) -> Any:
     from zenith.ir.ops.reference import power as reference
 
     return reference(np.asarray(x), np.asarray(y))[()]
+
+
+def bit_count(x: Any) -> Any:
+    """The number of ones among the bits of the absolute value."""
+    return np.bitwise_count(x)
 
 
 def threefry2x32(key: Any, word: Any) -> Any:
@@ -233,13 +238,13 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
     """All lanes' values joined by a fold's operation; ``over`` says how many there are."""
     with np.errstate(all="ignore"):
         total = _JOINS[combine].reduce(np.broadcast_to(values, over.shape), initial=initial)
-    return np.asarray(initial).dtype.type(total)
+        return np.asarray(total).astype(np.asarray(initial).dtype)[()]
 
 
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
-    threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign,
-    checked, atomic_add,
+    bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
+    copysign, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

@@ -39,6 +39,7 @@ from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target
+from zenith.ir.types import ArrayType
 
 
 def _always(body: Graph, target: Target) -> float | Refusal:
@@ -183,8 +184,18 @@ def lower_group(
     kernels = other.lower(body, target, fixed)
     assert not isinstance(kernels, Calls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)
+    refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
     return replace(_lowered(kernels, both), calls=_wished(engine, calls))
+
+
+def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
+    """A group that was given to a library's engine, with the sums of an input's rows beside it."""
+    engine = next(e for e in engines() if e.name == choice.engine)
+    if engine.beside is None:
+        return Refusal("it has no sums beside products")
+    calls = engine.beside(body, target, name, sums)
+    return calls if isinstance(calls, Refusal) else _wished(engine, calls)
 
 
 def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:
@@ -200,7 +211,9 @@ def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
 def _wished(engine: Engine, calls: Calls) -> Calls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
     parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
-    return Calls(parts, dim(0), 0) if engine.name in config.engines else replace(calls, parts=parts)
+    if engine.name in config.engines:
+        return replace(calls, parts=parts, gain=dim(0), least=0)
+    return replace(calls, parts=parts)
 
 
 def _check_wishes() -> None:
