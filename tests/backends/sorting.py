@@ -22,7 +22,7 @@ def rows(dtype: np.dtype[Any], shape: tuple[int, int]) -> Any:
     rng = np.random.default_rng(shape[1])
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
-    if dtype.kind == "i":
+    if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype)
     with np.errstate(over="ignore"):

@@ -18,8 +18,8 @@ from zenith.backends.weights import WeightTable
 @pytest.fixture
 def small(monkeypatch):
     """Tiles of 256 elements: an element for each thread."""
-    monkeypatch.setattr(shared_sort, "EACH", {1: 1, 4: 1, 8: 1})
-    monkeypatch.setattr(shared_sort, "OF_PARTS", 1)
+    for name in ("EACH", "EACH_OF_8", "OF_PARTS"):
+        monkeypatch.setattr(shared_sort, name, 1)
 
 
 def check(program, graph, shapes):
@@ -31,7 +31,7 @@ def check(program, graph, shapes):
 
 @pytest.mark.parametrize(
     ("dtype", "results", "descending"),
-    [("f32", "v1, v2", False), ("f64", "v2", True), ("bool", "v1, v2", True),
+    [("f32", "v1, v2", False), ("f64", "v2", True), ("bool", "v1, v2", True), ("i16", "v1", True),
      pytest.param("i64", "v1", False, marks=pytest.mark.thorough)],
 )  # fmt: skip
 @pytest.mark.usefixtures("small")

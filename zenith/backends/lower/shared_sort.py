@@ -34,7 +34,7 @@ from zenith.ir.ops.sort import OPERATIONS
 from zenith.ir.types import bool_, int32, int64
 
 SHORT = 16  # elements of rows that are one thread's
-EACH = {1: 9, 4: 9, 8: 5}  # items of a thread in a tile that is a row, by the bytes of an element: all fits 48 KB
+EACH, EACH_OF_8 = 9, 5  # items of a thread in a tile that is a row, fewer of 8 bytes: all fits 48 KB
 OF_PARTS = 9  # and in a tile of a longer row, whose elements stay where they are
 MOST = 512  # parts of a row: blocks that keep a large GPU busy
 
@@ -42,7 +42,7 @@ MOST = 512  # parts of a row: blocks that keep a large GPU busy
 def lower_shared_sort(body: Graph) -> list[Kernel]:
     """The kernels of short, of medium and of long rows; sizes decide which have tasks."""
     s = Sorting(body)
-    each = EACH[s.keys.dtype.itemsize]
+    each = EACH_OF_8 if s.keys.dtype.itemsize == 8 else EACH
     beyond_one, beyond_tile = one_if_above(s.size, SHORT), one_if_above(s.size, each * VALUES)
     kernels = [sort_rows(s, 1 - beyond_one, MERGES)] if beyond_one != 1 else []
     medium = beyond_one - beyond_tile
