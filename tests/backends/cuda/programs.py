@@ -110,12 +110,12 @@ PROGRAMS = {
         return (v3,)
         """,
     ),
-    # a merge sort by one thread a row, on memory of its own
+    # a row in the order of its one digit, in memory that a block shares
     "sorted": (
-        "x: f32[n, m]",
+        "x: bool[40]",
         """
         v1, v2 = sort(x, descending=False)
-        return (v2,)
+        return (v1, v2)
         """,
     ),
     # tiles by a block of threads, with what stands behind

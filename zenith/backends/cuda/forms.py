@@ -143,7 +143,7 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
     Where rows can be held, such a form stands in the place of each when all rows are of one length, which it fits;
     when their length is not known, it is the third.
     """
-    width = wide_loops(kernel).width
+    width = wide_loops(kernel).width if kernel.wide else 1
     plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
     found = held_rows(kernel)
     if found is None:

@@ -32,8 +32,8 @@ from zenith.backends.lower.scatter import lower_scatter
 from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
-from zenith.backends.lower.sort import lower_sort
-from zenith.backends.lower.sort_parts import lower_sort_parts
+from zenith.backends.lower.shared_sort import lower_shared_sort
+from zenith.backends.lower.sort_parts import lower_sort
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -57,10 +57,6 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
-
-
-def _cores(body: Graph, target: Target) -> float | Refusal:
-    return 0.5 if target.threads is None else Refusal(f"{target.name} has threads that go in step")
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
@@ -116,10 +112,10 @@ OWN: tuple[Engine, ...] = (
            _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
-    Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
+    Engine("sort", ("sort",), "a stable sort by digits: a short row a task, of a long one a part", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
-    Engine("sort_parts", ("sort",), "a stable sort by digits: a short row a task, a long one many", 0,
-           _cores, lambda body, target, fixed: lower_sort_parts(body)),
+    Engine("shared_sort", ("sort",), "the same by blocks of threads, which order tiles in shared memory", 0,
+           _thousands, lambda body, target, fixed: lower_shared_sort(body)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
