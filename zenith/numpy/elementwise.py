@@ -34,87 +34,14 @@ from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "absolute",
-    "add",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "cbrt",
-    "ceil",
-    "conjugate",
-    "copysign",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "degrees",
-    "divide",
-    "divmod",
-    "equal",
-    "exp",
-    "exp2",
-    "expm1",
-    "fabs",
-    "float_power",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "gcd",
-    "greater",
-    "greater_equal",
-    "heaviside",
-    "hypot",
-    "invert",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "lcm",
-    "left_shift",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "positive",
-    "power",
-    "rad2deg",
-    "radians",
-    "reciprocal",
-    "remainder",
-    "right_shift",
-    "rint",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "spacing",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
+    "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",
+    "bitwise_count", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad",
+    "degrees", "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf",
+    "isnan", "lcm", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "nextafter", "not_equal", "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift",
+    "rint", "sign", "signbit", "sin", "sinh", "spacing", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -230,6 +157,7 @@ bitwise_xor = _define(np.bitwise_xor, "bit_xor")
 invert = _define(np.invert, "bit_not")
 left_shift = _define(np.left_shift, "shift_left")
 right_shift = _define(np.right_shift, "shift_right")
+bitwise_count = _define(np.bitwise_count, "bit_count")
 
 # Digits.
 gcd = _define(np.gcd, "gcd")
@@ -279,8 +207,8 @@ _define(np.exp, "sigmoid", name="_expit")
 
 
 def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    """A comparison: a Python int beyond the other operand's type is compared as a number, as NumPy does."""
-    inner = _define(ufunc, primitive)
+    """A comparison of numbers, as NumPy's: of int64 with uint64 too, and of a Python int beyond the other's type."""
+    inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y))
 
     def function(x: Any, y: Any, **options: Any) -> Any:
         for value, other, swapped in ((y, x, False), (x, y, True)):

@@ -20,6 +20,7 @@ from zenith.numpy.quantiles import between, check_shares, method_of, middle, row
 from zenith.numpy.reductions import float_dtype
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selection import where
+from zenith.numpy.sorting import sort
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.tracer import Tracer
@@ -195,7 +196,7 @@ def nanmedian(
     array(1.5)
     """
     x, shape = rows("nanmedian", a, axis, keepdims)
-    return b.reshape(middle(b.sort(x), _count(x, -1, False)), shape=shape)
+    return b.reshape(middle(sort(x), _count(x, -1, False)), shape=shape)
 
 
 @implements(np.nanquantile)
@@ -225,7 +226,7 @@ def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, kee
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims)
     if weights is None:
-        result = between(b.sort(x), _count(x, -1, False), q, weak, rule)
+        result = between(sort(x), _count(x, -1, False), q, weak, rule)
     else:
         w = weight_rows(name, a, axis, weights, dims_of(x))
         result = weighted(x, q, where(b.eq(x, x), w, np.zeros((), w.dtype)))[1]

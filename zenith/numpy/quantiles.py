@@ -37,7 +37,7 @@ from zenith.numpy.scans import cumsum
 from zenith.numpy.selection import round as round_even
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis, reshape
-from zenith.numpy.sorting import argsort
+from zenith.numpy.sorting import argsort, sort
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -56,7 +56,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     (array(2.), array([4., 3.]))
     """
     x, shape = rows("median", a, axis, keepdims)
-    ordered = b.sort(x)
+    ordered = sort(x)
     count = user_size(dims_of(x)[-1])
     return b.reshape(_or_nan(ordered, middle(ordered, count)), shape=shape)
 
@@ -267,7 +267,7 @@ def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, kee
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims)
     if weights is None:
-        ordered = b.sort(x)
+        ordered = sort(x)
         result = between(ordered, user_size(dims_of(x)[-1]), q, weak, rule)
     else:
         ordered, result = weighted(x, q, weight_rows(name, a, axis, weights, dims_of(x)))

@@ -1,7 +1,7 @@
 """Reductions over axes: sums, products, extremes, statistics, positions of extremes.
 
-The element type of a result is NumPy's on Linux: sums of bool and int32 are int64, means of integers float64. NumPy
-sums uint32 in uint64, which Zenith has not: such a sum asks for ``dtype=``.
+The element type of a result is NumPy's on Linux: sums and products of bool and of signed integers are int64, those of
+unsigned integers uint64, unless ``dtype=`` says another; means of integers are float64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, UnsupportedError, user_line
+from zenith.errors import UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
@@ -20,6 +20,7 @@ from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     FLOAT64,
     INT64,
+    UINT64,
     align,
     as_array,
     compute_array,
@@ -70,13 +71,7 @@ def sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
     """The element type of a sum: as asked, else NumPy's."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
-    if x.dtype.kind == "u":
-        raise DTypeError(
-            f"{name} of {x.dtype} is uint64 in NumPy, which Zenith does not have",
-            where=user_line(),
-            fix=f"say the type of the result: {name}(x, dtype=numpy.int64), or dtype=numpy.uint32 to wrap",
-        )
-    return INT64 if x.dtype.kind in "bi" else x.dtype
+    return UINT64 if x.dtype.kind == "u" else INT64 if x.dtype.kind in "bi" else x.dtype
 
 
 @implements(np.sum)
