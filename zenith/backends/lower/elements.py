@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
+from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Statement
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, Scalar
+from zenith.ir.lowering import Elements, Prefix, Scalar
 from zenith.ir.types import DType, bool_, int64
 
 Index = tuple[Dim, ...]
@@ -48,6 +48,7 @@ class ElementBuilder:
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
         self.kept: dict[int, Kept] = {}
+        self.starts: dict[int, Expr] = {}  # of prefixes: what has been joined where the loop around begins
         self.uses: list[Dim] = []
         self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: nothing is to be read there
         self.taken = set(taken)
@@ -164,7 +165,17 @@ class ElementBuilder:
             read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
+        if isinstance(lowering, Prefix):
+            return self._running(value, lowering, [self.element(a, index) for a in args])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
+
+    def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr]) -> Expr:
+        """A prefix of the innermost loop, which walks its axis from end to end."""
+        name = Name(self.fresh("running"), value.dtype)
+        self.level_of[name.name] = len(self.levels) - 1
+        start = self.starts.get(value.node, Number(prefix.identity(value.dtype), value.dtype))
+        self.append(Running(name.name, value.dtype, start, prefix.combine, operands[-1], *operands[:-1]))
+        return name
 
 
 def decode(position: Dim, shape: Sequence[Dim]) -> Index:
