@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Load, Loop, Number, Store
+from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Loop, Name, Number, Store
 from zenith.backends.lower.columns import CHEAP, TERMS, TOGETHER
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost
@@ -126,8 +126,11 @@ class _InChunks:
 
     def _join(self, column: Index, turns: Sequence[Dim]) -> None:
         """The next elements of a column: all are read before any is written."""
-        at, stores = row_major(self.g.kept, column), list[Store]()
-        last: dict[int, Expr] = {n: self.e.let(Load(s.name, at, s.dtype)) for n, s in self.states.items()}
+        at, stores, last = row_major(self.g.kept, column), list[Store](), dict[int, Expr]()
+        for number, state in self.states.items():  # it changes, so this is no name for what stands further out
+            last[number] = before = Name(self.e.fresh("before"), state.dtype)
+            self.e.level_of[before.name] = len(self.e.levels) - 1
+            self.e.append(Let(before.name, Load(state.name, at, state.dtype)))
         for turn in turns:
             index = self.g.index(column, turn)
             for number, before in last.items():

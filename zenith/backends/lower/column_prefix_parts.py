@@ -66,12 +66,16 @@ class _Parts:
         column = spread(self.g.groups, len(self.g.kept), variables)
         return part, i, turn, (start, stop), column
 
+    def _place(self, i: str) -> Dim:
+        """The number of the column whose task is ``i``."""
+        return symbol(i) if self.g.groups else dim(0)
+
     def _fold_parts(self) -> Kernel:
         """Task (part, column): what the part joins to, but for the last part."""
         e = self._builder()
         part, i, turn, limits, column = self._open(e)
         e.open(turn)
-        index, at = self.g.index(column, symbol(turn)), symbol(part) * self.columns + symbol(i)
+        index, at = self.g.index(column, symbol(turn)), symbol(part) * self.columns + self._place(i)
         joined, stores = list[Accumulator](), list[Store]()
         for number in self.g.prefixes:
             for accumulator, buffer in self._accumulators(e, number, index):
@@ -105,10 +109,10 @@ class _Parts:
         many = bind(e, "many", self.parts)
         for number, total in self.totals.items():
             start, dtype, nothing = self.starts[number], total.dtype, self.g.identity(number)
-            e.append(Store(start.name, symbol(i), nothing))
+            e.append(Store(start.name, self._place(i), nothing))
             part, name = e.fresh("part_of"), e.fresh("running")
             e.open(part)
-            at = symbol(part) * self.columns + symbol(i)
+            at = symbol(part) * self.columns + self._place(i)
             factors = [Load(b.name, at, dtype) for n, b in self.factors.items() if n == number]
             e.append(
                 Running(name, dtype, nothing, self.g.prefix(number).combine, Load(total.name, at, dtype), *factors)
@@ -127,7 +131,7 @@ class _Parts:
         e = self._builder()
         part, i, turn, limits, column = self._open(e)
         for number, start in self.starts.items():
-            e.starts[number] = e.let(Load(start.name, symbol(part) * self.columns + symbol(i), start.dtype))
+            e.starts[number] = e.let(Load(start.name, symbol(part) * self.columns + self._place(i), start.dtype))
         e.open(turn)
         index = self.g.index(column, symbol(turn))
         outputs = [(n, e.element(v, index)) for n, v in zip(self.face.outputs, self.face.body.outputs, strict=True)]

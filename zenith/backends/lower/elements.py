@@ -116,12 +116,12 @@ class ElementBuilder:
         key = (value.node, value.output)
         if key in self.known:
             return self.known[key]
+        if any(n == 0 for n in value.shape):  # asked for in loops that never turn; a read might be moved out of them
+            return Number(False, value.dtype)
         if value.node in self.kept:
             buffer, outer = self.kept[value.node]
             return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype))
         if key in self.buffers:
-            if product(value.shape) == 0:  # asked for in loops that never turn; a read might be moved out of them
-                return Number(False, value.dtype)
             at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))
             self.uses.append(at)
             return self.let(Load(self.buffers[key], at, value.dtype))
@@ -166,14 +166,17 @@ class ElementBuilder:
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
         if isinstance(lowering, Prefix):
-            return self._running(value, lowering, [self.element(a, index) for a in args])
+            operands = [self.element(a, index) for a in args]
+            return self._running(value, lowering, operands, node.params["axis"])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
 
-    def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr]) -> Expr:
+    def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr], axis: int) -> Expr:
         """A prefix of the innermost loop, which walks its axis from end to end."""
+        start = self.starts.get(value.node, Number(prefix.identity(value.dtype), value.dtype))
+        if value.shape[axis] == 1:
+            return self.let(Apply(prefix.combine, (start, operands[-1], *operands[:-1]), value.dtype))
         name = Name(self.fresh("running"), value.dtype)
         self.level_of[name.name] = len(self.levels) - 1
-        start = self.starts.get(value.node, Number(prefix.identity(value.dtype), value.dtype))
         self.append(Running(name.name, value.dtype, start, prefix.combine, operands[-1], *operands[:-1]))
         return name
 
