@@ -128,9 +128,10 @@ class _InChunks:
         """The next elements of a column: all are read before any is written."""
         at, stores, last = row_major(self.g.kept, column), list[Store](), dict[int, Expr]()
         for number, state in self.states.items():  # it changes, so this is no name for what stands further out
-            last[number] = before = Name(self.e.fresh("before"), state.dtype)
-            self.e.level_of[before.name] = len(self.e.levels) - 1
-            self.e.append(Let(before.name, Load(state.name, at, state.dtype)))
+            name = self.e.fresh("before")
+            self.e.level_of[name] = len(self.e.levels) - 1
+            self.e.append(Let(name, Load(state.name, at, state.dtype)))
+            last[number] = Name(name, state.dtype)
         for turn in turns:
             index = self.g.index(column, turn)
             for number, before in last.items():

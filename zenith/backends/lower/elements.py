@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Prefix, Scalar
 from zenith.ir.types import DType, bool_, int64
@@ -166,8 +166,8 @@ class ElementBuilder:
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
         if isinstance(lowering, Prefix):
-            operands = [self.element(a, index) for a in args]
-            return self._running(value, lowering, operands, node.params["axis"])
+            elements = [self.element(a, index) for a in args]
+            return self._running(value, lowering, elements, node.params["axis"])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
 
     def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr], axis: int) -> Expr:
