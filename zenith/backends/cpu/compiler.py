@@ -27,6 +27,7 @@ from numba.extending import lower_builtin, type_callable
 import zenith.backends.cpu.buffers
 import zenith.backends.cpu.foreign_code
 import zenith.backends.cpu.launching
+import zenith.backends.cpu.order_code
 import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.running_code
 import zenith.backends.cpu.softmax_code
