@@ -140,12 +140,12 @@ PROGRAMS = {
         return (v3,)
         """,
     ),
-    # a merge sort by one thread a row, on memory of its own
+    # a row in the order of its one digit, in memory that a block shares
     "sorted": (
-        "x: f32[n, m]",
+        "x: bool[40]",
         """
         v1, v2 = sort(x, descending=False)
-        return (v2,)
+        return (v1, v2)
         """,
     ),
     # tiles by a block of threads, with what stands behind
@@ -171,6 +171,31 @@ PROGRAMS = {
         """
         dq, dk, dv = attention_vjp(q, k, v, ct, l, mean, scale=0.25, causal=True, mask='none')
         return (dq, dk, dv)
+        """,
+    ),
+    # what runs along a row, with what is around; the same with factors, from the end; down columns, in parts
+    "running rows": (
+        "x: f32[n, m]",
+        """
+        v1 = exp(x)
+        v2 = cumsum(v1, axis=1, reverse=False)
+        v3 = tanh(v2)
+        return (v3,)
+        """,
+    ),
+    "recurrence": (
+        "x: f32[n, m], y: f32[n, m]",
+        """
+        v1 = recurrence(x, y, axis=1, reverse=True)
+        return (v1,)
+        """,
+    ),
+    "running columns": (
+        "x: f32[n, m]",
+        """
+        v1 = cumlogsumexp(x, axis=0, reverse=True)
+        v2 = tanh(v1)
+        return (v2,)
         """,
     ),
     "columns": (

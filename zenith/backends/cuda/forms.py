@@ -34,6 +34,7 @@ from zenith.backends.kernel import (
     Loop,
     PackPanel,
     ProductTile,
+    Running,
     Scratch,
     SharedProduct,
     SoftmaxTile,
@@ -131,7 +132,7 @@ def block_threads(kernel: Kernel) -> int:
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(statement, Fold | Running | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False
@@ -144,7 +145,7 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
     Where rows can be held, such a form stands in the place of each when all rows are of one length, which it fits;
     when their length is not known, it is the third.
     """
-    width = wide_loops(kernel).width
+    width = wide_loops(kernel).width if kernel.wide else 1
     plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
     found = held_rows(kernel)
     if found is None:
