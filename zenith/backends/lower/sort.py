@@ -118,8 +118,8 @@ class Sorting:
     ``x`` is what is sorted, ``rows`` times ``size`` elements of ``steps`` digits.
     """
 
-    def __init__(self, body: Graph) -> None:
-        self.body, self.face = body, Interface.of(body)
+    def __init__(self, body: Graph, face: Interface | None = None) -> None:
+        self.body, self.face = body, face or Interface.of(body)
         node = body.outputs[0].node
         (self.x,) = body.args(node)
         self.descending = bool(body.node(node).params["descending"])
@@ -177,8 +177,13 @@ class Sorting:
             "LAST": f"{word}({2 ** (8 * self.word.itemsize) - 1})",
         }
         text = re.sub(r"\b(DIGITS|STEPS|LANES|LAST)\b", lambda found: str(numbers[found.group()]), text)
-        text = re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
+        text = renamed(text, names)
         return Source(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Written statements with other names for theirs."""
+    return re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
 
 
 def before(dtype: DType, descending: bool) -> str:
