@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     attention_vjp,
+    bits,
     control,
     custom,
     data,
@@ -14,6 +15,7 @@ from zenith.ir.ops import (
     indexing,
     logic,
     parts,
+    prefix,
     prod_others,
     product,
     random,
@@ -27,6 +29,7 @@ from zenith.ir.ops import (
 __all__ = [
     "attention",
     "attention_vjp",
+    "bits",
     "control",
     "custom",
     "data",
@@ -38,6 +41,7 @@ __all__ = [
     "indexing",
     "logic",
     "parts",
+    "prefix",
     "prod_others",
     "product",
     "random",
