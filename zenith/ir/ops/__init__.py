@@ -23,6 +23,7 @@ from zenith.ir.ops import (
     select,
     shape,
     sort,
+    special,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "select",
     "shape",
     "sort",
+    "special",
 ]
