@@ -13,10 +13,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
-import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
 from zenith.backends import scalars as s
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
+from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
 from zenith.backends.vecmath.formats import FORMATS
+from zenith.backends.vecmath.logarithm import logaddexp
 from zenith.ir import types as ir_types
 from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
@@ -130,6 +131,13 @@ def _floats(name: str) -> Emit:
 
 for _name in ("floor", "ceil", "trunc", "sqrt", "rint"):
     _teach(getattr(s, _name), _same_float, _floats(_name), 1)
+
+
+def _emit_logaddexp(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return logaddexp(LLVMOps(builder, str(signature.return_type)), *args)
+
+
+_teach(s.logaddexp, _same_float, _emit_logaddexp, 2)
 _teach(s.copysign, _same_float, _floats("copysign"), 2)
 _teach(s.divide, _same_float, lambda context, builder, signature, args: builder.fdiv(*args), 2)
 
