@@ -125,7 +125,9 @@ def lgamma(k: Ops, x: Value) -> Value:
     above = d.add(stirling, polynomial(d, _centred(d, a), LOG_GAMMA))
     positive = d.lt(d.const(0.0), wide)
     step = log(d, d.select(positive, a, d.abs(_turned(d, a)[0])))
-    return k.narrow(d.select(positive, d.sub(above, step), d.neg(d.add(above, step))))
+    result = d.select(positive, d.sub(above, step), d.neg(d.add(above, step)))
+    zero = d.either(d.eq(wide, d.const(1.0)), d.eq(wide, d.const(2.0)))
+    return k.narrow(d.select(zero, d.const(0.0), result))
 
 
 def digamma(k: Ops, x: Value) -> Value:
