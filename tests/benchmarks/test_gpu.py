@@ -159,7 +159,7 @@ def test_what_falls_short_is_profiled(document, tmp_path):
     assert told == ["gpu_chain, gpu zenith jit: slower than gpu jax"]
 
 
-@pytest.mark.parametrize("workload", ["tiny_call", "train_mlp"])
+@pytest.mark.parametrize("workload", ["tiny_call", pytest.param("train_mlp", marks=pytest.mark.thorough)])
 def test_a_profile_names_the_launches(workload, monkeypatch):
     monkeypatch.setattr("zenith.api.profile.peak", lambda device: 1e11)  # measuring the machine takes longest
     monkeypatch.setattr("zenith.api.profile.bandwidth", lambda moved, device: 1e10)

@@ -176,12 +176,12 @@ class Printer:
             case SoftmaxTile():
                 return self.softmax(leaf)
             case StageTile(target, rows, columns, source):
-                words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width))]
+                words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width, leaf.at))]
                 return f"stage_tile({rows}, {columns}, {target}, {', '.join(words)})"
             case HeldProduct():
                 shape = f"{leaf.rows}, {leaf.columns}, {leaf.terms}, {int(leaf.turned)}, {int(leaf.onto)}"
                 kind = str(leaf.instruction.element)
-                return f"held_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b})"
+                return f"held_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b}, {self.size(leaf.at)})"
             case CallNative():
                 return self.native(leaf)
 

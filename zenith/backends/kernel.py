@@ -50,6 +50,7 @@ from zenith.ir.types import ArrayType, DType, float32
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
 BAND = 16  # rows of what is held that one warp has
+NOWHERE = dim(0)  # the place of the only tile of a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +349,9 @@ class StageTile:
     """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
 
     In what order the tile has them is the printer's business: only a :class:`HeldProduct` reads it. ``ahead``, threads
-    do not wait for what they copy before all have begun.
+    do not wait for what they copy before all have begun. A scratch buffer may have several tiles, of which this one is
+    ``at`` a place; those ``in_turns`` are written for the next turn while others are read, and one that ``meets``
+    begins a turn: threads wait for each other, and for what they copied.
     """
 
     target: str
@@ -358,14 +361,17 @@ class StageTile:
     height: Dim
     width: Dim
     ahead: bool
+    at: Dim = NOWHERE
+    in_turns: bool = False
+    meets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HeldProduct:
     """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``turned``, on tensor cores.
 
-    ``b`` is a staged tile, and ``a`` another one or, ``a_held``, a held matrix, whose elements are rounded as the
-    instruction's operands are. With ``onto`` the sums are added to what the target holds.
+    ``b`` is a staged tile, ``at`` a place, and ``a`` another one or, ``a_held``, a held matrix, whose elements are
+    rounded as the instruction's operands are. With ``onto`` the sums are added to what the target holds.
     """
 
     instruction: MatrixInstruction
@@ -378,6 +384,7 @@ class HeldProduct:
     b: str
     turned: bool
     onto: bool
+    at: Dim = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

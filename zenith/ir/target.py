@@ -176,13 +176,15 @@ class AttentionShape:
 class AttentionTile:
     """The cut of attention for an instruction: a task has ``rows`` own rows and takes ``block`` other rows at a time.
 
-    Where the GPU copies ``ahead``, threads need not wait for each copy.
+    Where the GPU copies ``ahead``, threads need not wait for each copy. There is room for ``stages`` blocks: one is
+    copied while another is computed with.
     """
 
     instruction: MatrixInstruction
     rows: int
     block: int
     ahead: bool
+    stages: int
 
 
 ProductShape = tuple[int | None, int | None, int | None, int | None]

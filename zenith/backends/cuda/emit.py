@@ -92,6 +92,8 @@ class CudaPrinter(Printer):
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
         self.copying = False  # whether copies are on their way
+        staged = [s for s in walk(kernel.body) if isinstance(s, StageTile) and s.ahead]
+        self.copies_ahead = any(id(s) in self.wide for s in staged)
         self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
         self.inside = ""  # in a loop that goes in chunks: whether this thread has an iteration of the chunk
         self.alone = not self.team  # whether this code is one thread's, not a team's
@@ -200,9 +202,7 @@ class CudaPrinter(Printer):
             case Held(name, dtype=dtype):
                 return [f"{name} = {dtype}_local({held_matrices.registers(statement)})"]
             case StageTile():
-                dtype, in_chunks = self.buffers[statement.target], id(statement) in self.wide
-                self.copying |= in_chunks and statement.ahead
-                return list(held_matrices.stage(statement, dtype, int(self.team), in_chunks, self.indices))
+                return self.stage(statement)
             case HeldProduct():
                 return list(held_matrices.product(statement, self.indices))
             case SoftmaxTile():
@@ -222,6 +222,17 @@ class CudaPrinter(Printer):
         if not self.inside:
             return super().running(run)
         return list(running.lines(run, self.apply, [self.expression(v) for v in run.values], self.team))
+
+    def stage(self, s: StageTile) -> list[str]:
+        """A copy of a tile; one that begins a turn waits for what was copied in the turn before."""
+        lines = list[str]()
+        if s.meets:
+            self.copying |= self.copies_ahead
+            lines = self.barrier()
+            self.barriers.meet()
+        in_chunks = id(s) in self.wide
+        self.copying |= in_chunks and s.ahead
+        return [*lines, *held_matrices.stage(s, self.buffers[s.target], int(self.team), in_chunks, self.indices)]
 
     def each_held(self, each: EachHeld) -> list[str]:
         """Held elements are in registers: each lane goes through its own."""
@@ -306,9 +317,10 @@ class CudaPrinter(Printer):
             return self.in_chunks(loop.index, loop.start, loop.stop, loop.body, ())
         before, copying = self.barriers.state, self.copying
         body = self.block(loop.body)
-        if not self.alone and self.barriers.pending:
+        if not self.alone and self.barriers.again(loop.body):
             body += ["    " + line for line in self.barrier()]
-        self.barriers.state = before  # a loop may have no turn: then none of its barriers stood there
+            self.barriers.meet()
+        self.barriers.join(before)  # a loop may have no turn: then none of its barriers stood there
         self.copying |= copying
         begun = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
         return begun + self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
