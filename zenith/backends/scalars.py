@@ -211,6 +211,21 @@ def logaddexp(x: Any, y: Any) -> Any:
     return np.logaddexp(x, y)
 
 
+def float_bits(x: Any) -> Any:
+    """The bits of a floating-point number as an integer of the same width."""
+    return np.asarray(x).view({4: np.int32, 8: np.int64}[np.asarray(x).itemsize])[()]
+
+
+def bits_float(x: Any) -> Any:
+    """The floating-point number with the bits of an integer of the same width."""
+    return np.asarray(x).view({4: np.float32, 8: np.float64}[np.asarray(x).itemsize])[()]
+
+
+def gcd(x: Any, y: Any) -> Any:
+    """The greatest common divisor of integers."""
+    return np.gcd(x, y)
+
+
 def checked(place: Any, size: int, args: Any) -> Any:
     """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes 1."""
     place = np.asarray(place)
@@ -265,7 +280,7 @@ def run_along(combine: str, over: Any, initial: Any, values: Any, factors: Any =
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, logaddexp, checked, atomic_add,
+    copysign, logaddexp, float_bits, bits_float, gcd, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

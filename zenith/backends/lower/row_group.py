@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zenith.backends.kernel import Name
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, find_loops
@@ -43,9 +45,9 @@ class RowGroup:
     its end if prefixes are ``reverse``. Where many threads share the row, prefixes count like folds (``in_parts``).
     """
 
-    def __init__(self, body: Graph, in_parts: bool = False) -> None:
+    def __init__(self, body: Graph, named: Sequence[str] | None = None, in_parts: bool = False) -> None:
         self.body = body
-        self.face = Interface.of(body)
+        self.face = Interface.of(body, named)
         self.prefixes = prefixes_of(body)
         self.reverse = any(body.node(n).params["reverse"] for n in self.prefixes)
         self.folds = [(n, body.args(n)[0]) for n, r in body.nodes() if isinstance(r.primitive.lowering, Fold)]

@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     attention_vjp,
+    bits,
     control,
     custom,
     data,
@@ -29,6 +30,7 @@ from zenith.ir.ops import (
 __all__ = [
     "attention",
     "attention_vjp",
+    "bits",
     "control",
     "custom",
     "data",
