@@ -70,8 +70,7 @@ def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequen
 def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iuf":
         generator = rng("searchsorted")
-        for lead, size, count, right in (((), 5, 4, False), ((), 33, 7, True), ((2,), 6, 3, True), ((), 0, 2, False),
-                                         ((), 1, 0, False)):  # fmt: skip
+        for lead, size, count, right in (((), 33, 7, True), ((2,), 6, 3, False), ((), 0, 2, False)):
             array = np.sort(wide([random_array(generator, dtype, (*lead, size))])[0], axis=-1).astype(dtype)
             values = random_array(generator, dtype, (*lead, count))
             values[..., : size // 3] = array[..., : min(size // 3, count)]
