@@ -205,12 +205,6 @@ def copysign(x: Any, y: Any) -> Any:
     return np.copysign(x, y)
 
 
-@_quiet
-def logaddexp(x: Any, y: Any) -> Any:
-    """The logarithm of the sum of two exponentials."""
-    return np.logaddexp(x, y)
-
-
 def float_bits(x: Any) -> Any:
     """The bits of a floating-point number as an integer of the same width."""
     return np.asarray(x).view({4: np.int32, 8: np.int64}[np.asarray(x).itemsize])[()]
@@ -224,6 +218,12 @@ def bits_float(x: Any) -> Any:
 def gcd(x: Any, y: Any) -> Any:
     """The greatest common divisor of integers."""
     return np.gcd(x, y)
+
+
+@_quiet
+def logaddexp(x: Any, y: Any) -> Any:
+    """The logarithm of the sum of two exponentials."""
+    return np.logaddexp(x, y)
 
 
 def checked(place: Any, size: int, args: Any) -> Any:
@@ -280,7 +280,7 @@ def run_along(combine: str, over: Any, initial: Any, values: Any, factors: Any =
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, logaddexp, float_bits, bits_float, gcd, checked, atomic_add,
+    copysign, float_bits, bits_float, gcd, logaddexp, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
