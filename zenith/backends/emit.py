@@ -44,6 +44,7 @@ from zenith.backends.kernel import (
     ProductTile,
     Running,
     Scratch,
+    Search,
     SharedProduct,
     Simple,
     SoftmaxTile,
@@ -134,8 +135,8 @@ class Printer:
                 return self.fold_held(statement)
             case LastOf():
                 return self.last(statement)
-            case Running():
-                return self.running(statement)
+            case Running() | Search():
+                return self.running(statement) if isinstance(statement, Running) else self.search(statement)
             case Source(text):
                 return text.splitlines()
             case _:
@@ -209,6 +210,28 @@ class Printer:
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
         return [f"for {index} in range({start}, {stop}):", *self.block(body)]
+
+    def search(self, search: Search) -> list[str]:
+        """Halve what is left until nothing is; the middle is looked at, and what is in front of it left out or not."""
+        left = f"{search.at}_left"
+        lines = [f"{search.name} = {self.place('0')}", f"{left} = {self.place(self.size(search.stop))}"]
+        lines.append(f"while {left} > 0:")
+        return lines + ["    " + line for line in self.halve(search)]
+
+    def halve(self, search: Search) -> list[str]:
+        """One step of a search."""
+        at, left = search.at, f"{search.at}_left"
+        condition = self.expression(search.condition)
+        return [
+            f"{at} = {self.place(f'{search.name} + ({left} + 1) // 2 - 1')}",
+            *(line for s in search.body for line in self.statement(s)),
+            f"{search.name} = where({condition}, {self.place(f'{at} + 1')}, {search.name})",
+            f"{left} = {self.place(f'{left} // 2')}",
+        ]
+
+    def place(self, text: str) -> str:
+        """A number as a place that is computed with."""
+        return f"i64({text})"
 
     def fold(self, fold: Fold) -> list[str]:
         """A loop that joins its iterations."""

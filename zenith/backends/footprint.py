@@ -20,6 +20,7 @@ from zenith.backends.kernel import (
     PackPanel,
     ProductTile,
     Running,
+    Search,
     SharedProduct,
     SoftmaxTile,
     Source,
@@ -54,7 +55,7 @@ def _read_by(statement: Statement) -> set[str]:
             return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):
             return {b for a in accumulators for b in _loads(a.value)}
-        case Running():
+        case Running() | Search():
             return {b for value in statement.values for b in _loads(value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}

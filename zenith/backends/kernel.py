@@ -14,6 +14,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``Let, Store``            bind a name, write an element
 ``AtomicAdd``             add to an element that other tasks may add to at the same time
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
+``Search``                the first place that does not fulfil a condition, by bisection
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
 ``Running``               in these: what all iterations so far join to, in order
@@ -39,18 +40,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from zenith.backends.expressions import Apply as Apply
-from zenith.backends.expressions import Expr, Number
+from zenith.backends.expressions import Expr
 from zenith.backends.expressions import Load as Load
 from zenith.backends.expressions import Name as Name
+from zenith.backends.expressions import Number as Number
 from zenith.backends.expressions import Position as Position
+from zenith.backends.leaves import NOWHERE as NOWHERE
+from zenith.backends.leaves import STAGED as STAGED
+from zenith.backends.leaves import CallNative as CallNative
+from zenith.backends.leaves import HeldProduct as HeldProduct
+from zenith.backends.leaves import Leaf
+from zenith.backends.leaves import Operand as Operand
+from zenith.backends.leaves import PackPanel as PackPanel
+from zenith.backends.leaves import ProductTile as ProductTile
+from zenith.backends.leaves import SharedProduct as SharedProduct
+from zenith.backends.leaves import SoftmaxTile as SoftmaxTile
+from zenith.backends.leaves import StageTile as StageTile
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim
-from zenith.ir.target import MatrixInstruction, MatrixTile
+from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, DType, float32
 
-STAGED = 16  # terms of a shared product that a team has at hand at a time
 BAND = 16  # rows of what is held that one warp has
-NOWHERE = dim(0)  # the place of the only tile of a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +204,26 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """Bind ``name`` to the number of places ``at`` below ``stop`` that fulfil ``condition``.
+
+    None does behind one that does not. ``body`` binds what the condition needs at a place. How many places are looked
+    at depends on ``stop`` alone.
+    """
+
+    name: str
+    at: str
+    stop: Dim
+    body: tuple[Statement, ...]
+    condition: Expr
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """What is asked at each place."""
+        return (self.condition,)
+
+
+@dataclass(frozen=True, slots=True)
 class Scratch:
     """A buffer of ``length`` elements that lives while the kernel runs."""
 
@@ -212,93 +242,6 @@ class Strip:
     name: str
     dtype: DType
     extent: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A matrix inside a buffer: where it starts and the strides of its two axes, in elements."""
-
-    buffer: str
-    at: Dim
-    strides: tuple[Dim, Dim]
-
-
-@dataclass(frozen=True, slots=True)
-class ProductTile:
-    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
-
-    Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
-    is fetched into the cache.
-    """
-
-    rows: int
-    vectors: int
-    lanes: int
-    target: Operand
-    a: Operand
-    b: Operand
-    terms: Dim
-    ahead: Dim
-    onto: Dim = field(default=dim(0))
-
-
-@dataclass(frozen=True, slots=True)
-class PackPanel:
-    """Copy ``terms`` rows of ``columns`` elements of ``source`` into a dense panel of ``vectors`` * ``lanes`` columns.
-
-    The panel is the buffer ``target`` from position ``at`` on; the rest of its rows becomes zero.
-    """
-
-    vectors: int
-    lanes: int
-    target: str
-    at: Dim
-    source: Operand
-    terms: Dim
-    columns: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class SharedProduct:
-    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
-
-    The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
-    strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
-    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
-    up to ``STAGED`` terms of the tile's rows and of its columns.
-
-    With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
-    terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
-    are written to it, it may hold operands.
-    """
-
-    rows: int
-    columns: int
-    height: Dim
-    width: Dim
-    target: Operand
-    a: Operand
-    b: Operand
-    terms: Dim
-    onto: Dim = field(default=dim(0))
-    schedule: MatrixTile | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SoftmaxTile:
-    """One step of an online softmax for ``lanes`` columns of ``scores``, whose rows are ``keys``.
-
-    Scores become weights, ``exp`` of their difference to the largest so far times ``scale``, which is positive.
-    ``state`` names the buffers of the largest scores, the sums of weights and the factors by which those shrank, each
-    for the columns from ``place`` on.
-    """
-
-    lanes: int
-    scores: Operand
-    keys: Dim
-    scale: Number
-    state: tuple[str, str, str]
-    place: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,61 +288,6 @@ class FoldHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class StageTile:
-    """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
-
-    In what order the tile has them is the printer's business: only a :class:`HeldProduct` reads it. ``ahead``, threads
-    do not wait for what they copy before all have begun. A scratch buffer may have several tiles, of which this one is
-    ``at`` a place; those ``in_turns`` are written for the next turn while others are read, and one that ``meets``
-    begins a turn: threads wait for each other, and for what they copied.
-    """
-
-    target: str
-    rows: int
-    columns: int
-    source: Operand
-    height: Dim
-    width: Dim
-    ahead: bool
-    at: Dim = NOWHERE
-    in_turns: bool = False
-    meets: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HeldProduct:
-    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``turned``, on tensor cores.
-
-    ``b`` is a staged tile, ``at`` a place, and ``a`` another one or, ``a_held``, a held matrix, whose elements are
-    rounded as the instruction's operands are. With ``onto`` the sums are added to what the target holds.
-    """
-
-    instruction: MatrixInstruction
-    target: str
-    rows: int
-    columns: int
-    terms: int
-    a: str
-    a_held: bool
-    b: str
-    turned: bool
-    onto: bool
-    at: Dim = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class CallNative:
-    """Call the native function whose address is the first element of the buffer ``function``.
-
-    It takes the addresses of elements, each a buffer and a position, then ``sizes`` as 64-bit integers.
-    """
-
-    function: str
-    elements: tuple[tuple[str, Dim], ...]
-    sizes: tuple[Dim, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """Statements that a person wrote, as Python text over the names that are bound here, on these buffers."""
 
@@ -429,9 +317,8 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
 Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Held | Leaf
-Statement = Simple | Running | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
+Statement = Simple | Running | Search | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +358,7 @@ def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
     if isinstance(statement, TaskLoop | EachHeld):
         return statement.before + statement.body
-    if isinstance(statement, (Loop, Fold, LastOf)):
+    if isinstance(statement, (Loop, Fold, Search, LastOf)):
         return statement.body
     if isinstance(statement, Branch):
         return tuple(s for case in statement.cases for s in case)

@@ -14,6 +14,7 @@ from zenith.numpy import special  # noqa: F401
 from zenith.numpy.along import *
 from zenith.numpy.attention import *
 from zenith.numpy.calculus import *
+from zenith.numpy.counting import *
 from zenith.numpy.creation import *
 from zenith.numpy.digits import *
 from zenith.numpy.dynamic import *
@@ -32,6 +33,7 @@ from zenith.numpy.products import *
 from zenith.numpy.quantiles import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
+from zenith.numpy.searching import *
 from zenith.numpy.selection import *
 from zenith.numpy.sets import *
 from zenith.numpy.shaping import *

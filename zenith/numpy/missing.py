@@ -18,7 +18,7 @@ from zenith.numpy import reductions
 from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
 from zenith.numpy.quantiles import between, check_shares, method_of, middle, rows, weight_rows, weighted
 from zenith.numpy.reductions import float_dtype
-from zenith.numpy.scans import cumsum
+from zenith.numpy.scans import cumprod, cumsum
 from zenith.numpy.selection import where
 from zenith.numpy.sorting import sort
 from zenith.trace.bind import b
@@ -26,8 +26,8 @@ from zenith.trace.dispatch import implements
 from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "nanargmax", "nanargmin", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
-    "nanquantile", "nanstd", "nansum", "nanvar",
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
+    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
 ]  # fmt: skip
 
 _MISSING = np._NoValue
@@ -81,6 +81,16 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> A
     array([1., 1., 3.])
     """
     return cumsum(_replaced(compute_array("nancumsum", a), 0.0), axis, dtype)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """The products of all elements up to each one, with nan counted as 1.
+
+    >>> nancumprod([1.0, np.nan, 2.0])
+    array([1., 1., 2.])
+    """
+    return cumprod(_replaced(compute_array("nancumprod", a), 1.0), axis, dtype)
 
 
 @implements(np.nanmean)

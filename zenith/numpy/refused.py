@@ -8,7 +8,7 @@ from zenith.trace.dispatch import refuse
 
 _VALUES = "the size of its result depends on values, which exist only when the program runs"
 
-refuse((np.trim_zeros, np.bincount), _VALUES, "call it before the traced function and pass the result as an argument")
+refuse((np.trim_zeros,), _VALUES, "call it before the traced function and pass the result as an argument")
 refuse(
     (np.put, np.putmask, np.place, np.copyto, np.fill_diagonal, np.put_along_axis),
     "it writes into an array, and a traced array cannot be changed in place",

@@ -22,7 +22,7 @@ from zenith.numpy.selection import where
 from zenith.trace.bind import b
 from zenith.trace.dispatch import accumulate_by, implements
 
-__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum"]
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
 def _flattened(x: Any, axis: Any) -> tuple[Any, Any]:
@@ -99,31 +99,6 @@ def cumulative_prod(
     array([1, 1, 2, 6])
     """
     return _with_start("cumulative_prod", x, axis, dtype, include_initial, 1)
-
-
-def _without_nan(name: str, x: Any, number: float) -> Any:
-    x = compute_array(name, x)
-    return where(ew.isnan(x), np.asarray(number, x.dtype), x) if x.dtype.kind == "f" else x
-
-
-@implements(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """The sums of all elements up to each one, nan as zero.
-
-    >>> nancumsum([1.0, np.nan, 2.0])
-    array([1., 1., 3.])
-    """
-    return _running("nancumsum", "cumsum", _without_nan("nancumsum", a, 0), axis, dtype)
-
-
-@implements(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """The products of all elements up to each one, nan as one.
-
-    >>> nancumprod([1.0, np.nan, 2.0])
-    array([1., 1., 2.])
-    """
-    return _running("nancumprod", "cumprod", _without_nan("nancumprod", a, 1), axis, dtype)
 
 
 # --- accumulate ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Composite, Fold, Prefix, Scalar, Scatter, Tile
+from zenith.ir.lowering import Composite, Elements, Fold, Prefix, Scalar, Scatter, Tile
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, Type, float32, int32
 from zenith.passes.cse import cse
@@ -72,7 +72,9 @@ def _is_small_product(node: Node) -> bool:
 
 def _is_arithmetic(node: Node) -> bool:
     """Whether a node computes with elements, and does not only move or convert them."""
-    computes = isinstance(node.primitive.lowering, Scalar | Fold | Prefix | Tile | Scatter | Composite)
+    lowering = node.primitive.lowering
+    computes = isinstance(lowering, Scalar | Fold | Prefix | Tile | Scatter | Composite)
+    computes = computes or (isinstance(lowering, Elements) and lowering.computes)
     return computes and not node.bodies and node.primitive is not get("cast")
 
 

@@ -218,6 +218,9 @@ class CudaPrinter(Printer):
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
 
+    def place(self, text: str) -> str:
+        return f"{self.index}({text})"
+
     def running(self, run: Running) -> list[str]:
         if not self.inside:
             return super().running(run)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Statement
+from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Search, Statement
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum, minimum, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -213,6 +213,10 @@ class IndexBuilder:
         """Whether two indices are equal."""
         return self.elements.let(Apply("x == y", (self._position(a), self._position(b)), bool_))
 
+    def compare(self, text: str, x: Expr, y: Expr) -> Expr:
+        """A comparison of two elements."""
+        return self.elements.let(Apply(text, (x, y), bool_))
+
     def all(self, conditions: Sequence[Expr]) -> Expr:
         """Whether all conditions hold."""
         result: Expr = Number(True, bool_)
@@ -249,6 +253,16 @@ class IndexBuilder:
         place, high = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(last)))
         inside = Apply("maximum(minimum(x, y), z)", (place, high, Number(0, int64)), int64)
         return symbol(self.elements.let(inside, self.line, "first").name)
+
+    def search(self, size: Dim, condition: Callable[[Dim], Expr]) -> Dim:
+        """How many places below ``size`` fulfil a condition, if none does behind one that does not."""
+        e = self.elements
+        name, at = e.fresh("found"), e.fresh("middle")
+        e.open(at)
+        fulfilled = condition(symbol(at))
+        e.append(Search(name, at, size, e.close(), fulfilled))
+        e.level_of[name] = len(e.levels) - 1
+        return symbol(name)
 
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.

@@ -22,7 +22,7 @@ RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "rang
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join", "run_along"}
 RESERVED |= {"behind", "team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
 _BUFFER = re.compile(
-    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|\w+_(strip|first|last|before|chunk|inside|warps|factors|held)\d*"
+    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|\w+_(strip|first|last|before|chunk|inside|left|warps|factors|held)\d*"
 )  # a body's inputs and outputs, and printers' own
 
 
