@@ -90,7 +90,17 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Adds updates to a copy of the first argument at computed places, in index order (repeatable)."""
+    """Joins updates to a copy of the first argument at computed places, in index order (repeatable).
+
+    ``combine`` joins what is there, ``x``, and an update ``y``; it is ``"y"`` where updates are written over.
+    """
+
+    combine: str
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether nothing is read of what an update is written over."""
+        return self.combine == "y"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,10 @@ def _is_narrow(type: Type) -> bool:
 
 def _is_arithmetic(node: Node) -> bool:
     """Whether a node computes with elements, and does not only move or convert them."""
-    computes = isinstance(node.primitive.lowering, Scalar | Fold | Tile | Scatter | Composite)
-    return computes and not node.bodies and node.primitive is not get("cast")
+    lowering = node.primitive.lowering
+    computes = isinstance(lowering, Scalar | Fold | Tile | Scatter | Composite)
+    moves = node.primitive is get("cast") or (isinstance(lowering, Scatter) and lowering.overwrites)
+    return computes and not node.bodies and not moves
 
 
 def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:

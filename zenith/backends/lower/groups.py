@@ -37,6 +37,7 @@ from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
+from zenith.ir.lowering import Scatter
 from zenith.ir.target import GuardedTile, Target
 
 
@@ -57,7 +58,9 @@ def _thousands(body: Graph, target: Target) -> float | Refusal:
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
-    dtype = body.outputs[0].dtype
+    dtype, lowering = body.outputs[0].dtype, body.node(body.outputs[0].node).primitive.lowering
+    if not isinstance(lowering, Scatter) or lowering.combine != "x + y":
+        return Refusal("there are atomic additions only")
     if not target.atomics:
         return Refusal("results have to repeat bit for bit; repeatable=False allows a GPU another order")
     return 0.25 if dtype in target.atomics else Refusal(f"{target.name} has no atomic addition of {dtype}")
@@ -100,9 +103,9 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_columns(body)),
     Engine("column_parts", ("columns",), "the same in parts of columns, a part a task, and what joins them", 0,
            _thousands, lambda body, target, fixed: lower_column_parts(body, target.threads or 1)),
-    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which adds them in index order", 0,
+    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which joins them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
-    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
+    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what belongs there", 0,
            _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
     Engine("atomic_scatter", ("scatter",), "a scatter in any order: an element of the updates a task", 0,
            _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),

@@ -1,4 +1,4 @@
-"""Scatter: a copy of the first operand, to which the updates are added in index order, so that sums are repeatable.
+"""Scatter: a copy of the first operand, to which the updates are joined in index order, so that sums are repeatable.
 
 The trailing axes, which no index array places, are independent: a task is one element of them and goes through all
 updates, neighbours in lanes. So a row is added as a vector, and the gradient of an embedding is work for many threads.
@@ -16,6 +16,7 @@ from zenith.backends.lower.nest import Interface, decode_into, element_loops, fi
 from zenith.backends.lower.overwrite import copy_kernel, with_used_buffers
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Scatter
 
 Groups = list[list[int]]
 
@@ -45,19 +46,28 @@ class ScatterGroup:
     def rest(self) -> tuple[Dim, ...]:
         return self.updates.shape[len(self.lead) :]
 
+    @property
+    def lowering(self) -> Scatter:
+        (result,) = self.face.body.outputs
+        lowering = self.face.body.node(result.node).primitive.lowering
+        assert isinstance(lowering, Scatter)
+        return lowering
+
     def places(self, e: ElementBuilder, index: Index) -> Index:
-        """The index of an update as the leading index of where it is added."""
+        """The index of an update as the leading index of where it belongs."""
         (result,) = self.face.body.outputs
         builder = IndexBuilder(e, self.face.body.node(result.node).line, ())
         pairs = zip(self.indices, self.x.shape, strict=False)
         return tuple(builder.checked(e.element(i, index), size) for i, size in pairs)
 
-    def add(self, e: ElementBuilder, places: Index, index: Index) -> Dim:
-        """Add the update's element at an index; returns the position."""
+    def join(self, e: ElementBuilder, places: Index, index: Index) -> Dim:
+        """Join the update's element at an index to what is there; returns the position."""
         (out,), dtype = self.face.outputs, self.x.dtype
         at = row_major(self.x.shape, (*places, *index[len(self.lead) :]))
-        total = Apply("x + y", (Load(out, at, dtype), e.element(self.updates, index)), dtype)
-        e.append(Store(out, at, total))
+        update = e.element(self.updates, index)
+        if not self.lowering.overwrites:
+            update = Apply(self.lowering.combine, (Load(out, at, dtype), update), dtype)
+        e.append(Store(out, at, update))
         return at
 
     def loops(self) -> tuple[Groups, Groups]:
@@ -65,7 +75,7 @@ class ScatterGroup:
         written: list[Dim] = []
 
         def visit(e: ElementBuilder, index: Index) -> None:
-            written.append(self.add(e, self.places(e, index[:count]), index))
+            written.append(self.join(e, self.places(e, index[:count]), index))
 
         count = len(self.lead)
         groups = find_loops(self.face, self.updates.shape, visit, lambda index: written)
@@ -77,9 +87,9 @@ class ScatterGroup:
         """Update ``u`` as an index of ``lead``, with its variables named in the innermost loop."""
         return spread(outer, len(self.lead), decode_into(e, u, sizes(self.lead, outer)))
 
-    def kernels(self, adding: Kernel) -> list[Kernel]:
-        """The copy, and what adds to it."""
-        return [copy_kernel(self.face, self.x), with_used_buffers(adding)]
+    def kernels(self, joining: Kernel) -> list[Kernel]:
+        """The copy, and what is joined to it."""
+        return [copy_kernel(self.face, self.x), with_used_buffers(joining)]
 
 
 def lower_scatter(body: Graph) -> list[Kernel]:
@@ -91,13 +101,13 @@ def lower_scatter(body: Graph) -> list[Kernel]:
     e.open(u)
     number = group.number(e, outer, symbol(u))
 
-    def add(index: Index) -> None:
-        group.add(e, group.places(e, number), (*number, *index))
+    def join(index: Index) -> None:
+        group.join(e, group.places(e, number), (*number, *index))
 
     if group.rest:
-        element_loops(e, group.rest, inner, add)
+        element_loops(e, group.rest, inner, join)
     else:
-        add(())
+        join(())
     e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
-    adding = group.face.kernel(product(group.rest), product(group.lead) * scalar_cost(body), e)
-    return group.kernels(replace(adding, together=TOGETHER))
+    joining = group.face.kernel(product(group.rest), product(group.lead) * scalar_cost(body), e)
+    return group.kernels(replace(joining, together=TOGETHER))

@@ -19,9 +19,11 @@ from zenith.ir.ops import (
     random,
     reduce,
     region,
+    scatter,
     select,
     shape,
     sort,
+    updates,
 )
 
 __all__ = [
@@ -43,7 +45,9 @@ __all__ = [
     "random",
     "reduce",
     "region",
+    "scatter",
     "select",
     "shape",
     "sort",
+    "updates",
 ]

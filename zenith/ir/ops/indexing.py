@@ -1,4 +1,4 @@
-"""Reading and adding at computed places: take, gather, scatter_add.
+"""Reading at computed places: take, gather. Writing there is the chapter :mod:`~zenith.ir.ops.scatter`.
 
 Indices are non-negative integers (front ends add the size to negative ones). An index outside its axis is an
 :class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy.
@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import OutOfBoundsError, ShapeError
-from zenith.ir.lowering import Elements, Scatter
+from zenith.ir.lowering import Elements
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
     index_dtype,
     random_array,
     require_axis,
-    require_kind,
-    require_same_dtype,
     require_same_shape,
     rng,
     sample,
-    wide,
     with_batch_axis,
 )
 from zenith.ir.ops.shape import inverse_permutation
@@ -106,10 +103,10 @@ register(Primitive(
 ))  # fmt: skip
 
 
-# --- gather and scatter_add: places given by one index array for each leading axis ------------------------------
+# --- gather: places given by one index array for each leading axis ----------------------------------------------
 
 
-def _places(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any, ...]:
+def addressed(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any, ...]:
     """The shape of what index arrays address in ``x``."""
     if not 1 <= len(indices) <= x.rank:
         raise ShapeError(f"{name} needs 1 to {x.rank} index arrays, not {len(indices)}", types=(x, *indices))
@@ -118,13 +115,14 @@ def _places(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any,
     return (*indices[0].shape, *x.shape[len(indices) :])
 
 
-def _missing(name: str) -> list[ArrayType]:
+def missing(name: str) -> list[ArrayType]:
+    """Raise the ShapeError for operands that are not there."""
     raise ShapeError(f"{name} needs an array and index arrays")
 
 
 def _gather_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, *indices = arrays("gather", types) if types else _missing("gather")
-    return (x.with_shape(_places("gather", x, indices)),)
+    x, *indices = arrays("gather", types) if types else missing("gather")
+    return (x.with_shape(addressed("gather", x, indices)),)
 
 
 def _gather(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -148,7 +146,7 @@ def _gather_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Par
     return [b.scatter_add(b.zeros_like(primals[0]), cotangents[0], *primals[1:]), *([None] * (len(primals) - 1))]
 
 
-def _with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: Any) -> list[Any]:
+def with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: Any) -> list[Any]:
     """Index arrays with a batch axis, and one more in front that counts along it."""
     grown = all_batched(b, indices, batched, size)
     lead = b.broadcast(b.iota(size=size, dtype=int64), shape=grown[0].shape, axes=(0,))
@@ -157,7 +155,7 @@ def _with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: An
 
 def _gather_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
     x = with_batch_axis(b, args[0], batched[0], size)
-    return [b.gather(x, *_with_lead(b, args[1:], batched[1:], size))]
+    return [b.gather(x, *with_lead(b, args[1:], batched[1:], size))]
 
 
 def _gather_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -172,57 +170,4 @@ register(Primitive(
     name="gather", doc="Elements at places: one index array for each leading axis of the first operand.", params={},
     typing=_gather_type, evaluate=_gather, lowering=Elements(_gather_element, cheap=True), jvp=_gather_jvp,
     vjp=_gather_vjp, batch=_gather_batch, ulp=0, effect=False, samples=_gather_samples,
-))  # fmt: skip
-
-
-def _scatter_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, updates, *indices = arrays("scatter_add", types) if len(types) > 1 else _missing("scatter_add")
-    require_same_dtype("scatter_add", (x, updates))
-    require_kind("scatter_add", x, "iuf")
-    require_same_shape("scatter_add", (x.with_shape(_places("scatter_add", x, indices)), updates))
-    return (x,)
-
-
-def _scatter(values: Sequence[Any], params: Params) -> tuple[Any]:
-    x, updates, *indices = wide(values)
-    for i, size in zip(indices, x.shape, strict=False):
-        check_bounds("scatter_add", i, size)
-    out = x.copy()
-    with np.errstate(all="ignore"):
-        np.add.at(out, tuple(indices), updates)
-        return (out.astype(values[0].dtype, copy=False),)
-
-
-def _scatter_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    x, updates = tangents[:2]
-    if x is None and updates is None:
-        return [None]
-    x = b.zeros_like(primals[0]) if x is None else x
-    updates = b.zeros_like(primals[1]) if updates is None else updates
-    return [b.scatter_add(x, updates, *primals[2:])]
-
-
-def _scatter_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    indices = primals[2:]
-    return [cotangents[0], b.gather(cotangents[0], *indices), *([None] * len(indices))]
-
-
-def _scatter_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
-    x, updates = all_batched(b, args[:2], batched[:2], size)
-    return [b.scatter_add(x, updates, *_with_lead(b, args[2:], batched[2:], size))]
-
-
-def _scatter_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if kind_of(dtype) and kind_of(dtype) in "iuf":
-        x, generator = random_array(rng("scatter"), dtype, (4, 5)), rng("places")
-        yield sample(
-            x, random_array(generator, dtype, (6,)), generator.integers(0, 4, (6,)), generator.integers(0, 5, (6,))
-        )
-        yield sample(x, random_array(generator, dtype, (7, 5)), generator.integers(0, 4, (7,)))
-
-
-register(Primitive(
-    name="scatter_add", doc="The first operand with the second added at places, one index array a leading axis; "
-    "places may repeat and are added in order.", params={}, typing=_scatter_type, evaluate=_scatter, lowering=Scatter(),
-    jvp=_scatter_jvp, vjp=_scatter_vjp, batch=_scatter_batch, ulp=4, effect=False, samples=_scatter_samples,
 ))  # fmt: skip
