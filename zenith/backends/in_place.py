@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from zenith.backends.outputs import own_outputs, root_of
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import View
+from zenith.ir.lowering import Region, View
 
 UPDATES = ("update", "scatter")  # kinds whose first kernel copies the first operand
 
@@ -61,6 +61,21 @@ def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
             return None
         value = operand
     return found
+
+
+def made_of(graph: Graph, result: Value) -> Iterator[Value]:
+    """The computed values that can be made where ``result`` is: what it is made of in place, what that is, and so on."""
+    value = root_of(graph, result)
+    while True:
+        operand = overwritten(graph, value)
+        if operand is None:
+            return
+        operand = root_of(graph, operand)
+        made = isinstance(graph.node(operand.node).primitive.lowering, Region)
+        if not made or not is_last_reader(graph, operand, value.node):
+            return
+        yield operand
+        value = operand
 
 
 def is_last_reader(graph: Graph, value: Value, number: int) -> bool:

@@ -97,8 +97,9 @@ class Recorder:
         if not array.flags.writeable or not array.size:
             return False
         frozen = self.graph.stored(node) if node.primitive is get("constant") else None
-        bits = [None if a is None else np.ascontiguousarray(a).view(np.uint8) for a in (frozen, array)]
-        return bits[0] is None or not np.array_equal(*bits)
+        if frozen is None:
+            return True
+        return not np.array_equal(frozen.view(np.uint8), np.ascontiguousarray(array).view(np.uint8))
 
     def _stored(self, array: np.ndarray[Any, Any]) -> Value:
         kept = [axis for axis, stride in enumerate(array.strides) if stride]
