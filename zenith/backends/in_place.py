@@ -64,7 +64,7 @@ def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
 
 
 def made_of(graph: Graph, result: Value) -> Iterator[Value]:
-    """The computed values that can be made where ``result`` is: what it is made of in place, what that is, and so on."""
+    """The computed values that can be made where ``result`` is: what it is made of in place, and so on."""
     value = root_of(graph, result)
     while True:
         operand = overwritten(graph, value)

@@ -49,7 +49,8 @@ class Elements:
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
     ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
     row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
-    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``).
+    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``), and ``k.wrapped(value, size)`` (an index
+    that may count from the end, as an element that counts from the start).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
     """

@@ -17,7 +17,6 @@ import numpy as np
 
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.numpy import elementwise as ew
 from zenith.numpy.operands import INT64, align, as_array, ask, convert, dims_of, require, static_int
 from zenith.trace.bind import b
 from zenith.trace.sizes import TracedSize, size_dim, user_size
@@ -302,21 +301,12 @@ def index_array(item: Any, size: Dim) -> Any:
             types=types_of(array),
             fix="cast it: i.astype(numpy.int64)",
         )
-    return _counted_from_zero(convert(array, INT64), size)
-
-
-def _counted_from_zero(array: Any, size: Dim) -> Any:
     if not isinstance(array, Tracer):
         if size.static is not None:
             _check_indices(array, size.static)
         if not array.size or array.min() >= 0:
-            return array
-    return _where(ew.less(array, 0), ew.add(array, user_size(size)), array)
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    """``where`` of aligned operands of one element type."""
-    return b.where(*align("indexing", [condition, x, y]))
+            return convert(array, INT64)
+    return b.wrapped(array, size=size)
 
 
 def _check_indices(array: np.ndarray[Any, Any], size: int) -> None:

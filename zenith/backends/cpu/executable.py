@@ -87,7 +87,9 @@ class _Lease:
         self.results: Adapter | None = None
         self.makers: list[Callable[[], Any]] = []  # one for each result
         self.donations: Pairs = ()  # results, and the arguments whose memory they take
-        self.copies: list[tuple[int, int, int, int]] = []  # of these, what would be copied: the word of its tasks, tasks
+        self.copies: list[
+            tuple[int, int, int, int]
+        ] = []  # of these, what would be copied: the word of its tasks, tasks
 
     def _fill_table(self, executable: Executable) -> None:
         """Kernels, and what no call changes: addresses inside the frame, counts."""

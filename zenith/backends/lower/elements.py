@@ -234,6 +234,11 @@ class IndexBuilder:
         inside = Apply("maximum(minimum(x, y), z)", (place, high, Number(0, int64)), int64)
         return symbol(self.elements.let(inside, self.line, "first").name)
 
+    def wrapped(self, value: Expr, size: Dim) -> Expr:
+        """An integer element, with ``size`` added where it is negative."""
+        place, count = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(size)))
+        return self.elements.let(Apply("where(x < z, x + y, x)", (place, count, Number(0, int64)), int64), self.line)
+
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.
 

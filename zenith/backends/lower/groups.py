@@ -27,7 +27,7 @@ from zenith.backends.lower.owned_scatter import lower_owned_scatter
 from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, reduces_all
 from zenith.backends.lower.rows import lower_rows
-from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.scatter import lower_scatter, own_axes
 from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
@@ -55,6 +55,12 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
+
+
+def _many_places(body: Graph, target: Target) -> float | Refusal:
+    if own_axes(body):
+        return Refusal("rows of the updates have places of their own, which nobody has to look for")
+    return _thousands(body, target)
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
@@ -106,7 +112,7 @@ OWN: tuple[Engine, ...] = (
     Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which joins them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
     Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what belongs there", 0,
-           _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
+           _many_places, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
     Engine("atomic_scatter", ("scatter",), "a scatter in any order: an element of the updates a task", 0,
            _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,

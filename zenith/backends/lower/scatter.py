@@ -2,14 +2,15 @@
 
 The trailing axes, which no index array places, are independent: a task is one element of them and goes through all
 updates, neighbours in lanes. So a row is added as a vector, and the gradient of an embedding is work for many threads.
-Without such axes there is one task.
+Where an index array only counts an axis of the updates, rows of them meet nowhere, and a task is a row. Without either
+there is one task.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store
+from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
 from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
@@ -21,6 +22,7 @@ from zenith.ir.lowering import Scatter
 Groups = list[list[int]]
 
 TOGETHER = 64  # neighbours of a chunk: each chunk goes through all index arrays
+FEW = 8  # so many rows are too few to be all the tasks that there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,57 @@ class ScatterGroup:
 
 
 def lower_scatter(body: Graph) -> list[Kernel]:
-    """The copy, and a task for each element of an update."""
+    """The copy, and a task for each row of updates whose place is its own, else for each element of an update."""
     group = ScatterGroup.of(body)
+    own = own_axes(body)
+    return group.kernels(_by_rows(group, own) if own else _by_elements(group, scalar_cost(body)))
+
+
+def own_axes(body: Graph) -> list[int]:
+    """The axes of the updates along which each is at another place: an index array counts them.
+
+    So are batches, and the other axes where values are put along one. What is surely less than ``FEW`` does not count.
+    """
+    _, _, *indices = body.args(body.outputs[0].node)
+    found = {axis for index in indices if (axis := _counted(body, index)) is not None}
+    count = product(indices[0].shape[a] for a in found).static
+    return [] if count is not None and count < FEW else sorted(found)
+
+
+def _counted(body: Graph, index: Value) -> int | None:
+    """The axis of an index array along which it is 0, 1, 2 ..., and does not change along others."""
+    node, axes = body.node(index.node), (0,)
+    if node.primitive.name == "broadcast":
+        axes, node = node.params["axes"], body.node(body.args(index.node)[0].node)
+    return axes[0] if node.primitive.name == "iota" and node.params["size"] == index.shape[axes[0]] else None
+
+
+def _by_rows(group: ScatterGroup, own: list[int]) -> Kernel:
+    _, inner = group.loops()
+    others = [a for a in range(len(group.lead)) if a not in own]
+    e = group.face.builder()
+    row, u, lane = (e.fresh(stem) for stem in ("row", "u", "i"))
+    e.open(row)
+    mine = decode_into(e, symbol(row), [group.lead[a] for a in own])
+    e.open(u)
+    turn = decode_into(e, symbol(u), [group.lead[a] for a in others])
+    pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, turn, strict=True))}
+    number = tuple(pairs[a] for a in range(len(group.lead)))
+    places = group.places(e, number)
+    if group.rest:
+        e.open(lane)
+        index = spread(inner, len(group.rest), decode_into(e, symbol(lane), sizes(group.rest, inner)))
+        group.join(e, places, (*number, *index))
+        e.append(Loop(lane, dim(0), product(group.rest), True, e.close()))
+    else:
+        group.join(e, places, number)
+    e.append(Loop(u, dim(0), product(group.lead[a] for a in others), False, e.close()))
+    e.append(TaskLoop(row, product(group.lead[a] for a in own), None, (), e.close(), False))
+    tasks = product(group.lead[a] for a in own)
+    return group.face.kernel(tasks, product(group.updates.shape[a] for a in others) * product(group.rest), e)
+
+
+def _by_elements(group: ScatterGroup, cost: int) -> Kernel:
     outer, inner = group.loops()
     e = group.face.builder()
     u = e.fresh("u")
@@ -109,5 +160,5 @@ def lower_scatter(body: Graph) -> list[Kernel]:
     else:
         join(())
     e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
-    joining = group.face.kernel(product(group.rest), product(group.lead) * scalar_cost(body), e)
-    return group.kernels(replace(joining, together=TOGETHER))
+    joining = group.face.kernel(product(group.rest), product(group.lead) * cost, e)
+    return replace(joining, together=TOGETHER)

@@ -1,7 +1,8 @@
-"""Reading at computed places: take, gather. Writing there is the chapter :mod:`~zenith.ir.ops.scatter`.
+"""Reading at computed places: take, gather; and wrapped, which makes indices from the start of those from the end.
 
-Indices are non-negative integers (front ends add the size to negative ones). An index outside its axis is an
-:class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy.
+Indices are non-negative integers (front ends wrap negative ones). An index outside its axis is an
+:class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy. Writing at computed places is the chapter
+:mod:`~zenith.ir.ops.scatter`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import OutOfBoundsError, ShapeError
+from zenith.ir.dims import dim
 from zenith.ir.lowering import Elements
 from zenith.ir.ops.common import (
     all_batched,
@@ -25,7 +27,7 @@ from zenith.ir.ops.common import (
     with_batch_axis,
 )
 from zenith.ir.ops.shape import inverse_permutation
-from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, int64, kind_of
 
 
@@ -33,6 +35,32 @@ def check_bounds(name: str, indices: Any, size: int) -> None:
     """Raise when an index is outside ``0 <= index < size``."""
     if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < size):
         raise OutOfBoundsError(f"{name}: an index is outside an axis of size {size}", fix="check the indices")
+
+
+# --- wrapped: indices counted from the end ---------------------------------------------------------------------
+
+
+def _wrapped_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (indices,) = arrays("wrapped", types, 1)
+    index_dtype((indices,), "wrapped")
+    return (indices.with_dtype(int64),)
+
+
+def _wrapped(values: Sequence[Any], params: Params) -> tuple[Any]:
+    places = values[0].astype(np.int64)
+    return (np.asarray(np.where(places < 0, places + params["size"], places)),)
+
+
+register(Primitive(
+    name="wrapped", doc="Indices counted from the start of an axis, as int64: negative ones count from its end.",
+    params={"size": "size"}, typing=_wrapped_type, evaluate=_wrapped,
+    lowering=Elements(lambda k, index, read, types, params: k.wrapped(read[0](*index), dim(params["size"])),
+                      cheap=True),
+    jvp=not_differentiable("an index has no derivative"), vjp=not_differentiable("an index has no derivative"),
+    batch=lambda b, args, batched, size, params: [b.wrapped(args[0], **params)], ulp=0, effect=False,
+    samples=lambda dtype: [sample(random_array(rng("wrapped"), dtype, shape), size=20) for shape in ((4, 3), ())]
+    if kind_of(dtype) and kind_of(dtype) in "iu" else [],
+))  # fmt: skip
 
 
 # --- take: whole slices along one axis -------------------------------------------------------------------------
