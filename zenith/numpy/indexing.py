@@ -34,7 +34,8 @@ def _getitem(x: Any, index: Any) -> Any:
         raise TraceError(
             "indexing with a boolean mask gives a result whose size depends on values",
             where=user_line(), types=types_of(found.mask),
-            fix="keep the shape: numpy.where(mask, x, 0), or sums of numpy.where(mask, x, 0)",
+            fix="say how many elements there are at most: zenith.numpy.extract(mask, x, size=n); or keep the shape: "
+            "numpy.where(mask, x, 0)",
         )  # fmt: skip
     result = _read(found)
     dotted = any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))

@@ -24,7 +24,7 @@ from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 FLOAT64 = np.dtype(np.float64)
-INT64 = np.dtype(np.int64)
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 BOOL = np.dtype(np.bool_)
 
 
@@ -68,6 +68,11 @@ def snapshot(value: Any) -> Any:
 def strong(x: Any) -> Any:
     """The same array, no longer acting as a Python number."""
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
+
+
+def number(x: Any) -> Any:
+    """An array without axes as NumPy's scalars are: nothing that is written changes it."""
+    return x.renewed() if isinstance(x, Tracer) else x
 
 
 def lift(x: Any) -> Any:

@@ -168,7 +168,8 @@ def _require_sizes(item: Any, sizes: Sequence[Dim], axis: int) -> None:
     else:
         return
     for k, n in enumerate(own):
-        require(sizes[axis + k], "==", n, f"a mask of {n} along axis {axis + k}, which has {sizes[axis + k]}")
+        text = "a mask must have the sizes of the axes that it picks from"
+        require(sizes[axis + k], "==", n, text, OutOfBoundsError)
 
 
 def types_of(x: Any) -> tuple[Any, ...]:

@@ -117,7 +117,7 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
         raise DTypeError(
             f"Zenith has no element type for {dtype}",
             where=user_line(),
-            fix="convert first, with astype: to bool, int32, int64, uint32, float32 or float64",
+            fix="convert first, with astype: to bool, an integer type, float32 or float64",
         )
     return found
 
