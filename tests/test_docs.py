@@ -15,7 +15,7 @@ import pytest
 from zenith.backends.cuda.compile import available
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gradients.md", "docs/dask.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gradients.md", "docs/assignment.md", "docs/dask.md")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -62,11 +62,12 @@ def test_make_targets_that_are_named_exist(name):
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
 
 
-def test_gradients_by_example_runs():
+@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6)])
+def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
-    examples = re.findall(r"```python\n(.*?)```", read("docs/gradients.md"), re.DOTALL)
-    assert len(examples) >= 10
-    exec(compile("\n".join(examples), "docs/gradients.md", "exec"), {"__name__": "gradients"})
+    examples = re.findall(r"```python\n(.*?)```", read(f"docs/{name}.md"), re.DOTALL)
+    assert len(examples) >= least
+    exec(compile("\n".join(examples), f"docs/{name}.md", "exec"), {"__name__": name})
 
 
 def test_there_are_notebooks():
