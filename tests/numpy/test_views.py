@@ -22,7 +22,16 @@ BEHIND = {
 }  # fmt: skip
 SKIPPED = {"array", "asarray", "asanyarray", "ascontiguousarray", "arange", "tri", "where", "shape", "ndim", "size"}
 SKIPPED |= {"tril_indices_from", "triu_indices_from"}  # places, which follow from the shape
-OTHER_RANKS = {"argsort", "column_stack", "flip", "lexsort", "tril", "triu"}  # what NumPy takes without axes alone
+OTHER_RANKS = {
+    "argsort",
+    "column_stack",
+    "cumulative_prod",
+    "cumulative_sum",
+    "flip",
+    "lexsort",
+    "tril",
+    "triu",
+}  # what NumPy takes without axes alone
 
 
 def arguments(function, name, x):

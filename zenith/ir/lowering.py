@@ -3,6 +3,7 @@
 * :class:`Scalar`: one element from one element of each argument, by an expression.
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
 * :class:`Fold`: a reduction of axes by an associative operation.
+* :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed places.
@@ -73,6 +74,20 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """Along ``params["axis"]``, from its end where ``params["reverse"]``: each element joined with all before it.
+
+    ``combine`` joins what is so far, ``x``, and an element ``y`` of the last argument, from ``identity(dtype)``. Where
+    there are two arguments, the first one's is the element's factor ``z``, and the factor of neighbours that are joined
+    is the product of theirs. The tree of combinations depends on shape and instruction set only.
+    """
+
+    combine: str
+    identity: Callable[[Any], Any]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The same elements in the same row-major order under another shape."""
 
@@ -82,11 +97,13 @@ class Tile:
     """A tile kernel of the backend; ``operations(types)`` is how many it takes for arguments of these types.
 
     So many of its first arguments are ``matrices``, which it strides over; it reads the others element by element.
+    The argument ``summed``, if any, is computed with it where that is a sum along rows that nothing else reads.
     """
 
     kernel: str
     operations: Callable[[Sequence[Any]], Dim]
     matrices: int
+    summed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +171,17 @@ class Data:
 
 
 Lowering = (
-    Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | NativeCall | Composite | Region | Data
+    Scalar
+    | Elements
+    | Fold
+    | Prefix
+    | View
+    | Tile
+    | Scatter
+    | Overwrite
+    | HostCall
+    | NativeCall
+    | Composite
+    | Region
+    | Data
 )

@@ -28,6 +28,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
 _REDUCTIONS: dict[str, str] = {}
+_ACCUMULATIONS: dict[str, Callable[..., Any]] = {}
 
 
 class Traced:
@@ -112,9 +113,24 @@ def reduce_by(ufunc_name: str, reduction: str) -> None:
     _REDUCTIONS[ufunc_name] = reduction
 
 
+def accumulate_by(ufunc: Any, function: Callable[..., Any]) -> None:
+    """Say what ``ufunc.accumulate`` is: a function of an array, ``axis`` and ``dtype``."""
+    _ACCUMULATIONS[ufunc.__name__] = function
+
+
 def implementation(name: str) -> Callable[..., Any]:
     """The function registered under a name."""
     return _BY_NAME[name]
+
+
+def registered(function: Any) -> Callable[..., Any] | None:
+    """What NumPy's function is recorded by; None when it is not."""
+    return _BY_FUNCTION.get(function)
+
+
+def refused(function: Any) -> tuple[str, str] | None:
+    """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known."""
+    return _REFUSED.get(function)
 
 
 def names() -> list[str]:
@@ -131,6 +147,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         return _lookup(ufunc)(*inputs, **options)
     if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
         return _reduce(_REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
+    if method == "accumulate" and ufunc.__name__ in _ACCUMULATIONS:
+        return _ACCUMULATIONS[ufunc.__name__](*inputs, **_without_defaults(kwargs))
     if method == "outer":
         return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs)
     if method == "at":
@@ -138,7 +156,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
     raise UnsupportedError(
         f"numpy.{ufunc.__name__}.{method} is not supported on traced arrays",
         where=user_line(),
-        fix="methods that are: __call__, at, outer, and reduce of " + ", ".join(sorted(_REDUCTIONS)),
+        fix="methods that are: __call__, at, outer, accumulate of "
+        + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
     )
 
 

@@ -15,14 +15,14 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Scalar, Tile
+from zenith.ir.lowering import Prefix, Scalar, Tile
 from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
-RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
-RESERVED |= {"team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
+RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join", "run_along"}
+RESERVED |= {"behind", "team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
 _BUFFER = re.compile(
-    r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps|held)\d*"
+    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|\w+_(strip|first|last|before|chunk|inside|warps|factors|held)\d*"
 )  # a body's inputs and outputs, and printers' own
 
 
@@ -37,13 +37,13 @@ class Interface:
     symbols: tuple[str, ...]
 
     @classmethod
-    def of(cls, body: Graph, numbers: Sequence[int] | None = None) -> Interface:
+    def of(cls, body: Graph, named: Sequence[str] | None = None) -> Interface:
         """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ...
 
-        ``numbers`` are those of the outputs, where these are some of a larger body's.
+        The outputs of a part of a body are ``named`` as the whole has them.
         """
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
-        outputs = tuple(f"out{i}" for i in (range(len(body.outputs)) if numbers is None else numbers))
+        outputs = tuple(f"out{i}" for i in range(len(body.outputs))) if named is None else tuple(named)
         _refuse_reserved(body_symbols(body))
         buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
@@ -98,7 +98,7 @@ def body_symbols(body: Graph) -> tuple[str, ...]:
 def scalar_cost(body: Graph) -> int:
     """About how many simple operations one element of the body takes, its memory accesses included."""
     lowerings = [n.primitive.lowering for _, n in body.nodes()]
-    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar))
+    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar | Prefix))
 
 
 def find_loops(

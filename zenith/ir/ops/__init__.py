@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     attention_vjp,
+    bits,
     control,
     custom,
     data,
@@ -14,6 +15,7 @@ from zenith.ir.ops import (
     indexing,
     logic,
     parts,
+    prefix,
     prod_others,
     product,
     random,
@@ -29,6 +31,7 @@ from zenith.ir.ops import (
 __all__ = [
     "attention",
     "attention_vjp",
+    "bits",
     "control",
     "custom",
     "data",
@@ -40,6 +43,7 @@ __all__ = [
     "indexing",
     "logic",
     "parts",
+    "prefix",
     "prod_others",
     "product",
     "random",
