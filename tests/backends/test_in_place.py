@@ -107,6 +107,20 @@ def read_between(buffer, row):
     return made, before, middle
 
 
+def where_it_is_read(buffer, row):
+    """Each element is read by the task that writes it."""
+    made = np.exp(buffer)
+    made[1:] += row
+    made[:, 1:] *= made[:, 1:] - 1
+    return made
+
+
+def beside_where_it_is_read(buffer, row):
+    made = np.exp(buffer)
+    made[1:-1] = made[:-2] + made[2:] * row
+    return made
+
+
 def chain(buffer, row):
     made = np.exp(buffer)
     return put(put(put(made, row, 1), row, 2), row, 3) + 1
@@ -124,8 +138,9 @@ def batched(buffer, row):
 
 
 FUNCTIONS = [fill, twice, from_before, while_below, nested, added, old_kept, exchanged, shared, both, chain, backwards,
-             batched, assigned, assigned_to_zeros, read_between]  # fmt: skip
-THOROUGH = (assigned_to_zeros, read_between)  # compiled by make fuzz only
+             batched, assigned, assigned_to_zeros, read_between,
+             where_it_is_read, beside_where_it_is_read]  # fmt: skip
+THOROUGH = (assigned_to_zeros, read_between, beside_where_it_is_read)  # compiled by make fuzz only
 
 
 COMPILED = [pytest.param("cpu", f, marks=[pytest.mark.thorough] if f in THOROUGH else []) for f in FUNCTIONS]
@@ -179,6 +194,22 @@ def test_a_chain_of_assignments_is_written_where_it_is_returned(function):
     slots = {p.name for s in found.steps for p in s.places if p.kind == "slot"}
     assert all(b.size.evaluate(SIZES) < 24 for s in found.steps
                for b, p in zip(s.kernel.buffers, s.places, strict=True) if p.name in slots)  # fmt: skip
+
+
+def test_what_is_read_where_it_is_written_needs_no_memory():
+    here, beside = planned(where_it_is_read), planned(beside_where_it_is_read)
+    assert [len(here.steps), len(here.slots)] == [3, 0]
+    assert [len(beside.steps), len(beside.slots)] == [3, 1]  # the part is computed first
+
+
+def test_an_assignment_is_recorded_once_where_sizes_are_found_equal():
+    def function(buffer, other):
+        made = buffer * 1
+        made[1:] += other[1:]
+        return made
+
+    graph = zenith.make_graph(function)(BUFFER, BUFFER)
+    assert [node.primitive.name for _, node in graph.nodes()].count("update_slice") == 1
 
 
 def test_memory_does_not_grow_with_the_number_of_assignments():

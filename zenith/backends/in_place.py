@@ -35,12 +35,22 @@ def overwritten(graph: Graph, value: Value) -> Value | None:
 
 
 def _changed_input(node: Node) -> int | None:
-    """The input of a group's body that is its result but for some elements; None when the group reads it besides."""
+    """The input of a group's body that is its result but for some elements; None when the group reads others of it.
+
+    An element may be read by the task that then writes it: the slice that an update writes over.
+    """
     body: Graph = node.params["body"]
     (result,) = body.outputs
     array = body.args(result.node)[0]
-    alone = len(body.users(array.node)) == 1
+    others = [user for _, user, argument in body.users(array.node) if (user, argument) != (result.node, 0)]
+    alone = all(_is_written_slice(body, user, result.node) for user in others)
     return next((i for i, v in enumerate(body.inputs) if v == array and alone), None)
+
+
+def _is_written_slice(body: Graph, number: int, update: int) -> bool:
+    node, writing = body.node(number), body.node(update)
+    names = (node.primitive.name, writing.primitive.name)
+    return names == ("slice", "update_slice") and node.params == writing.params
 
 
 def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:

@@ -88,9 +88,21 @@ class Link:
 
     def equals(self, other: Link, recorder: Recorder) -> bool:
         """Whether both show the same: places that a program computes twice by the same operations are equal."""
-        if (self.primitive, self.params) != (other.primitive, other.params):
+        mine, theirs = (_canonical(recorder, link.params) for link in (self, other))
+        if (self.primitive, mine) != (other.primitive, theirs):
             return False
         return all(_same(recorder, a, b) for a, b in zip(self.rest, other.rest, strict=True))
+
+
+def _canonical(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters in the sizes that are known to be equal by now."""
+
+    def known(param: Any) -> Any:
+        if isinstance(param, tuple):
+            return tuple(map(known, param))
+        return recorder.canonical(param) if isinstance(param, Dim) else param
+
+    return {name: known(param) for name, param in params.items()}
 
 
 def _same(recorder: Recorder, a: Value, b: Value) -> bool:
