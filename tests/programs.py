@@ -445,6 +445,15 @@ def _scatter(program: _Program, name: str) -> None:
     program.emit(name, x, updates, *places)
 
 
+def _update_slice(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    start = [minimum(1, size) if program.chance(0.5) else dim(0) for size in x.shape]
+    stop = [low + (size - low) // 2 if program.chance(0.4) else size for low, size in zip(start, x.shape, strict=True)]
+    step = tuple(int(s) for s in program.rng.integers(1, 3, len(start)))
+    shape = [(high - low + s - 1) // s for low, high, s in zip(start, stop, step, strict=True)]
+    program.emit(name, x, program.find(x.dtype, shape), start=tuple(start), stop=tuple(stop), step=step)
+
+
 def _part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
     """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
     sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
@@ -480,6 +489,8 @@ def _matmul(program: _Program, name: str) -> None:
 _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
     "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
-    "argmax": _argmax, "take": _take, "gather": _gather, "scatter_add": _scatter, "matmul": _matmul,
+    "argmax": _argmax, "take": _take, "gather": _gather, "matmul": _matmul, "scatter_set": _scatter,
+    "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
+    "update_slice": _update_slice,
     "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
 }  # fmt: skip

@@ -17,10 +17,8 @@ from zenith.backends.cuda.compile import available
 from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = (
-    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/coverage.md", "docs/gradients.md", "docs/dask.md",
-    "docs/dtypes.md",
-)  # fmt: skip
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+DOCUMENTS += tuple(f"docs/{name}.md" for name in ("assignment", "coverage", "dask", "dtypes", "gradients"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -75,11 +73,12 @@ def test_make_targets_that_are_named_exist(name):
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
 
 
-def test_gradients_by_example_runs():
+@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6)])
+def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
-    examples = re.findall(r"```python\n(.*?)```", read("docs/gradients.md"), re.DOTALL)
-    assert len(examples) >= 10
-    exec(compile("\n".join(examples), "docs/gradients.md", "exec"), {"__name__": "gradients"})
+    examples = re.findall(r"```python\n(.*?)```", read(f"docs/{name}.md"), re.DOTALL)
+    assert len(examples) >= least
+    exec(compile("\n".join(examples), f"docs/{name}.md", "exec"), {"__name__": name})
 
 
 def test_the_table_of_element_types_names_all_integers_and_the_example_runs():

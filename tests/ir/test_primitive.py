@@ -162,6 +162,10 @@ class _Numbers:
         return dim(int(value))
 
     @staticmethod
+    def wrapped(value: Any, size: Dim) -> Any:
+        return np.int64(value) + (size.evaluate({}) if value < 0 else 0)
+
+    @staticmethod
     def between(value: Any, last: Dim) -> Dim:
         return dim(max(0, min(int(value), last.evaluate({}))))
 

@@ -8,15 +8,18 @@ from dataclasses import fields, is_dataclass
 from zenith.backends.kernel import (
     Apply,
     AtomicAdd,
+    Bind,
     CallNative,
     Check,
     Expr,
     Fold,
     FoldHeld,
     HeldProduct,
+    Kernel,
     LastOf,
     Let,
     Load,
+    Name,
     PackPanel,
     ProductTile,
     Running,
@@ -27,6 +30,7 @@ from zenith.backends.kernel import (
     StageTile,
     Statement,
     Store,
+    TaskLoop,
     walk,
 )
 from zenith.ir.dims import Dim
@@ -45,6 +49,17 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
         read |= _read_by(s)
         written |= _written_by(s)
     return read, written
+
+
+def is_copy(kernel: Kernel) -> bool:
+    """Whether all that a kernel does is to write each element of its one operand where it was read."""
+    found = [s for s in walk(kernel.body) if not isinstance(s, TaskLoop | Bind)]
+    if [b.role for b in kernel.buffers] != ["in", "out"] or len(found) != 2:
+        return False
+    match found:
+        case [Let(name, Load(_, source)), Store(_, target, Name(copied))]:
+            return name == copied and source == target
+    return False
 
 
 def _read_by(statement: Statement) -> set[str]:

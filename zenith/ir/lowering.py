@@ -51,7 +51,8 @@ class Elements:
     ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
     row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
     ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``), ``k.compare(text, x, y)`` (a comparison
-    of two elements) and ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``).
+    of two elements), ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``) and
+    ``k.wrapped(value, size)`` (an index that may count from the end, as an element that counts from the start).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is; ``computes`` that it
     computes with elements, and does not only move them.
@@ -110,7 +111,17 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Adds updates to a copy of the first argument at computed places, in index order (repeatable)."""
+    """Joins updates to a copy of the first argument at computed places, in index order (repeatable).
+
+    ``combine`` joins what is there, ``x``, and an update ``y``; it is ``"y"`` where updates are written over.
+    """
+
+    combine: str
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether nothing is read of what an update is written over."""
+        return self.combine == "y"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ array([1, 0])
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
 from zenith.numpy import special  # noqa: F401
 from zenith.numpy.along import *
+from zenith.numpy.assignment import *
 from zenith.numpy.attention import *
 from zenith.numpy.calculus import *
 from zenith.numpy.counting import *
@@ -45,4 +46,4 @@ from zenith.numpy.types import *
 abs, acos, acosh, asin, asinh = absolute, arccos, arccosh, arcsin, arcsinh
 atan, atan2, atanh, bitwise_invert, bitwise_not = arctan, arctan2, arctanh, invert, invert
 bitwise_left_shift, bitwise_right_shift, conj, mod, pow = left_shift, right_shift, conjugate, remainder, power
-true_divide, around, ascontiguousarray, asanyarray, bool = divide, round, asarray, asarray, bool_
+true_divide, around, asanyarray, bool = divide, round, asarray, bool_

@@ -218,7 +218,7 @@ def _repeat_computed(x: Any, counts: Any, axis: int, size: Any, fill_value: Any)
     return choose(there, found, convert(fill_value, x.dtype))
 
 
-@implements(np.where)
+@implements(np.where, gives="boxed")
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = 0) -> Any:
     """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion.
 

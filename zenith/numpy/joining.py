@@ -17,6 +17,7 @@ from zenith.numpy.operands import (
     dims_of,
     normal_axes,
     normal_axis,
+    number,
     require,
     result_dtype,
     shape_text,
@@ -45,7 +46,7 @@ __all__ = [
 # --- order -----------------------------------------------------------------------------------------------------
 
 
-@implements(np.flip)
+@implements(np.flip, gives="view")
 def flip(x: Any, axis: Any = None) -> Any:
     """The order of elements turned round along axes (all of them without ``axis``)."""
     x = as_array(x)
@@ -53,19 +54,19 @@ def flip(x: Any, axis: Any = None) -> Any:
     return b.reverse(x, axes=axes) if axes else x
 
 
-@implements(np.fliplr)
+@implements(np.fliplr, gives="view")
 def fliplr(x: Any) -> Any:
     """The second axis turned round."""
     return flip(x, 1)
 
 
-@implements(np.flipud)
+@implements(np.flipud, gives="view")
 def flipud(x: Any) -> Any:
     """The first axis turned round."""
     return flip(x, 0)
 
 
-@implements(np.rot90)
+@implements(np.rot90, gives="view")
 def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """The array turned by 90 degrees ``k`` times, from the first towards the second axis."""
     first, second = axes
@@ -87,7 +88,7 @@ def cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
     return b.slice(x, start=low, stop=high, step=(1,) * len(own))
 
 
-@implements(np.roll)
+@implements(np.roll, gives="boxed")
 def roll(x: Any, shift: Any, axis: Any = None) -> Any:
     """Elements moved along axes; what leaves at the end comes in at the start."""
     x = as_array(x)
@@ -170,15 +171,16 @@ def column_stack(arrays: Any) -> Any:
     return concatenate([expand_dims(p, 1) if p.ndim < 2 else p for p in parts], 1)
 
 
-@implements(np.unstack)
+@implements(np.unstack, gives="view")
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis of fixed size."""
     x = as_array(x)
     at = normal_axis("unstack", axis, x.ndim)
-    return tuple(squeeze(part, at) for part in split(x, static_int(x.shape[at], "unstack: the size"), at))
+    parts = [squeeze(part, at) for part in split(x, static_int(x.shape[at], "unstack: the size"), at)]
+    return tuple(parts if x.ndim > 1 else map(number, parts))
 
 
-@implements(np.array_split)
+@implements(np.array_split, gives="view")
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts along an axis: at the given places, or into a number of parts whose sizes differ by at most 1."""
     x = as_array(x)
@@ -200,7 +202,7 @@ def _inside(place: Dim, size: Dim) -> Dim:
     return size if ask(place, ">", size) else place
 
 
-@implements(np.split)
+@implements(np.split, gives="view")
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Equal parts along an axis, or parts between given places."""
     x = as_array(x)
@@ -215,7 +217,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return array_split(x, indices_or_sections, axis)
 
 
-@implements(np.hsplit)
+@implements(np.hsplit, gives="view")
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Parts along the second axis (the first for 1-d arrays), as :func:`split`.
 
@@ -226,7 +228,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(x, indices_or_sections, 0 if _axes_at_least("hsplit", x, 1) == 1 else 1)
 
 
-@implements(np.vsplit)
+@implements(np.vsplit, gives="view")
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Parts along the first axis of an array of two or more, as :func:`split`.
 
@@ -238,7 +240,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(x, indices_or_sections, 0)
 
 
-@implements(np.dsplit)
+@implements(np.dsplit, gives="view")
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Parts along the third axis of an array of three or more, as :func:`split`.
 
@@ -256,7 +258,7 @@ def _axes_at_least(name: str, x: Any, count: int) -> int:
     return int(x.ndim)
 
 
-@implements(np.block)
+@implements(np.block, gives="boxed")
 def block(arrays: Any) -> Any:
     """Nested lists of arrays joined: the innermost along the last axis, the outermost along the first of them.
 

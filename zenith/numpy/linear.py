@@ -216,7 +216,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return reductions.sum(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
 
 
-@implements(np.diagonal)
+@implements(np.diagonal, gives="shown")
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements of a diagonal of two axes, along a new last axis."""
     from zenith.ir.types import int64
@@ -230,7 +230,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return moveaxis(b.gather(x, ew.add(place, down), ew.add(place, across)), 0, -1)
 
 
-@implements(np.diag)
+@implements(np.diag, gives="view")
 def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
     from zenith.numpy.creation import eye

@@ -70,6 +70,11 @@ def strong(x: Any) -> Any:
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
 
 
+def number(x: Any) -> Any:
+    """An array without axes as NumPy's scalars are: nothing that is written changes it."""
+    return x.renewed() if isinstance(x, Tracer) else x
+
+
 def lift(x: Any) -> Any:
     """An array as a value of the trace in progress, so that what is made of it is recorded; outside one, itself."""
     recorder = current_recorder()

@@ -38,7 +38,7 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-@implements(np.pad)
+@implements(np.pad, gives="boxed")
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
     """Elements put before and after those of each axis.
 

@@ -175,7 +175,7 @@ def _range(part: slice) -> Any:
 mgrid, ogrid = Grid(False), Grid(True)
 
 
-@implements(np.ix_)
+@implements(np.ix_, gives="view")
 def ix_(*args: Any) -> tuple[Any, ...]:
     """Index arrays that pick a grid: the i-th one runs along axis i; masks stand for the places where they are true.
 

@@ -26,8 +26,9 @@ from zenith.numpy.operands import (
     strong,
 )
 from zenith.trace.bind import b, known_dtype
-from zenith.trace.dispatch import implements
+from zenith.trace.dispatch import implementation, implements
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = [
     "allclose", "array_equal", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select", "sinc", "tri",
@@ -89,7 +90,7 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     return ew.multiply(ew.rint(ew.divide(x, scale)), scale)
 
 
-@implements(np.astype)
+@implements(np.astype, gives="view")
 def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
            device: Any = None) -> Any:  # fmt: skip
     """The array with another element type, as ``ndarray.astype``."""
@@ -97,17 +98,22 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok:
     known_dtype(target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
-    return x.copy() if isinstance(x, np.ndarray) and copy else strong(x)
+    return x.copy() if copy else strong(x)
 
 
-@implements(np.nan_to_num)
+@implements(np.nan_to_num, gives="view")
 def nan_to_num(
     x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """nan replaced by a number, infinities by the largest finite numbers or by given ones."""
-    x = compute_array("nan_to_num", x)
-    if kind_of(x.dtype) != "f":
-        return x
+    """nan replaced by a number, infinities by the largest finite numbers or by given ones; in place unless ``copy``."""
+    given = compute_array("nan_to_num", x)
+    result = _finite(given, nan, posinf, neginf) if kind_of(given.dtype) == "f" else given
+    if not copy:
+        return implementation("_write_result")(x, result, "nan_to_num")
+    return result.renewed() if isinstance(result, Tracer) else result.copy() if result is x else result
+
+
+def _finite(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
     limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf

@@ -25,7 +25,9 @@ from zenith.numpy.operands import (
 )
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
+from zenith.trace.memory import DENSE
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose",
@@ -57,7 +59,7 @@ def size(x: Any, axis: Any = None) -> Any:
 # --- reshape ---------------------------------------------------------------------------------------------------
 
 
-@implements(np.reshape)
+@implements(np.reshape, gives="view")
 def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
     """The same elements under another shape, in row-major order (``order`` "F": the first axis fastest).
 
@@ -100,13 +102,13 @@ def _quotient(total: Dim, rest: Dim, text: str) -> Dim:
     return exact
 
 
-@implements()
+@implements(gives="view")
 def _method_reshape(x: Any, *shape: Any, **options: Any) -> Any:
     """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
     return reshape(x, shape[0] if len(shape) == 1 else shape, **options)
 
 
-@implements(np.ravel)
+@implements(np.ravel, gives="view")
 def ravel(x: Any, order: str = "C") -> Any:
     """All elements along one axis, in row-major order (``order`` "F": the first axis fastest).
 
@@ -114,7 +116,17 @@ def ravel(x: Any, order: str = "C") -> Any:
     array([1, 2, 3, 4])
     """
     x = as_array(x)
-    return reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
+    flat = reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
+    return in_rows(flat, x, "ravel")
+
+
+def in_rows(result: Any, x: Any, function: str) -> Any:
+    """What NumPy gives without gaps: a view of an array that has none, a copy of others."""
+    if not isinstance(result, Tracer) or x.layout == DENSE:
+        return result
+    own = result.renewed()
+    own.may_show(x, function)
+    return own
 
 
 @implements()
@@ -123,7 +135,7 @@ def flatten(x: Any, order: str = "C") -> Any:
     return ravel(x, order)
 
 
-@implements(np.expand_dims)
+@implements(np.expand_dims, gives="view")
 def expand_dims(x: Any, axis: Any = 0) -> Any:
     """The array with new axes of size 1 at the places ``axis`` of the result."""
     x = as_array(x)
@@ -134,7 +146,7 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
     return b.reshape(x, shape=tuple(dim(1) if a in new else next(sizes) for a in range(rank)))
 
 
-@implements(np.squeeze)
+@implements(np.squeeze, gives="view")
 def squeeze(x: Any, axis: Any = None) -> Any:
     """The array without axes of size 1 (all that are fixed to 1, or those named)."""
     x = as_array(x)
@@ -150,21 +162,21 @@ def _at_least(x: Any, rank: int, place: Sequence[Any]) -> Any:
     return x if x.ndim >= rank else b.reshape(x, shape=dims(place[x.ndim](*dims_of(x))))
 
 
-@implements(np.atleast_1d)
+@implements(np.atleast_1d, gives="view")
 def atleast_1d(*arrays: Any) -> Any:
     """Arrays of one axis or more."""
     found = tuple(_at_least(x, 1, [lambda: (1,)]) for x in arrays)
     return found[0] if len(found) == 1 else found
 
 
-@implements(np.atleast_2d)
+@implements(np.atleast_2d, gives="view")
 def atleast_2d(*arrays: Any) -> Any:
     """Arrays of two axes or more; new ones come first."""
     found = tuple(_at_least(x, 2, [lambda: (1, 1), lambda n: (1, n)]) for x in arrays)
     return found[0] if len(found) == 1 else found
 
 
-@implements(np.atleast_3d)
+@implements(np.atleast_3d, gives="view")
 def atleast_3d(*arrays: Any) -> Any:
     """Arrays of three axes or more, placed as NumPy does."""
     forms = [lambda: (1, 1, 1), lambda n: (1, n, 1), lambda n, m: (n, m, 1)]
@@ -175,7 +187,7 @@ def atleast_3d(*arrays: Any) -> Any:
 # --- transpose -------------------------------------------------------------------------------------------------
 
 
-@implements(np.transpose, np.permute_dims)
+@implements(np.transpose, np.permute_dims, gives="view")
 def transpose(x: Any, axes: Any = None) -> Any:
     """Axis i of the result is axis ``axes[i]``; all axes turned round without ``axes``."""
     x = as_array(x)
@@ -189,19 +201,19 @@ def transpose(x: Any, axes: Any = None) -> Any:
 permute_dims = transpose
 
 
-@implements()
+@implements(gives="view")
 def _method_transpose(x: Any, *axes: Any) -> Any:
     """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
     return transpose(x, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
 
 
-@implements(np.matrix_transpose)
+@implements(np.matrix_transpose, gives="view")
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     return swapaxes(x, -1, -2)
 
 
-@implements(np.swapaxes)
+@implements(np.swapaxes, gives="view")
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
     x = as_array(x)
@@ -211,7 +223,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return transpose(x, order)
 
 
-@implements(np.moveaxis)
+@implements(np.moveaxis, gives="view")
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Axes moved to other places; the others keep their order."""
     x = as_array(x)
@@ -229,7 +241,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
 # --- broadcast and repeat --------------------------------------------------------------------------------------
 
 
-@implements(np.broadcast_to)
+@implements(np.broadcast_to, gives="view")
 def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     """The array repeated to a shape."""
     x, wanted = as_array(x), sizes_of(shape)
@@ -241,7 +253,7 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     return spread(x, wanted)
 
 
-@implements(np.broadcast_arrays)
+@implements(np.broadcast_arrays, gives="view")
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
     """Arrays repeated to their common shape."""
     return tuple(align("broadcast_arrays", [as_array(x) for x in arrays]))

@@ -31,7 +31,7 @@ from zenith.trace.tracer import Tracer
 __all__ = ["corrcoef", "cov"]
 
 
-@implements(np.cov)
+@implements(np.cov, gives="boxed")
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
         aweights: Any = None, *, dtype: Any = None) -> Any:  # fmt: skip
     """The covariances of variables, as a matrix; one number for one variable.

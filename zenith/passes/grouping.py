@@ -56,6 +56,13 @@ JOINED = ("loops", "rows", "prefix", "product")  # kinds behind which elementwis
 Shape = tuple[Dim, ...]
 
 
+def is_slice_written(graph: Graph, value: Value, number: int) -> bool:
+    """Whether a value is the slice of an array that the ``update_slice`` of that number writes over."""
+    made, update = graph.node(value.node), graph.node(number)
+    same = made.primitive is get("slice") and update.primitive is get("update_slice") and made.params == update.params
+    return same and graph.args(value.node)[0] == graph.args(number)[0]
+
+
 @dataclass(slots=True)
 class Group:
     """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce.
@@ -412,16 +419,28 @@ class Grouping:
             self._add(number, unit)
 
     def _place_update(self, number: int) -> None:
-        """What writes a part takes over the group that computes it, unless that reads the array: it may change."""
+        """What writes a part takes over the group that computes it, unless that reads the array at other places."""
         array, part, *_ = self.args[number]
         unit, arrays = self._taken_over(number, part), {r.value.node for r in self._leaves(array, "same")}
         own = set() if unit is None else {*self.groups[unit].members}
         read = own | {r.value.node for member in own for r in self.reads(member)}
-        if unit is None or arrays & read or self.reaches(self._others(self.reads(number), unit), unit):
+        moved = bool(arrays & read) and not self._reads_where_written(number, own)
+        if unit is None or moved or self.reaches(self._others(self.reads(number), unit), unit):
             self._new_unit(number, Group("update", self._shape(number), 0))
         else:
             self.groups[unit].kind, self.groups[unit].space = "update", self._shape(number)
             self._add(number, unit)
+
+    def _reads_where_written(self, number: int, own: set[int]) -> bool:
+        """Whether nodes read the array that an update changes at the very element that it then writes, and no other."""
+        array = self.args[number][0]
+        if self.is_virtual(array.node) or array.node in own:
+            return False
+        reading = [
+            operand for member in own for operand in self.args[member]
+            if array.node in {leaf.value.node for leaf in self._leaves(operand, "same")}
+        ]  # fmt: skip
+        return all(self.is_virtual(r.node) and is_slice_written(self.graph, r, number) for r in reading)
 
     def _taken_over(self, number: int, operand: Value) -> int | None:
         """The elementwise group that computes an operand for this node alone."""

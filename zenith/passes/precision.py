@@ -75,7 +75,8 @@ def _is_arithmetic(node: Node) -> bool:
     lowering = node.primitive.lowering
     computes = isinstance(lowering, Scalar | Fold | Prefix | Tile | Scatter | Composite)
     computes = computes or (isinstance(lowering, Elements) and lowering.computes)
-    return computes and not node.bodies and node.primitive is not get("cast")
+    moves = node.primitive is get("cast") or (isinstance(lowering, Scatter) and lowering.overwrites)
+    return computes and not node.bodies and not moves
 
 
 def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:

@@ -264,6 +264,11 @@ class IndexBuilder:
         e.level_of[name] = len(e.levels) - 1
         return symbol(name)
 
+    def wrapped(self, value: Expr, size: Dim) -> Expr:
+        """An integer element, with ``size`` added where it is negative."""
+        place, count = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(size)))
+        return self.elements.let(Apply("where(x < z, x + y, x)", (place, count, Number(0, int64)), int64), self.line)
+
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.
 

@@ -30,7 +30,7 @@ from zenith.backends.lower.owned_scatter import lower_owned_scatter
 from zenith.backends.lower.product import lower_product
 from zenith.backends.lower.row_group import RowGroup, is_walked_whole, one_row
 from zenith.backends.lower.rows import lower_rows
-from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.scatter import lower_scatter, own_axes
 from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
@@ -42,6 +42,7 @@ from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
+from zenith.ir.lowering import Scatter
 from zenith.ir.target import GuardedTile, Target
 from zenith.ir.types import ArrayType
 
@@ -66,12 +67,20 @@ def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
 
 
+def _many_places(body: Graph, target: Target) -> float | Refusal:
+    if own_axes(body):
+        return Refusal("rows of the updates have places of their own, which nobody has to look for")
+    return _thousands(body, target)
+
+
 def _apart(body: Graph, target: Target) -> float | Refusal:
     return Refusal("a prefix needs the results of another one") if is_chained(body) else _thousands(body, target)
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
-    dtype = body.outputs[0].dtype
+    dtype, lowering = body.outputs[0].dtype, body.node(body.outputs[0].node).primitive.lowering
+    if not isinstance(lowering, Scatter) or lowering.combine != "x + y":
+        return Refusal("there are atomic additions only")
     if not target.atomics:
         return Refusal("results have to repeat bit for bit; repeatable=False allows a GPU another order")
     return 0.25 if dtype in target.atomics else Refusal(f"{target.name} has no atomic addition of {dtype}")
@@ -119,10 +128,10 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_column_prefix(body)),
     Engine("column_prefix_parts", ("prefix",), "the same in parts of columns: a part a task, twice", 0,
            _apart, lambda body, target, fixed: lower_column_prefix_parts(body, target.threads or 1)),
-    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which adds them in index order", 0,
+    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which joins them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
-    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
-           _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
+    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what belongs there", 0,
+           _many_places, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
     Engine("atomic_scatter", ("scatter",), "a scatter in any order: an element of the updates a task", 0,
            _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,

@@ -21,11 +21,13 @@ from zenith.ir.ops import (
     random,
     reduce,
     region,
+    scatter,
     search,
     select,
     shape,
     sort,
     special,
+    updates,
 )
 
 __all__ = [
@@ -49,9 +51,11 @@ __all__ = [
     "random",
     "reduce",
     "region",
+    "scatter",
     "search",
     "select",
     "shape",
     "sort",
     "special",
+    "updates",
 ]
