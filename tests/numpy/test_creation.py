@@ -75,6 +75,11 @@ LIKE = {
     "nan_to_num": lambda xp, a: xp.nan_to_num(a),
     "isclose": lambda xp, a: (xp.isclose(a, a * 1.000001), xp.isclose(a, a + 1, equal_nan=True)),
     "diff": lambda xp, a: (xp.diff(a), xp.diff(a, axis=0), xp.diff(a, 2)),
+    "diff between ends": lambda xp, a: (
+        xp.diff(a, prepend=1),
+        xp.diff(a, axis=0, append=a[:1]),
+        xp.diff(a, 2, 1, a, 0),
+    ),
     "triangles": lambda xp, a: (xp.tril(a), xp.triu(a), xp.tril(a, 1), xp.triu(a, -1)),
     "sinc": lambda xp, a: xp.sinc(a),
 }
