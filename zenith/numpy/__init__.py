@@ -24,6 +24,7 @@ from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
 from zenith.numpy.found import *
 from zenith.numpy.indexing import *
+from zenith.numpy.inspection import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
 from zenith.numpy.missing import *
@@ -32,6 +33,7 @@ from zenith.numpy.places import *
 from zenith.numpy.polynomials import *
 from zenith.numpy.products import *
 from zenith.numpy.quantiles import *
+from zenith.numpy.ranges import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
 from zenith.numpy.searching import *

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy.joining import stack
@@ -19,6 +19,7 @@ from zenith.numpy.operands import (
     align,
     as_array,
     ask,
+    check_device,
     compute_dtype,
     contains_traced,
     convert,
@@ -31,7 +32,6 @@ from zenith.numpy.operands import (
     type_key,
 )
 from zenith.numpy.promotion import promote
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import atleast_1d, in_rows, reshape
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
@@ -42,7 +42,7 @@ from zenith.trace.tracer import Tracer
 
 __all__ = [
     "arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "empty_like", "eye", "full", "full_like",
-    "identity", "linspace", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
+    "identity", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -64,13 +64,14 @@ def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """An array of one repeated value."""
+    check_device(device)
     target = result_dtype("full", (fill_value,)) if dtype is None else compute_dtype("full", np.dtype(dtype))
     return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
 
 
 def _filled(name: str, value: int, function: Any) -> Any:
     def make(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
-        return full(shape, value, np.float64 if dtype is None else dtype)
+        return full(shape, value, np.float64 if dtype is None else dtype, device=device)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"An array of {'ones' if value else 'zeros'}, float64 unless told."
@@ -87,7 +88,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
               *, device: Any = None) -> Any:  # fmt: skip
     """An array of one repeated value with the shape and element type of another."""
     model = as_array(x)
-    filled = full(dims_of(model) if shape is None else shape, fill_value, model.dtype if dtype is None else dtype)
+    shape = dims_of(model) if shape is None else shape
+    filled = full(shape, fill_value, model.dtype if dtype is None else dtype, device=device)
     if isinstance(filled, Tracer) and getattr(model, "layout", DENSE) == OPEN:
         filled.layout = OPEN  # NumPy lays it out as the model
     return filled
@@ -97,7 +99,7 @@ def _filled_like(name: str, value: int, function: Any) -> Any:
     def make(
         x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
     ) -> Any:
-        return full_like(x, value, dtype, shape=shape)
+        return full_like(x, value, dtype, shape=shape, device=device)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"An array of {'ones' if value else 'zeros'} with the shape and element type of another."
@@ -114,6 +116,7 @@ def arange(
     start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None, like: Any = None
 ) -> Any:
     """start, start + step, ... before stop; sizes may be traced when start and step are integers."""
+    check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     for bound in (start, stop, step):
         if isinstance(bound, Tracer):
@@ -121,13 +124,13 @@ def arange(
     target = np.dtype(dtype) if dtype is not None else result_dtype("arange", (start, stop, step))
     target = INT64 if dtype is None and target.kind in "biu" else compute_dtype("arange", target)
     wide = target if target.kind != "b" else INT64
-    counted = _lift_iota(_arange_count(start, stop, step), wide)
+    counted = lifted_iota(_arange_count(start, stop, step), wide)
     if (step, start) != (1, 0):
         counted = ew.add(ew.multiply(counted, convert(step, wide)), convert(start, wide))
     return convert(counted, target)
 
 
-def _lift_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
+def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
     """0, 1, ... recorded when a trace is in progress."""
     recorder = current_recorder()
     if recorder is None or count.static is None:
@@ -150,39 +153,15 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
     return (high - low + (by - 1)) // by if ask(high, ">=", low) else dim(0)
 
 
-@implements(np.linspace)
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, device: Any = None) -> Any:  # fmt: skip
-    """``num`` evenly spaced numbers from start to stop (left out when ``endpoint`` is false)."""
-    if retstep or axis != 0:
-        raise UnsupportedError("linspace: retstep and axis are not supported", where=user_line(), fix="leave them out")
-    exact = result_dtype("linspace", (start, stop, 1.0))
-    count = size_dim(num, "linspace: num")
-    gaps = count - 1 if endpoint else count
-    place = _lift_iota(count, exact)
-    low, high = convert(start, exact), convert(stop, exact)
-    place = reshape(place, (user_size(count), *[1] * max(low.ndim, high.ndim)))
-    if gaps == 0:
-        result = ew.add(ew.multiply(place, ew.subtract(high, low)), low)
-    else:
-        step = ew.divide(ew.subtract(high, low), user_size(gaps))
-        result = ew.add(ew.multiply(place, step), low)
-        result = where(ew.equal(place, user_size(gaps)), high, result) if endpoint else result
-    if dtype is None or np.dtype(dtype) == exact:
-        return result
-    return convert(
-        ew.floor(result) if np.dtype(dtype).kind in "iu" else result, compute_dtype("linspace", np.dtype(dtype))
-    )
-
-
 @implements(np.eye)
 def eye(
     N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """Ones on diagonal ``k``, zeros elsewhere."""
+    check_device(device)
     rows, columns = size_dim(N), size_dim(N if M is None else M)
-    row = reshape(_lift_iota(rows, INT64), (user_size(rows), 1))
-    hit = ew.equal(_lift_iota(columns, INT64), ew.add(row, k))
+    row = reshape(lifted_iota(rows, INT64), (user_size(rows), 1))
+    hit = ew.equal(lifted_iota(columns, INT64), ew.add(row, k))
     return convert(hit, compute_dtype("eye", np.dtype(dtype)))
 
 
@@ -231,6 +210,7 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
     """The argument as an array, copied only when it must be."""
+    check_device(device)
     x = _array(a, dtype, bool(copy))
     if isinstance(x, Tracer) and (copy or x.memory.access == NUMBER):
         return x.renewed(boxed=True)

@@ -15,10 +15,11 @@ import numpy as np
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import dim
 from zenith.numpy import elementwise as ew
-from zenith.numpy.creation import arange, linspace
+from zenith.numpy.creation import arange
 from zenith.numpy.found import flatnonzero
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import INT64, align, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
+from zenith.numpy.ranges import linspace
 from zenith.numpy.shaping import reshape
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size

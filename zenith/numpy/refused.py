@@ -14,3 +14,8 @@ refuse(
     "it needs the values of a traced array, which exist only when the program runs",
     "zenith.debug.print('{}', x) prints when the program runs; save what the function returns",
 )
+refuse(
+    (np.polydiv,),
+    "it cuts off leading zeros, so that the size of its result depends on values",
+    "divide with zenith.numpy.polyval, or call it before the traced function",
+)

@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 
 from zenith.errors import UnsupportedError, user_line
+from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.joining import cut
+from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
     align,
@@ -23,6 +24,7 @@ from zenith.numpy.operands import (
     dims_of,
     normal_axis,
     result_dtype,
+    spread,
     strong,
 )
 from zenith.trace.bind import b, known_dtype
@@ -157,16 +159,33 @@ def sinc(x: Any) -> Any:
 
 
 @implements(np.diff)
-def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
-    """Differences of neighbours along an axis, ``n`` times."""
-    x = compute_array("diff", x)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, ``n`` times; ``prepend`` and ``append`` stand at its ends before.
+
+    >>> diff([1, 3, 6], prepend=0)
+    array([1, 2, 3])
+    """
+    x = compute_array("diff", a)
     at = normal_axis("diff", axis, x.ndim)
+    x = _between_ends(x, at, prepend, append)
     for _ in range(n):
         size = dims_of(x)[at]
         last = size - 1 if ask(size, ">=", 1) else size
         function = ew.not_equal if x.dtype.kind == "b" else ew.subtract
         x = function(cut(x, at, 1 if last != size else 0, size), cut(x, at, 0, last))
     return x
+
+
+def _between_ends(x: Any, axis: int, first: Any, last: Any) -> Any:
+    """The array between what is put in front and behind along an axis; a number is one slice."""
+    parts = []
+    for end in (first, x, last):
+        if end is None or end is np._NoValue:
+            continue
+        part = as_array(end)
+        shape = tuple(dim(1) if a == axis else n for a, n in enumerate(dims_of(x)))
+        parts.append(part if part.ndim else spread(part, shape))
+    return concatenate(parts, axis) if len(parts) > 1 else x
 
 
 # --- triangles -------------------------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ from zenith.trace.sizes import size_dim
 from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose",
-    "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis", "shape", "size", "squeeze", "swapaxes",
-    "tile", "transpose",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
+    "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis", "shape", "size",
+    "squeeze", "swapaxes", "tile", "transpose",
 ]  # fmt: skip
 
 
@@ -251,6 +251,15 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     if len(own) > len(wanted) or common != wanted:
         raise ShapeError(f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}", where=user_line())
     return spread(x, wanted)
+
+
+def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
+    """The shape that arrays of several shapes have in common; ShapeError where they do not fit.
+
+    >>> broadcast_shapes((2, 1), 3)
+    (2, 3)
+    """
+    return user_shape(broadcast_dims("broadcast_shapes", [sizes_of(shape) for shape in args]))
 
 
 @implements(np.broadcast_arrays, gives="view")

@@ -23,7 +23,7 @@ TRACED_ARRAY = (
     "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) for a "
     "traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
 )
-
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
@@ -163,7 +163,18 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
 
 def array_function(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A NumPy function called on traced values."""
-    return _lookup(function)(*args, **kwargs)
+    own = _lookup(function)
+    names = _own_names(function, own)
+    return own(*args, **{names.get(k, k): v for k, v in kwargs.items()})
+
+
+@functools.lru_cache(maxsize=1024)
+def _own_names(function: Any, own: Callable[..., Any]) -> Mapping[str, str]:
+    """What arguments that NumPy lets be named are called here, where that is something else at the same place."""
+    theirs, ours = (
+        [p.name for p in inspect.signature(f).parameters.values() if p.kind in _BY_PLACE] for f in (function, own)
+    )
+    return {name: other for name, other in zip(theirs, ours, strict=False) if name not in ours}
 
 
 def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import MissingAttributeError, TraceError, user_line
+from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, TraceError, user_line
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
@@ -20,6 +20,8 @@ from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, M
 from zenith.trace.recorder import Recorder
 from zenith.trace.sizes import TracedSize, user_size
 
+ARGUMENTS = "arguments"  # the device of traced arrays
+_STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
 
 
@@ -150,6 +152,18 @@ class Tracer(dispatch.Traced):
         """The array itself: Zenith has no complex numbers."""
         return self
 
+    @property
+    def device(self) -> str:
+        """``"arguments"``: a program runs where its arguments are."""
+        return ARGUMENTS
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tracer:
+        """The array itself; DeviceError for another device than ``x.device``."""
+        if device != self.device:
+            raise DeviceError(f"a traced array cannot be moved to {device!r}: a program runs where its arguments are",
+                              where=user_line(), types=(self.type,), fix="move the arguments")  # fmt: skip
+        return self
+
     def __repr__(self) -> str:
         return f"Tracer<{self.type}>"
 
@@ -174,6 +188,10 @@ class Tracer(dispatch.Traced):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         import zenith.numpy
+
+        if api_version not in (None, *_STANDARDS):
+            raise ArgumentError(f"there is no version {api_version!r} of the array API standard here",
+                                where=user_line(), fix=f"use one of {', '.join(_STANDARDS)}")  # fmt: skip
 
         return zenith.numpy
 
@@ -353,9 +371,9 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conjugate", "copy", "cumprod", "cumsum",
-    "diagonal", "dot", "flatten", "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "round", "squeeze", "std",
-    "sum", "swapaxes", "take", "trace", "var",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate", "copy",
+    "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
+    "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 for _name, _function in _BINARY.items():
     setattr(Tracer, f"__{_name}__", _binary(_function, False))
