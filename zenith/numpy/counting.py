@@ -10,7 +10,6 @@ from zenith.errors import ArgumentError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, product
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.creation import linspace
 from zenith.numpy.operands import (
     FLOAT64,
     INT64,
@@ -23,6 +22,7 @@ from zenith.numpy.operands import (
     sizes_of,
     static_int,
 )
+from zenith.numpy.ranges import linspace
 from zenith.numpy.searching import row, searchsorted
 from zenith.numpy.selection import where
 from zenith.trace.bind import b, known_dtype
