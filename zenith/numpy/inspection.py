@@ -63,7 +63,7 @@ def __array_namespace_info__() -> NamespaceInfo:
     return NamespaceInfo()
 
 
-@implements(np.from_dlpack)
+@implements(gives="view")
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     """An array of another library by its DLPack capsule, without a copy where that is possible.
 

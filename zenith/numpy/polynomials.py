@@ -238,7 +238,7 @@ def blackman(M: Any) -> Any:
     return _cosines(M, (0.42, 0.5, 0.08))
 
 
-@implements(np.i0)
+@implements(np.i0, gives="boxed")
 def i0(x: Any) -> Any:
     """The modified Bessel function of the first kind, order 0; float64 of integers.
 
