@@ -79,7 +79,7 @@ def _row_kernel(s: Sorting, wanted: Dim, each: int) -> Kernel:
     e.append(TaskLoop(row, s.rows * wanted, None, (), e.close(), False))
     cost = count * (s.steps * OPERATIONS)
     return Kernel("kernel", s.face.doc(), s.face.buffers, s.face.symbols, s.rows * wanted, cost,
-                  (*w.scratch, *e.close()), operations=s.rows * cost * wanted, wide=False)  # fmt: skip
+                  (*w.scratch, *e.close()), operations=s.operations * wanted, wide=False)  # fmt: skip
 
 
 def _set_digit(w: TileOrder, at: Dim, place: Dim, count: Dim, found: Expr) -> None:
@@ -166,7 +166,7 @@ class _SharedParts:
             e.append(AtomicAdd(found.name, w.put(digit(s, key, step)), Number(1, int32)))
         with w.loop(VALUES) as d:
             w.store(self.counts, (row * VALUES + d) * self.parts + part, w.load(found, d))
-        return self._close(w, task, self.parts, self._work() if first else dim(0))
+        return self._close(w, task, self.parts, self.s.operations * self.wanted if first else dim(0))
 
     def _add_up(self) -> Kernel:
         """A digit of a row a task: where each part's elements of it begin, among those of the digit."""
@@ -271,9 +271,6 @@ class _SharedParts:
             own: Expr = Load(s.places.name, first + place, int64) if s.places else Position(place)
             _write(s, e, result + at, Load(s.keys.name, first + place, s.keys.dtype), own)
             e.append(Branch(last, 0, (moved, e.close())))
-
-    def _work(self) -> Dim:
-        return self.s.rows * self.s.size * (self.s.steps * OPERATIONS) * self.wanted
 
     def _close(self, w: OrderWriter, task: str, of_row: Dim, operations: Dim) -> Kernel:
         """The kernel of so many tasks of a row, on the buffers that it uses."""

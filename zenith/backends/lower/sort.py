@@ -30,6 +30,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.nest import Interface, bind
+from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
@@ -135,6 +136,11 @@ class Sorting:
         return BY_NAME[f"u{8 * self.keys.dtype.itemsize}"]
 
     @property
+    def operations(self) -> Dim:
+        """What sorting takes, with the operations through which elements are read."""
+        return operations_of(self.body, [number for number, _ in self.body.nodes()])
+
+    @property
     def moved(self) -> tuple[Buffer, ...]:
         """The buffers whose elements move."""
         return (self.keys,) if self.places is None else (self.keys, self.places)
@@ -223,7 +229,7 @@ def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
     body = (*own, *e.close())
     cost = s.size * (s.steps * OPERATIONS)
     return Kernel("kernel", s.face.doc(), (*s.face.buffers, *s.moved), s.face.symbols, s.rows * wanted, cost, body,
-                  operations=s.rows * cost * wanted)  # fmt: skip
+                  operations=s.operations * wanted)  # fmt: skip
 
 
 def by_length(size: int | None) -> str:

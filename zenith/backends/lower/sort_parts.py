@@ -149,7 +149,7 @@ class _Parts:
         e.append(self.s.source(COUNT_ONE, names))
         start, stop = (symbol(names[w]) for w in ("start", "stop"))
         e.append(Loop(i, start, stop, False, e.close()))
-        return self._close_part(e, task, self._operations())
+        return self._close_part(e, task, self.s.operations * self.wanted)
 
     def _of_parts(self, text: str) -> Kernel:
         """A kernel whose tasks do what is written, on their part."""
@@ -183,9 +183,6 @@ class _Parts:
         tasks = self.s.rows * self.parts * self.wanted
         e.append(TaskLoop(task, tasks, None, (), e.close(), False))
         return self._kernel(e.close(), tasks, quotient_up(self.s.size, self.parts) * OPERATIONS, operations)
-
-    def _operations(self) -> Dim:
-        return self.s.rows * self.s.size * (self.s.steps * OPERATIONS) * self.wanted
 
     def _kernel(self, body: tuple[Statement, ...], tasks: Dim, cost: Dim, operations: Dim) -> Kernel:
         """A kernel on the buffers that it uses."""

@@ -38,7 +38,6 @@ from zenith.backends.lower.nest import Interface, bind
 from zenith.backends.lower.sort import PART, renamed
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.ops.sort import OPERATIONS
 from zenith.ir.primitive import get
 from zenith.ir.target import Target
 from zenith.ir.types import BY_NAME, bool_, int32, int64
@@ -138,7 +137,7 @@ class _Few:
         tasks = self.rows * self.parts
         e.append(TaskLoop(task, tasks, None, (), e.close(), False))
         cost = quotient_up(self.size, self.parts) * 4
-        return self._kernel(e, names, tasks, cost, self.rows * self.size * OPERATIONS)
+        return self._kernel(e, names, tasks, cost, None)
 
     def merge(self) -> Kernel:
         """A row a task: what its parts have kept, in their order, then the elements that stand there."""
@@ -212,7 +211,9 @@ class _Few:
     def _source(self, text: str, names: dict[str, str]) -> Source:
         return Source(renamed(text, names), ())
 
-    def _kernel(self, e: ElementBuilder, names: dict[str, str], tasks: Dim, cost: Dim, operations: Dim) -> Kernel:
+    def _kernel(
+        self, e: ElementBuilder, names: dict[str, str], tasks: Dim, cost: Dim, operations: Dim | None
+    ) -> Kernel:
         scratch = (Scratch(names["words"], self.word, self.k), Scratch(names["places"], int64, self.k))
         body: tuple[Statement, ...] = (*scratch, *e.close())
         used = buffers_of(body)
