@@ -148,6 +148,7 @@ FIRST = [("sm_75", 64), ("sm_90a", 256)]
     ("kinds", "arch", "head"),
     [
         ("bf16", "sm_80", 64),
+        pytest.param("f16", "sm_80", 128, marks=pytest.mark.thorough),
         *(
             pytest.param("f16", arch, head, marks=[pytest.mark.thorough] * ((arch, head) not in FIRST))
             for arch in ("sm_75", "sm_90a")
