@@ -46,3 +46,4 @@ abs, acos, acosh, asin, asinh = absolute, arccos, arccosh, arcsin, arcsinh
 atan, atan2, atanh, bitwise_invert, bitwise_not = arctan, arctan2, arctanh, invert, invert
 bitwise_left_shift, bitwise_right_shift, conj, mod, pow = left_shift, right_shift, conjugate, remainder, power
 true_divide, around, ascontiguousarray, asanyarray, bool = divide, round, asarray, asarray, bool_
+asfortranarray = asarray  # how elements lie in memory is the compiler's

@@ -195,7 +195,7 @@ def _nested(items: Any, dtype: np.dtype[Any]) -> Any:
     return convert(items, dtype)
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
+@implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
