@@ -328,6 +328,20 @@ CASES = {
         "",
         "near matches that are: ",
     ),
+    "vectorize": (
+        lambda x, i, h: np.vectorize(lambda v: v + 1, otypes=[float])(x),
+        TraceError,
+        "calling Python for each element (numpy.vectorize) needs the values of a traced array",
+        "f32[n, 3]",
+        "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+    ),
+    "frompyfunc": (
+        lambda x, i, h: np.frompyfunc(abs, 1, 1)(x),
+        TraceError,
+        "abs (vectorized): it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",
+        "",
+        "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+    ),
     "linalg": (
         lambda x, i, h: np.linalg.inv(x),
         UnsupportedError,

@@ -33,8 +33,8 @@ from zenith.trace.sizes import size_dim
 from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "allclose", "array_equal", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select", "sinc", "tri",
-    "tril", "triu",
+    "allclose", "array_equal", "array_equiv", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select",
+    "sinc", "tri", "tril", "triu",
 ]  # fmt: skip
 
 
@@ -146,6 +146,20 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
         return np.asarray(False)
     same = ew.equal(x, y)
     return reductions.all(ew.logical_or(same, ew.logical_and(ew.isnan(x), ew.isnan(y))) if equal_nan else same)
+
+
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays are equal when broadcast against each other, as a 0-d bool array; false where they do not fit.
+
+    >>> array_equiv([1, 1], 1)
+    array(True)
+    """
+    x, y = as_array(a1), as_array(a2)
+    for n, m in zip(reversed(dims_of(x)), reversed(dims_of(y)), strict=False):
+        if not (n == 1 or m == 1 or ask(n, "==", m)):
+            return np.asarray(False)
+    return reductions.all(ew.equal(x, y))
 
 
 @implements(np.sinc)

@@ -212,6 +212,12 @@ def _lookup(function: Any) -> Callable[..., Any]:
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
     if isinstance(function, np.ufunc) and getattr(np, name, None) is not function and f"_{name}" in _BY_NAME:
         return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
+    if isinstance(function, np.ufunc) and set("".join(function.types)) == set("O->"):
+        raise TraceError(
+            f"{name}: it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",
+            where=user_line(),
+            fix="call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+        )
     module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
     listed = f"near matches that are: {', '.join(near)}" if near else "write it with functions that are supported"

@@ -281,6 +281,11 @@ class Tracer(dispatch.Traced):
         line = user_line()
         if line is not None and _WRITES_AN_ELEMENT.search(line.code):
             self._number("float()")
+        if dtype is not None and np.dtype(dtype).kind == "O":
+            self._needs_values(
+                "calling Python for each element (numpy.vectorize)",
+                "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+            )
         self._needs_values(
             "converting it to a NumPy array",
             "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
