@@ -23,12 +23,14 @@ from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, kind_of, uint32
+from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int32, int64, kind_of, uint32
 
 __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
 
-WIDE = tuple(t for t in DTYPES if not t.is_narrow)
-NARROW_EACH = 4  # one in so many programs has 16-bit floats among its element types
+WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex)
+WITH_NARROW = tuple(t for t in DTYPES if not t.is_complex)
+WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
+ELEMENTS = (WIDE, WITH_COMPLEX, WIDE, WITH_NARROW)  # of one program after the other, over and over
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -59,7 +61,7 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
-    program = _Program(rng, DTYPES if seed % NARROW_EACH == NARROW_EACH - 1 else WIDE)
+    program = _Program(rng, ELEMENTS[seed % len(ELEMENTS)])
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -158,6 +160,9 @@ class _Program:
             return self.rng.integers(0, 2, shape).astype(bool)
         if dtype.is_integer:
             return self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
+        if dtype.is_complex:
+            parts = [self._random(dtype.real, shape) for _ in range(2)]
+            return (parts[0] + 1j * parts[1]).astype(dtype.numpy)
         array = self.rng.uniform(-2, 2, shape).astype(dtype.numpy)
         return np.where(self.rng.random(shape) < 0.1, np.trunc(array), array)  # exact numbers, zeros of both signs
 
@@ -172,7 +177,7 @@ class _Program:
 
     def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A literal, repeated to a shape."""
-        exact = {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(number))
+        exact = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype.kind](dtype.numpy.type(number))
         scalar = self.emit("literal", value=exact, dtype=dtype)
         return self.emit("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
 
@@ -203,6 +208,8 @@ class _Program:
 
     def convert(self, value: Value, dtype: DType) -> Value:
         """A cast that is defined everywhere: no negative number becomes unsigned, no huge one a float."""
+        if value.dtype.is_complex and dtype.kind == "u":
+            value = self.emit("real", value)
         if value.dtype.is_float and dtype.kind == "u":
             value = self.emit("abs", value)
         try:
@@ -213,6 +220,8 @@ class _Program:
     def squash(self, value: Value, low: float, high: float) -> Value:
         """The value itself when it lies between the bounds, else brought there by tanh or a remainder."""
         array = self.arrays[value.node, value.output]
+        if value.dtype.is_complex:
+            return self.emit("complex", *(self.squash(self.emit(p, value), low, high) for p in ("real", "imag")))
         if value.dtype.kind == "b" or array.size == 0 or (low <= array.min() and array.max() <= high):
             return value
         if value.dtype.is_integer:
@@ -240,7 +249,9 @@ def _known(array: Any) -> DType:
 def _sane(array: Any) -> bool:
     if array.size > _MOST_ELEMENTS or array.ndim > _MOST_AXES:
         return False
-    return kind_of(array.dtype) != "f" or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
+    return (
+        kind_of(array.dtype) not in ("f", "c") or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
+    )
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------
@@ -295,11 +306,15 @@ def _elementwise(program: _Program, primitive: Primitive) -> None:
 
 
 def _low(arrays: Sequence[Any]) -> Any:
-    return min(a.min().item() for a in arrays)
+    return min(_real(a).min().item() for a in arrays)
 
 
 def _high(arrays: Sequence[Any]) -> Any:
-    return max(a.max().item() for a in arrays)
+    return max(_real(a).max().item() for a in arrays)
+
+
+def _real(array: Any) -> Any:
+    return array.real if array.dtype.kind == "c" else array
 
 
 # --- hints: parameters of what moves elements --------------------------------------------------------------------
@@ -314,7 +329,9 @@ def _counter(program: _Program, name: str) -> None:
     if name == "size":
         program.emit(name, value=program.size() + int(program.rng.integers(0, 3)))
     else:
-        program.emit(name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_]))
+        program.emit(
+            name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_ and not t.is_complex])
+        )
 
 
 def _cast(program: _Program, name: str) -> None:

@@ -2,6 +2,7 @@
 
 * :class:`Scalar`: one element from one element of each argument, by an expression.
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
+* :class:`Interleave`: values of one shape side by side, along a new last axis.
 * :class:`Fold`: a reduction of axes by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
@@ -15,6 +16,9 @@
 
 Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in order) and scalar functions that
 every printer provides; the result is cast to the result's element type.
+
+No kernel computes with complex numbers: a pass writes them as pairs of real ones. What moves elements moves the real
+and the imaginary parts alike; what computes with them says how in its :class:`Parts`.
 """
 
 from __future__ import annotations
@@ -27,6 +31,18 @@ from zenith.ir.dims import Dim
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """How complex operands are computed with: ``write(b, *args, **params)`` does so by their parts, which are real.
+
+    It may use the operation's complex form of other primitives. ``ulp`` is the error of a complex result: the magnitude
+    of the difference, in units in the last place of the result's magnitude.
+    """
+
+    write: Callable[..., Any]
+    ulp: float
+
+
+@dataclass(frozen=True, slots=True)
 class Scalar:
     """An elementwise expression such as ``"x + y"`` or ``"exp(x)"``; ``cost`` is about its number of operations.
 
@@ -35,6 +51,7 @@ class Scalar:
 
     expression: str | dict[str, str]
     cost: int
+    parts: Parts | None = None
 
     def text(self, kind: str) -> str:
         """The expression for arguments of an element-type kind."""
@@ -60,15 +77,21 @@ class Elements:
 
 
 @dataclass(frozen=True, slots=True)
+class Interleave:
+    """Operands of one shape side by side: the result has one more axis, the last, as long as there are operands."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """A reduction over ``params["axes"]``: ``combine`` joins accumulator ``x`` and element ``y``, from ``identity``.
 
     ``identity(dtype)`` is the neutral element as a Python number. The tree of combinations depends on shape and
-    instruction set only.
+    instruction set only. A reduction without ``parts`` reduces real and imaginary parts alike.
     """
 
     combine: str
     identity: Callable[[Any], Any]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +109,7 @@ class Tile:
     kernel: str
     operations: Callable[[Sequence[Any]], Dim]
     matrices: int
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +148,7 @@ class Composite:
     """``expand(b, args, params)`` computes the same results with other primitives."""
 
     expand: Callable[..., Any]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +168,23 @@ class Data:
 
 
 Lowering = (
-    Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | NativeCall | Composite | Region | Data
+    Scalar
+    | Elements
+    | Interleave
+    | Fold
+    | View
+    | Tile
+    | Scatter
+    | Overwrite
+    | HostCall
+    | NativeCall
+    | Composite
+    | Region
+    | Data
 )
+
+
+def complex_error(lowering: Lowering, ulp: float) -> float:
+    """The declared error of a complex result, for a primitive whose real results are off by ``ulp``."""
+    parts = getattr(lowering, "parts", None)
+    return ulp if parts is None else parts.ulp

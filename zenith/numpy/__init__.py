@@ -11,6 +11,7 @@ array([1, 0])
 # ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
 from zenith.numpy.attention import *
+from zenith.numpy.complex_numbers import *
 from zenith.numpy.creation import *
 from zenith.numpy.dynamic import *
 from zenith.numpy.einstein import *

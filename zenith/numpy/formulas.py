@@ -25,6 +25,21 @@ def isnan(x: Any) -> Any:
     return b.ne(x, x)
 
 
+def isinf(x: Any) -> Any:
+    """Whether floating-point elements are infinite."""
+    return b.eq(b.abs(x), float("inf"))
+
+
+def isfinite(x: Any) -> Any:
+    """Whether floating-point elements are neither infinite nor nan."""
+    return b.lt(b.abs(x), float("inf"))
+
+
+def ones_like(x: Any) -> Any:
+    """Ones of an operand's type."""
+    return _full(1.0, x)
+
+
 def truth(x: Any) -> Any:
     """Whether elements are true: not zero (nan is true)."""
     return x if array_type(x).dtype.kind == "b" else b.ne(x, b.zeros_like(x))

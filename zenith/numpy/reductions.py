@@ -177,7 +177,7 @@ def var(
     x = compute_array("var", x)
     x = convert(x, _float_dtype("var", x, dtype))
     distance = ew.subtract(x, mean(x, axis, keepdims=True))
-    total = sum(ew.square(distance), axis, keepdims=keepdims)
+    total = sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     return ew.divide(total, _count(x, normal_axes("var", axis, x.ndim), static_int(ddof, "var: ddof")))
 
 
@@ -235,10 +235,10 @@ def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 
 
 def _replaced(x: Any, value: float) -> Any:
-    """Floating-point elements with nan replaced by a number."""
-    if kind_of(x.dtype) != "f":
+    """Floating-point and complex elements with nan replaced by a number."""
+    if kind_of(x.dtype) not in ("f", "c"):
         return x
-    return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
+    return b.where(ew.isnan(x), b.full(value, element_type(x), dims_of(x)), x)
 
 
 @implements(np.nansum)
@@ -258,7 +258,9 @@ def nanmean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     """The mean over axes of the elements that are not nan."""
     x = compute_array("nanmean", x)
     x = convert(x, _float_dtype("nanmean", x, dtype))
-    count = count_nonzero(b.eq(x, x), axis, keepdims=builtins.bool(keepdims is not _MISSING and keepdims))
+    count = count_nonzero(
+        ew.logical_not(ew.isnan(x)), axis, keepdims=builtins.bool(keepdims is not _MISSING and keepdims)
+    )
     return ew.divide(nansum(x, axis, keepdims=keepdims), convert(count, x.dtype))
 
 

@@ -24,6 +24,7 @@ from zenith.numpy.operands import (
     normal_axis,
     result_dtype,
     strong,
+    warn_of_lost_parts,
 )
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
@@ -84,6 +85,8 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
     x = compute_array("round", x)
+    if kind_of(x.dtype) == "c":
+        return b.complex(round(b.real(x), decimals), round(b.imag(x), decimals))
     if kind_of(x.dtype) != "f" and decimals >= 0:
         return x
     if decimals == 0:
@@ -102,6 +105,7 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok:
     """The array with another element type, as ``ndarray.astype``."""
     x, target = as_array(x), np.dtype(dtype)
     known_dtype(target)
+    warn_of_lost_parts(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
     return x.copy() if isinstance(x, np.ndarray) and copy else strong(x)
@@ -113,6 +117,8 @@ def nan_to_num(
 ) -> Any:
     """nan replaced by a number, infinities by the largest finite numbers or by given ones."""
     x = compute_array("nan_to_num", x)
+    if kind_of(x.dtype) == "c":
+        return b.complex(*(nan_to_num(part(x), copy, nan, posinf, neginf) for part in (b.real, b.imag)))
     if kind_of(x.dtype) != "f":
         return x
     limits = ml_dtypes.finfo(x.dtype)

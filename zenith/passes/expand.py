@@ -6,16 +6,22 @@ from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Composite
+from zenith.ir.ops.common import results_of
+from zenith.ir.types import ArrayType
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
 def expand(graph: Graph) -> Graph:
     """The graph without composite primitives."""
-    return rebuild(graph, _expand, again=True)
+    return rebuild(graph, expansion, again=True)
 
 
-def _expand(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    if not isinstance(node.primitive.lowering, Composite):
+def expansion(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    """What a composite is in terms of other primitives; None for other nodes."""
+    how = node.primitive.lowering
+    if not isinstance(how, Composite):
         return None
-    results: Sequence[Value] = node.primitive.lowering.expand(b, args, node.params)
+    if how.parts is not None and any(isinstance(a.type, ArrayType) and a.dtype.is_complex for a in args):
+        return results_of(how.parts.write(b, *args, **node.params))
+    results: Sequence[Value] = how.expand(b, args, node.params)
     return results

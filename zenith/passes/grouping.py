@@ -33,6 +33,7 @@ from zenith.ir.lowering import (
     Elements,
     Fold,
     HostCall,
+    Interleave,
     NativeCall,
     Overwrite,
     Region,
@@ -178,7 +179,7 @@ class Grouping:
             self._add(number, self.unit[self.args[number][0].node])
         elif self._is_rounded_result(number):
             self._add(number, self.unit[self.args[number][0].node])
-        elif not (isinstance(lowering, Scalar) and self._join_any(number)):
+        elif not (isinstance(lowering, Scalar | Interleave) and self._join_any(number)):
             self._new_unit(number, Group("loops", self._shape(number), 0))
 
     def _is_turned_result(self, number: int) -> bool:
@@ -214,7 +215,14 @@ class Grouping:
         return {user for output, user, _ in self.graph.users(value.node) if output == value.output}
 
     def _shape(self, number: int) -> Shape:
+        """The shape over which a node's result is computed."""
+        if self._is_interleaved(number):
+            return self.args[number][0].shape
         return Value(number, 0, self.graph.node(number).types[0]).shape
+
+    def _is_interleaved(self, number: int) -> bool:
+        """Whether a node's elements stand side by side in memory: those who read it find them there."""
+        return isinstance(self.graph.node(number).primitive.lowering, Interleave)
 
     def _new_unit(self, number: int, group: Group | None) -> None:
         unit = self.units
@@ -272,6 +280,8 @@ class Grouping:
         together = len(group.members) + len(guest.members)
         alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
         joinable = group.kind in ("loops", "rows", "product") and alike and group.space == guest.space
+        if group.kind == "product" and any(map(self._is_interleaved, guest.members)):
+            return self.unit[number]  # its tiles are stored as they are
         if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
             return self.unit[number]
         if self.reaches(self.deps[unit] - {other}, other) or self.reaches(self.deps[other] - {unit}, unit):
@@ -302,7 +312,7 @@ class Grouping:
         for member in (*group.members, *guest.members):
             level = group.level(self._shape(member))
             across = [r for r in self.reads(member) if self.unit[r.value.node] in units - {self.unit[member]}]
-            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar)
+            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar | Interleave)
             if across and not (in_place and level and all(self.reads_in_place(r, group, level) for r in across)):
                 return False
         return True
@@ -310,13 +320,14 @@ class Grouping:
     def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
         group = self.groups[unit]
         level = group.level(self._shape(number))
-        if level is None or group.kind not in ("loops", "rows", "product") or len(group.members) >= MAX_MEMBERS:
+        kinds = ("loops", "rows") if self._is_interleaved(number) else ("loops", "rows", "product")
+        if level is None or group.kind not in kinds or len(group.members) >= MAX_MEMBERS:
             return False
         return all(self.reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
 
     def reads_in_place(self, read: Read, group: Group, level: str) -> bool:
         """Whether a read finds its value in a register, for a result at ``level`` of the group."""
-        if read.value.node in self.turned:
+        if read.value.node in self.turned or self._is_interleaved(read.value.node):
             return False
         source = group.level(read.value.shape)
         if read.access == "same":

@@ -22,6 +22,8 @@ from zenith.ir.types import ArrayType, DType, dtype_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
 
+_NUMBERS = (bool, int, float, complex)
+
 
 def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     """Apply ``primitive`` to tracers and NumPy arrays; one result alone, several as a tuple."""
@@ -117,7 +119,7 @@ class BindingBuilder:
             raise AttributeError(f"no primitive {name!r}") from None
 
         def apply(*args: Any, **params: Any) -> Any:
-            if any(isinstance(a, (bool, int, float)) for a in args):
+            if any(isinstance(a, _NUMBERS) for a in args):
                 args = self._arrays(args)
             return bind(primitive, *args, **params)
 
@@ -136,8 +138,8 @@ class BindingBuilder:
         return self.full(0, model.dtype, model.shape)
 
     def _arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        model = array_type(next(a for a in args if not isinstance(a, (bool, int, float))))
-        return tuple(self.full(a, model.dtype, model.shape) if isinstance(a, (bool, int, float)) else a for a in args)
+        model = array_type(next(a for a in args if not isinstance(a, _NUMBERS)))
+        return tuple(self.full(a, model.dtype, model.shape) if isinstance(a, _NUMBERS) else a for a in args)
 
 
 b = BindingBuilder()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, store_outputs
+from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, space_of, store_outputs
 from zenith.ir.dims import product, row_major
 from zenith.ir.graph import Graph
 
@@ -11,7 +11,7 @@ from zenith.ir.graph import Graph
 def lower_loops(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the elements."""
     face = Interface.of(body)
-    space = body.outputs[0].shape
+    space = space_of(body, body.outputs[0])
     groups = find_loops(
         face, space, lambda trial, index: store_outputs(trial, face, index), lambda index: [row_major(space, index)]
     )

@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     attention_vjp,
+    complex_parts,
     control,
     custom,
     data,
@@ -27,6 +28,7 @@ from zenith.ir.ops import (
 __all__ = [
     "attention",
     "attention_vjp",
+    "complex_parts",
     "control",
     "custom",
     "data",

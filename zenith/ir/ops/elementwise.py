@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenith.ir.lowering import Composite, Scalar
+from zenith.ir.ops import complex_rules
 from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import (
     all_batched,
@@ -45,8 +46,10 @@ def elementwise(
 ) -> Primitive:
     """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments.
 
-    A function in place of an expression, of a builder and the operands, writes it with other primitives.
+    A function in place of an expression, of a builder and the operands, writes it with other primitives. How complex
+    operands (kind ``c``) are computed with, if not part by part, stands in :mod:`zenith.ir.ops.complex_rules`.
     """
+    parts = complex_rules.PARTS.get(name)
 
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         operands = arrays(name, types, arity)
@@ -78,7 +81,7 @@ def elementwise(
     return register(
         Primitive(
             name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
-            lowering=Composite(expand) if callable(expression) else Scalar(expression, cost),
+            lowering=Composite(expand, parts) if callable(expression) else Scalar(expression, cost, parts),
             jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
             vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
             batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
@@ -176,14 +179,17 @@ def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
 _STEPS = (None, None)  # constant between jumps: the derivative is zero, as JAX and PyTorch have it
 TWO_OVER_ROOT_PI = 2.0 / np.sqrt(np.pi)
 F: dict[str, Any] = {"kinds": "f"}
+FC: dict[str, Any] = {"kinds": "fc"}
+C: dict[str, Any] = {"kinds": "iufc"}
 
 # Arithmetic. Integers wrap; division by zero gives what NumPy gives.
-elementwise("add", "Sum.", "x + y", np.add, (1, 1), ulp=0.5)
-elementwise("sub", "Difference.", "x - y", np.subtract, (1, -1), ulp=0.5)
-elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]), ulp=0.5)
-elementwise("div", "True quotient of floating-point numbers.", "divide(x, y)", np.divide,
+elementwise("add", "Sum.", "x + y", np.add, (1, 1), ulp=0.5, **C)
+elementwise("sub", "Difference.", "x - y", np.subtract, (1, -1), ulp=0.5, **C)
+elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]), ulp=0.5,
+            **C)  # fmt: skip
+elementwise("div", "True quotient of floating-point and complex numbers.", "divide(x, y)", np.divide,
             (lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[1]), lambda b, a, y: b.neg(b.div(y, a[1]))),
-            ulp=0.5, cost=4, **F)  # fmt: skip
+            ulp=0.5, cost=4, **FC)  # fmt: skip
 elementwise("floor_divide", "Quotient rounded down; an integer divided by 0 is 0.", "floor_divide(x, y)",
             np.floor_divide, _STEPS, cost=10)  # fmt: skip
 elementwise("remainder", "Remainder with the sign of the divisor; modulo 0 is 0 (nan for floats).",
@@ -204,7 +210,7 @@ elementwise("copysign", "The magnitude of the first operand with the sign of the
             np.copysign, (lambda b, a, y: b.mul(b.sign(a[0]), b.copysign(b.full(1.0, y.dtype, y.shape), a[1])), None),
             domain=((0.5, 2.0), (0.5, 2.0)), **F)  # fmt: skip
 
-unary("neg", "Negation.", "-x", np.negative, -1)
+unary("neg", "Negation.", "-x", np.negative, -1, **C)
 unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "magnitude(x)", "u": "x", "f": "magnitude(x)"}, np.abs,
       lambda b, a, y: b.sign(a[0]))  # fmt: skip
 unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, None, cost=2)
@@ -263,4 +269,5 @@ for _name, _sign, _function in (
     ("le", "<=", np.less_equal), ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
 ):  # fmt: skip
     elementwise(_name, f"Whether x {_sign} y.", f"x {_sign} y", _function,
-                not_differentiable("a comparison has no derivative"), kinds="biuf", result=bool_)  # fmt: skip
+                not_differentiable("a comparison has no derivative"), result=bool_,
+                kinds="biufc" if _name in ("eq", "ne") else "biuf")  # fmt: skip

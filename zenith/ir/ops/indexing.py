@@ -178,7 +178,7 @@ register(Primitive(
 def _scatter_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     x, updates, *indices = arrays("scatter_add", types) if len(types) > 1 else _missing("scatter_add")
     require_same_dtype("scatter_add", (x, updates))
-    require_kind("scatter_add", x, "iuf")
+    require_kind("scatter_add", x, "iufc")
     require_same_shape("scatter_add", (x.with_shape(_places("scatter_add", x, indices)), updates))
     return (x,)
 
@@ -213,7 +213,7 @@ def _scatter_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -
 
 
 def _scatter_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if kind_of(dtype) and kind_of(dtype) in "iuf":
+    if kind_of(dtype) and kind_of(dtype) in "iufc":
         x, generator = random_array(rng("scatter"), dtype, (4, 5)), rng("places")
         yield sample(
             x, random_array(generator, dtype, (6,)), generator.integers(0, 4, (6,)), generator.integers(0, 5, (6,))

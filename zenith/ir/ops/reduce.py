@@ -128,7 +128,8 @@ def _prod_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
 
 _LOGICAL: NoRule = not_differentiable("it is a logical operation")
 
-_reduction("reduce_sum", "Sum over axes.", "x + y", _number(0), np.sum, same_op_jvp("reduce_sum"), _sum_vjp, ulp=4)
+_reduction("reduce_sum", "Sum over axes.", "x + y", _number(0), np.sum, same_op_jvp("reduce_sum"), _sum_vjp, ulp=4,
+           kinds="iufc")  # fmt: skip
 _reduction("reduce_prod", "Product over axes.", "x * y", _number(1), np.prod, _prod_jvp, _prod_vjp, ulp=8)
 _reduction("reduce_max", "Maximum over axes; nan if any is; the derivative is shared on ties.", "maximum(x, y)", lowest,
            np.max, _extreme_jvp, _extreme_vjp)  # fmt: skip
@@ -150,6 +151,7 @@ _reduction("reduce_or", "Whether any is true (bool), the bits that any has (inte
 
 def _argmax_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("argmax", types, 1)
+    require_kind("argmax", x, "biuf")
     require_axis("argmax", x, params["axis"])
     if x.shape[params["axis"]] == 0:
         raise ShapeError("argmax of nothing: the axis has size 0", types=(x,))
@@ -184,5 +186,5 @@ register(Primitive(
     jvp=not_differentiable("a position has no derivative"), vjp=not_differentiable("a position has no derivative"),
     batch=lambda b, args, batched, size, params: [b.argmax(args[0], axis=params["axis"] + 1)], ulp=0, effect=False,
     samples=lambda dtype: [sample(random_array(rng("argmax"), dtype, shape), axis=axis)
-                           for shape, axis in (((5,), 0), ((3, 4), 1), ((3, 4), 0))] if kind_of(dtype) else [],
+                           for shape, axis in (((5,), 0), ((3, 4), 1), ((3, 4), 0)) if kind_of(dtype) in tuple("biuf")],
 ))  # fmt: skip

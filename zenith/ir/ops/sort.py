@@ -10,7 +10,7 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim
 from zenith.ir.lowering import Composite, Tile
-from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
+from zenith.ir.ops.common import arrays, random_array, require_kind, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, int64, kind_of
 
@@ -20,6 +20,7 @@ _POSITION = not_differentiable("a position has no derivative")
 
 def _row_type(name: str, types: Sequence[Type]) -> ArrayType:
     (x,) = arrays(name, types, 1)
+    require_kind(name, x, "biuf")
     if not x.rank:
         raise ShapeError(f"{name} needs an axis to sort along", types=(x,))
     return x
@@ -32,7 +33,7 @@ def _operations(types: Sequence[Any]) -> Dim:
 
 def _samples(name: str) -> Any:
     def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-        if kind_of(dtype):
+        if kind_of(dtype) in tuple("biuf"):
             for shape in ((5,), (3, 4), (2, 3, 33), (0,), (2, 0), (0, 3), (4, 1)):
                 yield sample(random_array(rng(name), dtype, shape))
 
