@@ -2,8 +2,8 @@
 
 A floating-point or complex element may differ from the double-precision result by 4 times the larger of two things:
 the error of the reference itself, ``|ref32 - ref64|``, and the largest change over 8 runs in which every node is
-perturbed by its declared ulp (a sum's or product's terms by its ulp, as the order of its additions is free). Integers and bools are
-exact. An element that a discrete decision moved in one of these runs is left out and counted.
+perturbed by its declared ulp (a sum's or product's terms by its ulp, as the order of its additions is free). Integers
+and bools are exact. An element that a discrete decision moved in one of these runs is left out and counted.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ and the imaginary parts alike; what computes with them says how in its :class:`P
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -185,6 +186,6 @@ Lowering = (
 
 
 def complex_error(lowering: Lowering, ulp: float) -> float:
-    """The declared error of a complex result, for a primitive whose real results are off by ``ulp``."""
+    """The declared error of a complex result, for a primitive whose real results are off by ``ulp``: both its parts."""
     parts = getattr(lowering, "parts", None)
-    return ulp if parts is None else parts.ulp
+    return ulp * math.sqrt(2.0) if parts is None else parts.ulp

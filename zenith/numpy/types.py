@@ -12,9 +12,30 @@ from zenith.numpy.promotion import promote
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "bfloat16", "bool_", "can_cast", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "float16", "float32", "float64", "iinfo",
-    "inf", "int32", "int64", "isdtype", "nan", "ndarray", "newaxis", "pi",
-    "promote_types", "result_type", "uint32",
+    "bfloat16",
+    "bool_",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "dtype",
+    "e",
+    "euler_gamma",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "iinfo",
+    "inf",
+    "int32",
+    "int64",
+    "isdtype",
+    "nan",
+    "ndarray",
+    "newaxis",
+    "pi",
+    "promote_types",
+    "result_type",
+    "uint32",
 ]  # fmt: skip
 
 bool_ = np.bool_

@@ -92,7 +92,7 @@ def _part(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
 def _interleave(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
     """The parts of a value in memory, in their order, are that value."""
     made = [b.definition(a) for a in args]
-    if any(m.primitive.name != "part" or m.params["which"] != i for i, m in enumerate(made)):
+    if len(made) != 2 or any(m.primitive.name != "part" or m.params["which"] != i for i, m in enumerate(made)):
         return None
     sources = [b.operands(a)[0] for a in args]
     if any(b.definition(s).primitive.name != "as_parts" for s in sources):

@@ -43,8 +43,8 @@ def value_and_grad(
 
     Raises
     ------
-    ShapeError: the result is not one number. DTypeError: an argument is no floating-point array, or a result is complex. ZenithError: an
-        operation has no derivative; names its line.
+    ShapeError: the result is not one number. DTypeError: an argument is neither floating-point nor complex, or the
+        result is complex. ZenithError: an operation has no derivative; names its line.
 
     >>> value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (array(5.), array([2., 4.]))

@@ -87,6 +87,6 @@ register(Primitive(
     name="cast", doc="Conversion to another element type, as NumPy's astype: nan and what is out of range become the "
     "smallest int32 or int64; a complex number loses its imaginary part.", params={"dtype": "dtype"},
     typing=lambda types, params: (arrays("cast", types, 1)[0].with_dtype(params["dtype"]),),
-    evaluate=_cast, lowering=Scalar("x", 1, PARTS["cast"]), jvp=_cast_jvp, vjp=_cast_vjp, batch=batch_elementwise("cast"),
-    ulp=0.5, effect=False, samples=_cast_samples,
+    evaluate=_cast, lowering=Scalar("x", 1, PARTS["cast"]), jvp=_cast_jvp, vjp=_cast_vjp,
+    batch=batch_elementwise("cast"), ulp=0.5, effect=False, samples=_cast_samples,
 ))  # fmt: skip
