@@ -30,7 +30,7 @@ __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "refe
 WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex)
 WITH_NARROW = tuple(t for t in DTYPES if not t.is_complex)
 WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
-ELEMENTS = (WIDE, WITH_COMPLEX, WIDE, WITH_NARROW)  # of one program after the other, over and over
+ELEMENTS = (WIDE, WITH_COMPLEX, WITH_NARROW, WITH_COMPLEX, WIDE, WITH_NARROW)  # of programs in turn, over and over
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -51,7 +51,7 @@ def generated_primitives() -> list[Primitive]:
     return [
         p for p in all_primitives()
         if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
-        and not (isinstance(p.lowering, Composite) and not list(p.samples(np.dtype(np.float32))))
+        and not (isinstance(p.lowering, Composite) and not any(list(p.samples(t.numpy)) for t in DTYPES))
     ]  # fmt: skip
 
 
@@ -481,4 +481,5 @@ _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
     "argmax": _argmax, "take": _take, "gather": _gather, "scatter_add": _scatter, "matmul": _matmul,
     "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
+    **dict.fromkeys(("real", "imag", "complex", "conj"), lambda program, name: _elementwise(program, get(name))),
 }  # fmt: skip

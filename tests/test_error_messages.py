@@ -215,7 +215,7 @@ CASES = {
         DTypeError,
         "Zenith has no element type for int8",
         "",
-        "convert first, with astype: to bool, int32, int64, uint32, float32 or float64",
+        "convert first, with astype: to bool, ",
     ),
     "complex": (lambda x, i, h: x * 1j, TypeError, "", "", ""),
     "uint32 sum": (
@@ -341,8 +341,8 @@ def test_errors_are_builtin_errors_too(error, builtin):
 def test_concrete_arrays_meet_the_same_errors():
     with pytest.raises(ShapeError, match=r"add: shapes \(2,\) and \(3,\) do not fit together: sizes 2 and 3 differ"):
         znp.add(np.zeros(2), np.zeros(3))
-    with pytest.raises(DTypeError, match="absolute computes in complex128 here"):
-        znp.abs(np.zeros(2, complex))
+    with pytest.raises(DTypeError, match="absolute computes in float128 here"):
+        znp.abs(np.zeros(2, np.longdouble))
 
 
 def test_the_whole_text():

@@ -18,7 +18,7 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim, DimLike, dims
 from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive, get
-from zenith.ir.types import ArrayType, DType, dtype_of
+from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
 
@@ -97,7 +97,7 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
         raise DTypeError(
             f"Zenith has no element type for {dtype}",
             where=user_line(),
-            fix="convert first, with astype: to bool, int32, int64, uint32, float32 or float64",
+            fix="convert first, with astype: to " + ", ".join(t.numpy_name for t in DTYPES),
         )
     return found
 
