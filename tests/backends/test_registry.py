@@ -157,9 +157,14 @@ def _within_complex(primitive: Primitive, args: Sequence[Any], result: Any, expe
     wide = expected if double else primitive.evaluate([widen_array(a) for a in args], {})[0]
     ulp = complex_error(primitive.lowering, primitive.ulp) + double
     close = np.abs(result - wide) <= ulp * np.spacing(np.abs(expected)).astype(np.float64)
-    parts = [(result.real, expected.real), (result.imag, expected.imag)]
+    pairs = [(result.real, expected.real), (result.imag, expected.imag)]
+    uncertain = np.isnan(expected)  # beside nan the sign of an infinity is not said
     alike = [
-        (np.isnan(r) & np.isnan(e)) | (np.isinf(e) & (r == e)) | (np.isfinite(e) & np.isfinite(r)) for r, e in parts
+        (np.isnan(r) & np.isnan(e))
+        | (np.isfinite(r) & np.isfinite(e))
+        | (r == e)
+        | (uncertain & np.isinf(r) & np.isinf(e))
+        for r, e in pairs
     ]
     return close | (alike[0] & alike[1] & ~np.isfinite(expected))
 

@@ -146,7 +146,7 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """``expand(b, args, params)`` computes the same results with other primitives."""
+    """``expand(b, args, params)`` computes the same results with other primitives, complex ones by ``parts`` if any."""
 
     expand: Callable[..., Any]
     parts: Parts | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from zenith.ir.lowering import Parts
+from zenith.ir.ops import complex_functions as f
 
 
 def _both(b: Any, x: Any) -> tuple[Any, Any]:
@@ -83,4 +84,21 @@ PARTS: dict[str, Parts] = {
     "ne": Parts(not_equal, 0),
     "cast": Parts(cast, 0.5),
     "matmul": Parts(matmul, 4),
+    "sqrt": Parts(f.sqrt, 4),
+    "exp": Parts(f.exp, 5),
+    "expm1": Parts(f.expm1, 6),
+    "log": Parts(f.log, 6),
+    "log1p": Parts(f.log1p, 6),
+    "sin": Parts(f.sin, 5),
+    "cos": Parts(f.cos, 5),
+    "tan": Parts(f.tan, 10),
+    "sinh": Parts(f.sinh, 5),
+    "cosh": Parts(f.cosh, 5),
+    "tanh": Parts(f.tanh, 10),
+    "arcsin": Parts(f.arcsin, 8),
+    "arccos": Parts(f.arccos, 8),
+    "arctan": Parts(f.arctan, 8),
+    "arcsinh": Parts(f.arcsinh, 8),
+    "arccosh": Parts(f.arccosh, 8),
+    "arctanh": Parts(f.arctanh, 8),
 }

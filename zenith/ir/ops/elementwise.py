@@ -73,6 +73,8 @@ def elementwise(
 
     def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
         assert callable(expression)
+        if parts is not None and args[0].dtype.is_complex:
+            return [parts.write(b, *args)]
         if not args[0].dtype.is_narrow:
             return [expression(b, *args)]
         wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
@@ -220,40 +222,40 @@ unary("trunc", "Rounding towards zero.", "trunc(x)", np.trunc, None, **F)
 unary("round", "Rounding to the nearest integer, ties to even.", "rint(x)", np.rint, None, **F)
 
 unary("sqrt", "Square root.", "sqrt(x)", np.sqrt, lambda b, a, y: b.div(b.full(0.5, y.dtype, y.shape), y),
-      ulp=0.5, cost=8, domain=(0.1, 3.0), **F)  # fmt: skip
-unary("exp", "Exponential.", "exp(x)", np.exp, lambda b, a, y: y, ulp=2, cost=14, **F)
+      ulp=0.5, cost=8, domain=(0.1, 3.0), **FC)  # fmt: skip
+unary("exp", "Exponential.", "exp(x)", np.exp, lambda b, a, y: y, ulp=2, cost=14, **FC)
 unary("exp2", "Two to the power x.", "exp2(x)", np.exp2, lambda b, a, y: b.mul(y, float(np.log(2.0))), ulp=2, cost=14,
       **F)  # fmt: skip
-unary("expm1", "exp(x) - 1, exact near 0.", "expm1(x)", np.expm1, lambda b, a, y: b.add(y, 1.0), ulp=2, cost=18, **F)
+unary("expm1", "exp(x) - 1, exact near 0.", "expm1(x)", ref.expm1, lambda b, a, y: b.add(y, 1.0), ulp=2, cost=18, **FC)
 unary("log", "Natural logarithm.", "log(x)", np.log, lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[0]),
-      ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+      ulp=2, cost=18, domain=(0.1, 3.0), **FC)  # fmt: skip
 unary("log2", "Logarithm to base 2.", "log2(x)", np.log2,
       lambda b, a, y: b.div(b.full(1 / np.log(2.0), y.dtype, y.shape), a[0]),
       ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
 unary("log10", "Logarithm to base 10.", "log10(x)", np.log10,
       lambda b, a, y: b.div(b.full(1 / np.log(10.0), y.dtype, y.shape), a[0]),
       ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
-unary("log1p", "log(1 + x), exact near 0.", "log1p(x)", np.log1p,
+unary("log1p", "log(1 + x), exact near 0.", "log1p(x)", ref.log1p,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(a[0], 1.0)),
-      ulp=2, cost=20, domain=(-0.6, 3.0), **F)  # fmt: skip
-unary("sin", "Sine of an angle in radians.", "sin(x)", np.sin, lambda b, a, y: b.cos(a[0]), ulp=2, cost=40, **F)
+      ulp=2, cost=20, domain=(-0.6, 3.0), **FC)  # fmt: skip
+unary("sin", "Sine of an angle in radians.", "sin(x)", np.sin, lambda b, a, y: b.cos(a[0]), ulp=2, cost=40, **FC)
 unary("cos", "Cosine of an angle in radians.", "cos(x)", np.cos, lambda b, a, y: b.neg(b.sin(a[0])), ulp=2, cost=40,
-      **F)  # fmt: skip
+      **FC)  # fmt: skip
 unary("tan", "Tangent of an angle in radians.", "tan(x)", np.tan, lambda b, a, y: b.add(b.mul(y, y), 1.0),
-      ulp=2, cost=50, domain=(-1.2, 1.2), **F)  # fmt: skip
+      ulp=2, cost=50, domain=(-1.2, 1.2), **FC)  # fmt: skip
 unary("arcsin", "Inverse sine.", "arcsin(x)", np.arcsin,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), _root_of_one_minus_square(b, a[0])),
-      ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+      ulp=2, cost=40, domain=(-0.9, 0.9), **FC)  # fmt: skip
 unary("arccos", "Inverse cosine.", "arccos(x)", np.arccos,
       lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), _root_of_one_minus_square(b, a[0])),
-      ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+      ulp=2, cost=40, domain=(-0.9, 0.9), **FC)  # fmt: skip
 unary("arctan", "Inverse tangent.", "arctan(x)", np.arctan,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(b.mul(a[0], a[0]), 1.0)),
-      ulp=2, cost=30, **F)  # fmt: skip
-unary("sinh", "Hyperbolic sine.", "sinh(x)", np.sinh, lambda b, a, y: b.cosh(a[0]), ulp=2, cost=30, **F)
-unary("cosh", "Hyperbolic cosine.", "cosh(x)", np.cosh, lambda b, a, y: b.sinh(a[0]), ulp=2, cost=30, **F)
+      ulp=2, cost=30, **FC)  # fmt: skip
+unary("sinh", "Hyperbolic sine.", "sinh(x)", np.sinh, lambda b, a, y: b.cosh(a[0]), ulp=2, cost=30, **FC)
+unary("cosh", "Hyperbolic cosine.", "cosh(x)", np.cosh, lambda b, a, y: b.sinh(a[0]), ulp=2, cost=30, **FC)
 unary("tanh", "Hyperbolic tangent.", "tanh(x)", np.tanh,
-      lambda b, a, y: b.sub(b.full(1.0, y.dtype, y.shape), b.mul(y, y)), ulp=2, cost=18, **F)  # fmt: skip
+      lambda b, a, y: b.sub(b.full(1.0, y.dtype, y.shape), b.mul(y, y)), ulp=2, cost=18, **FC)  # fmt: skip
 unary("sigmoid", "Logistic function 1 / (1 + exp(-x)).", "sigmoid(x)", ref.sigmoid,
       lambda b, a, y: b.mul(y, b.sub(b.full(1.0, y.dtype, y.shape), y)), ulp=2, cost=18, **F)  # fmt: skip
 unary("erf", "Error function.", "erf(x)", ref.erf,
