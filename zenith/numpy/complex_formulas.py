@@ -5,7 +5,9 @@ Complex numbers are ordered as NumPy orders them: by real parts, equal ones by i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from zenith.numpy import formulas as f
@@ -32,7 +34,7 @@ def sign(x: Any) -> Any:
     """x / abs(x), 0 at 0; of one infinite part its sign, nan where both are infinite."""
     size, (real, imag) = absolute(x), parts(x)
     alone = b.bit_and(f.isinf(size), b.bit_not(b.bit_and(f.isinf(real), f.isinf(imag))))
-    safe = b.where(b.eq(size, 0.0), f.ones_like(size), size)
+    safe = b.where(b.eq(size, 0.0), f.full_like(1.0, size), size)
 
     def direction(part: Any) -> Any:
         sign_alone = b.where(f.isinf(part), b.sign(part), b.zeros_like(part))
@@ -59,6 +61,58 @@ def isfinite(x: Any) -> Any:
 def rint(x: Any) -> Any:
     """Both parts rounded to the nearest integers, ties to even."""
     return b.complex(*map(b.round, parts(x)))
+
+
+def _times(x: Any, number: float) -> Any:
+    """The product with a real number, which leaves infinite parts alone."""
+    return b.complex(*(b.mul(part, number) for part in parts(x)))
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x; nan of 0, as NumPy has it."""
+    nothing = b.eq(x, b.zeros_like(x))
+    found = b.div(f.full_like(1.0, x), b.where(nothing, f.full_like(1.0, x), x))
+    return b.where(nothing, f.full_like(complex("nan+nanj"), x), found)
+
+
+def exp2(x: Any) -> Any:
+    """exp(x log(2)); the error grows with the angle, as NumPy's does."""
+    return b.exp(_times(x, math.log(2.0)))
+
+
+def log2(x: Any) -> Any:
+    """log(x) / log(2)."""
+    return _times(b.log(x), 1 / math.log(2.0))
+
+
+def log10(x: Any) -> Any:
+    """log(x) / log(10)."""
+    return _times(b.log(x), 1 / math.log(10.0))
+
+
+def power(x: Any, y: Any) -> Any:
+    """exp(y log(x)), whose error grows with the exponent.
+
+    0**0 is 1, 0 to a power with a positive real part 0, to others nan. Of infinite operands the result may be nan where
+    NumPy has an infinity.
+    """
+    one, zero = f.full_like(1.0, x), b.zeros_like(x)
+    nothing, trivial = b.eq(x, zero), b.eq(y, b.zeros_like(y))
+    found = b.exp(b.mul(y, b.log(b.where(nothing, one, x))))
+    of_zero = b.where(b.gt(b.real(y), 0.0), zero, f.full_like(complex("nan+nanj"), x))
+    return b.where(trivial, one, b.where(nothing, of_zero, found))
+
+
+def integer_power(x: Any, exponent: int) -> Any:
+    """A power by products alone: squares of squares, as NumPy computes it."""
+    factors, square, left = [], x, abs(exponent)
+    while left:
+        factors += [square] if left % 2 else []
+        left //= 2
+        square = b.mul(square, square) if left else square
+    one = f.full_like(1.0, x)
+    result = reduce(b.mul, factors) if factors else one
+    return b.div(one, result) if exponent < 0 else result
 
 
 def ordered(relation: str) -> Callable[[Any, Any], Any]:

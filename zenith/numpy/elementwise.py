@@ -118,15 +118,15 @@ divide = _define(np.divide, "div")
 floor_divide = _define(np.floor_divide, "floor_divide")
 remainder = _define(np.remainder, "remainder")
 fmod = _define(np.fmod, f.integer_fmod, f="fmod")
-power = _define(np.power, "power")
-float_power = _define(np.float_power, "power")
+power = _define(np.power, "power", c=c.power)
+float_power = _define(np.float_power, "power", c=c.power)
 negative = _define(np.negative, "neg")
 positive = _define(np.positive, _same)
 absolute = _define(np.absolute, "abs", b=_same, c=c.absolute)
 fabs = _define(np.fabs, "abs")
 sign = _define(np.sign, "sign", c=c.sign)
 square = _define(np.square, lambda x: b.mul(x, x))
-reciprocal = _define(np.reciprocal, f.reciprocal, i=f.integer_reciprocal)
+reciprocal = _define(np.reciprocal, f.reciprocal, i=f.integer_reciprocal, c=c.reciprocal)
 conjugate = _define(np.conjugate, _same, c="conj")
 
 # Rounding: integers and bools are whole already.
@@ -161,11 +161,11 @@ right_shift = _define(np.right_shift, "shift_right")
 sqrt = _define(np.sqrt, "sqrt")
 cbrt = _define(np.cbrt, "cbrt")
 exp = _define(np.exp, "exp")
-exp2 = _define(np.exp2, "exp2")
+exp2 = _define(np.exp2, "exp2", c=c.exp2)
 expm1 = _define(np.expm1, "expm1")
 log = _define(np.log, "log")
-log2 = _define(np.log2, "log2")
-log10 = _define(np.log10, "log10")
+log2 = _define(np.log2, "log2", c=c.log2)
+log10 = _define(np.log10, "log10", c=c.log10)
 log1p = _define(np.log1p, "log1p")
 logaddexp = _define(np.logaddexp, "logaddexp")
 logaddexp2 = _define(np.logaddexp2, "logaddexp2")
@@ -252,6 +252,9 @@ def _operator_power(x: Any, exponent: Any) -> Any:
             shortcut = sqrt if exponent == 0.5 else reciprocal
         if shortcut is not None and x.dtype.kind != "b":
             return shortcut(x)
+        whole = weak_kind(exponent) is not complex and float(exponent).is_integer() and abs(exponent) < 100
+        if x.dtype.kind == "c" and whole:
+            return c.integer_power(x, int(exponent))
         if x.dtype.kind in "iu" and weak_kind(exponent) is int and exponent < 0:
             raise DTypeError(
                 "integers to negative integer powers are not allowed, as in NumPy",

@@ -15,7 +15,8 @@ RADIANS = math.pi / 180.0
 DEGREES = 180.0 / math.pi
 
 
-def _full(value: float, x: Any) -> Any:
+def full_like(value: complex, x: Any) -> Any:
+    """One number of an operand's type and shape."""
     model = array_type(x)
     return b.full(value, model.dtype, model.shape)
 
@@ -35,11 +36,6 @@ def isfinite(x: Any) -> Any:
     return b.lt(b.abs(x), float("inf"))
 
 
-def ones_like(x: Any) -> Any:
-    """Ones of an operand's type."""
-    return _full(1.0, x)
-
-
 def truth(x: Any) -> Any:
     """Whether elements are true: not zero (nan is true)."""
     return x if array_type(x).dtype.kind == "b" else b.ne(x, b.zeros_like(x))
@@ -56,7 +52,7 @@ def integer_fmod(x: Any, y: Any) -> Any:
 
 def reciprocal(x: Any) -> Any:
     """1 / x."""
-    return b.div(_full(1.0, x), x)
+    return b.div(full_like(1.0, x), x)
 
 
 def integer_reciprocal(x: Any) -> Any:
@@ -78,10 +74,10 @@ def fmin(x: Any, y: Any) -> Any:
 
 def signbit(x: Any) -> Any:
     """Whether the sign bit is set, of -0.0 too."""
-    return b.lt(b.copysign(_full(1.0, x), x), 0.0)
+    return b.lt(b.copysign(full_like(1.0, x), x), 0.0)
 
 
 def heaviside(x: Any, middle: Any) -> Any:
     """0 below zero, ``middle`` at zero, 1 above; nan for nan."""
-    step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, _full(1.0, x)))
+    step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, full_like(1.0, x)))
     return b.where(isnan(x), x, step)
