@@ -16,6 +16,7 @@ import numpy as np
 
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
+from tests.ir.cases import ALIKE
 from tests.rewrite import specialize, widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
@@ -23,14 +24,13 @@ from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int32, int64, kind_of, uint32
+from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int64, kind_of
 
 __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
 
-WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex)
-WITH_NARROW = tuple(t for t in DTYPES if not t.is_complex)
+WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex and t not in ALIKE)
 WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
-ELEMENTS = (WIDE, WITH_COMPLEX, WITH_NARROW, WITH_COMPLEX, WIDE, WITH_NARROW)  # of programs in turn, over and over
+TURNS = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -61,7 +61,7 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
-    program = _Program(rng, ELEMENTS[seed % len(ELEMENTS)])
+    program = _Program(rng, element_types(seed))
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -73,6 +73,16 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     program.finish()
     graph = program.graph if symbolic else specialize(program.graph, program.sizes)
     return graph, program.args
+
+
+def element_types(seed: int) -> tuple[DType, ...]:
+    """The element types of a program: the wide ones, and in turn 16-bit floats, integers like them, complex numbers."""
+    turn, rest = divmod(seed, TURNS)
+    if rest == TURNS - 1:
+        return (*WIDE, *(t for t in DTYPES if t.is_narrow))
+    if rest == TURNS - 2:
+        return (*WIDE, *(ALIKE[(turn + step) % len(ALIKE)] for step in range(2)))
+    return WITH_COMPLEX if rest == TURNS - 3 else WIDE
 
 
 class _Program:
@@ -98,6 +108,10 @@ class _Program:
     def chance(self, probability: float) -> bool:
         """True as often as ``probability`` says."""
         return bool(self.rng.random() < probability)
+
+    def integers(self) -> list[DType]:
+        """The integer types among the program's."""
+        return [t for t in self.dtypes if t.is_integer]
 
     def one(self, items: Sequence[Any]) -> Any:
         """One of the items; rejects the proposal when there is none."""
@@ -414,7 +428,7 @@ def _places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
     """Indices below a size: whole numbers modulo it."""
     if size.evaluate(program.sizes) == 0:
         raise _Rejected
-    dtype = program.one((int32, int64, uint32))
+    dtype = program.one(program.integers())
     numbers = program.find(dtype, shape)
     count = program.convert(program.emit("size", value=size), dtype)
     return program.emit("remainder", numbers, program.emit("broadcast", count, shape=tuple(shape), axes=()))
@@ -447,7 +461,7 @@ def _scatter(program: _Program, name: str) -> None:
 def _part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
     """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
     sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
-    dtype = program.one((int32, int64, uint32))
+    dtype = program.one(program.integers())
     return sizes, [program.find(dtype, ()) for _ in sizes]
 
 

@@ -20,9 +20,10 @@ import numpy as np
 from zenith import tree
 from zenith.api.abstract import stand_in_for, with_stand_ins
 from zenith.api.compilable import Compilable
-from zenith.api.devices import choose
+from zenith.api.devices import Where, choose
 from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
+from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, declare
 from zenith.api.specialize import Program, Request, Specializer
@@ -91,6 +92,10 @@ class Jitted(Compilable):
     def __repr__(self) -> str:
         return f"<zenith.jit of {self.__name__}>"
 
+    def __reduce__(self) -> Reduced:
+        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics
+        return reduced(self, Jitted, (self.function, self._signature, *options))
+
     # --- the long path ---
 
     def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -112,20 +117,20 @@ class Jitted(Compilable):
         donated = call.donated(self._signature.donated_numbers)
         where = choose(self._backend, zip(paths, call.leaves, strict=True), abstract)
         describe = partial(self._signature.describe, call)
-        return Request(call.leaves, lambda: self._build(call, paths), describe, where, donated)
+        return Request(call.leaves, lambda: self._build(call, paths, where), describe, where, donated)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         made, kwargs = with_stand_ins(args, kwargs, stand_in_for(self._backend))
         call = self._signature.split(made, kwargs)
         return call.key(lambda: self._signature.paths(call)), self._request(call, abstract=made is not args)
 
-    def _build(self, call: Call, paths: list[str]) -> Program:
+    def _build(self, call: Call, paths: list[str], where: Where) -> Program:
         names = input_names(paths)
         sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
         specs, conditions = declare(specs, self._dims)
         flat = FlatFunction(self.function, call)
-        traced = trace(flat, specs, self._signature.name)
+        traced = trace(flat, specs, self._signature.name, where.traffic)
         return Program(traced, Result.of(flat.treedef), tuple(conditions))
 
     def _run_plain(self, call: Call) -> Any:
@@ -170,6 +175,12 @@ class Method:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jitted, name)
+
+    def __reduce__(self) -> Reduced:
+        return getattr, (self.instance, self._jitted.__name__)
+
+
+goes_by_name_to_workers(Jitted)
 
 
 def jit(

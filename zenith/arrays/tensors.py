@@ -42,7 +42,7 @@ class TorchAdapter(PlainAdapter):
             raise DeviceError(f"{name} is on device {array.device}; Zenith computes on the CPU and on CUDA's devices",
                               fix=f"pass {name}.cpu()")  # fmt: skip
         if array.dtype not in self._from_torch:
-            fix = ".to(torch.complex64)" if array.is_complex() else ".to(torch.int32)"
+            fix = ".to(torch.complex64)" if array.is_complex() else ".to(torch.float32)"
             raise DTypeError(
                 f"{name} has element type {array.dtype}, which Zenith does not have", fix=f"pass {name}{fix}"
             )

@@ -17,6 +17,7 @@ from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
+from zenith.ir.types import ArrayType
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,16 @@ class Refusal:
 class Calls:
     """Routines and kernels, in order, that compute a group in calls whose ``gain`` is at least ``least``.
 
-    The gain is in operations, a formula of the sizes.
+    The gain is in operations, a formula of the sizes. ``why`` kernels are among the parts, reports tell.
     """
 
     parts: tuple[Use | Kernel, ...]
     gain: Dim
     least: int
+    why: str = ""
 
 
+Beside = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
 Accepts = Callable[[Graph, Target], float | Refusal]
 Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
 
@@ -58,6 +61,8 @@ class Engine:
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
     library: the library that it calls; such an engine answers with :class:`Calls`.
+    beside: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
+        this type, beside it (:mod:`zenith.backends.beside`).
     """
 
     name: str
@@ -67,6 +72,7 @@ class Engine:
     accepts: Accepts
     lower: Lower
     library: str = ""
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def _converter(dtype: DType) -> Callable[[Any], Any]:
             return np.asarray(x).astype(dtype.numpy)[()]
 
     convert.__name__ = dtype.name
-    convert.__doc__ = f"Convert to {dtype}; nan and what is out of range become the smallest int32 or int64."
+    convert.__doc__ = f"Convert to {dtype} as NumPy does; see the primitive ``cast`` for nan and what is out of range."
     return convert
 
 
@@ -117,11 +117,40 @@ def int_power(x: Any, y: Any) -> Any:
     return reference(np.asarray(x), np.asarray(y))[()]
 
 
+def bit_count(x: Any) -> Any:
+    """The number of ones among the bits of the absolute value."""
+    return np.bitwise_count(x)
+
+
 def threefry2x32(key: Any, word: Any) -> Any:
     """Threefry-2x32-20 of a word under a key; see the reference."""
     from zenith.ir.ops.reference import threefry2x32 as reference
 
     return reference(np.asarray(key), np.asarray(word))[()]
+
+
+def ordered(x: Any) -> Any:
+    """An unsigned integer of the width of x, which orders as x does: nan is the largest, zeros are equal.
+
+    Of a positive number the sign bit is set, of a negative one all bits are turned (M. Herf, "Radix Tricks", 2001).
+    """
+    x = np.asarray(x)
+    word = np.dtype(f"u{x.dtype.itemsize}")
+    if x.dtype.kind not in "if":
+        return x.astype(word)[()]
+    top = word.type(1) << word.type(8 * word.itemsize - 1)
+    bits = x.view(word)
+    if x.dtype.kind == "i":
+        return (bits ^ top)[()]
+    bits = np.where(x == 0, word.type(0), bits)
+    turned = np.where(bits & top, ~bits, bits | top)
+    return np.where(np.isnan(x), ~word.type(0), turned)[()]
+
+
+def digit(x: Any, place: Any) -> Any:
+    """The byte of ``ordered(x)`` at a place, 0 is the lowest, as an index."""
+    word = ordered(x)
+    return np.asarray(word >> word.dtype.type(8 * place)).astype(np.uint8).astype(np.int64)[()]
 
 
 def sign(x: Any) -> Any:
@@ -210,13 +239,13 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
     """All lanes' values joined by a fold's operation; ``over`` says how many there are."""
     with np.errstate(all="ignore"):
         total = _JOINS[combine].reduce(np.broadcast_to(values, over.shape), initial=initial)
-    return np.asarray(initial).dtype.type(total)
+        return np.asarray(total).astype(np.asarray(initial).dtype)[()]
 
 
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
-    threefry2x32, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
-    atomic_add,
+    bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
+    copysign, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

@@ -239,6 +239,22 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
             yield from walk(row)
 
 
+def symbols_of_step(step: Step) -> set[str]:
+    """The sizes that a step itself needs, without those of the steps that it holds."""
+    match step:
+        case Launch(kernel=kernel):
+            return set(kernel.sizes)
+        case Call(types=types):
+            return {s for t in types for size in t.shape for s in size.symbols()}
+        case Either(size=size):
+            return size.symbols()
+        case Loop(count=count, carries=carries, slices=slices):
+            sizes = [c.length for c in carries] + [s.length for s in slices] + ([] if count is None else [count])
+            return {s for size in sizes for s in size.symbols()}
+        case Branch():
+            return set()
+
+
 def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
     """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
 

@@ -10,20 +10,32 @@ array([1, 0])
 
 # ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
+from zenith.numpy.along import *
 from zenith.numpy.attention import *
+from zenith.numpy.calculus import *
 from zenith.numpy.complex_numbers import *
 from zenith.numpy.creation import *
 from zenith.numpy.dynamic import *
+from zenith.numpy.editing import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
+from zenith.numpy.found import *
 from zenith.numpy.indexing import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
+from zenith.numpy.missing import *
+from zenith.numpy.padding import *
+from zenith.numpy.places import *
+from zenith.numpy.polynomials import *
+from zenith.numpy.products import *
+from zenith.numpy.quantiles import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
 from zenith.numpy.selection import *
+from zenith.numpy.sets import *
 from zenith.numpy.shaping import *
 from zenith.numpy.sorting import *
+from zenith.numpy.spreads import *
 from zenith.numpy.types import *
 
 # NumPy's other names of the same functions.

@@ -35,9 +35,9 @@ from zenith.trace.tracer import Tracer
 
 __all__ = [
     "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees",
-    "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf", "isnan",
+    "bitwise_count", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad",
+    "degrees", "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf", "isnan",
     "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
     "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
     "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift", "rint", "sign", "signbit",
@@ -156,6 +156,7 @@ bitwise_xor = _define(np.bitwise_xor, "bit_xor")
 invert = _define(np.invert, "bit_not")
 left_shift = _define(np.left_shift, "shift_left")
 right_shift = _define(np.right_shift, "shift_right")
+bitwise_count = _define(np.bitwise_count, "bit_count")
 
 # Exponentials and logarithms.
 sqrt = _define(np.sqrt, "sqrt")
@@ -199,8 +200,9 @@ _define(np.exp, "sigmoid", name="_expit")
 
 
 def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    """A comparison: a Python int beyond the other operand's type is compared as a number, as NumPy does."""
-    inner = _define(ufunc, primitive, c=primitive if primitive in ("eq", "ne") else c.ordered(primitive))
+    """A comparison of numbers, as NumPy's: of int64 with uint64 too, and of a Python int beyond the other's type."""
+    complex_rule = primitive if primitive in ("eq", "ne") else c.ordered(primitive)
+    inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y), c=complex_rule)
 
     def function(x: Any, y: Any, **options: Any) -> Any:
         for value, other, swapped in ((y, x, False), (x, y, True)):

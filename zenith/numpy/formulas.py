@@ -7,8 +7,10 @@ expression has corners is a primitive, with derivatives of its own: ``zenith/ir/
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from zenith.ir.types import bool_, uint64
 from zenith.trace.bind import array_type, b
 
 RADIANS = math.pi / 180.0
@@ -39,6 +41,16 @@ def isfinite(x: Any) -> Any:
 def truth(x: Any) -> Any:
     """Whether elements are true: not zero (nan is true)."""
     return x if array_type(x).dtype.kind == "b" else b.ne(x, b.zeros_like(x))
+
+
+def compared(primitive: str, relation: Callable[[Any, Any], bool], x: Any, y: Any) -> Any:
+    """A comparison, also of int64 with uint64: a negative number is below all unsigned ones."""
+    compare, types = getattr(b, primitive), [array_type(v).dtype for v in (x, y)]
+    if types[0] == types[1]:
+        return compare(x, y)
+    signed, answer = (x, relation(-1, 0)) if types[0].kind == "i" else (y, relation(0, -1))
+    same = compare(*(b.cast(v, dtype=uint64) if v is signed else v for v in (x, y)))
+    return b.where(b.lt(signed, 0), b.full(answer, bool_, array_type(x).shape), same)
 
 
 def integer_fmod(x: Any, y: Any) -> Any:

@@ -52,7 +52,7 @@ class Range:
 @implements()
 def _getitem(x: Any, index: Any) -> Any:
     """``x[index]``."""
-    items = _expand_ellipsis(x, index if isinstance(index, tuple) else (index,))
+    items = _unmask(x, _expand_ellipsis(x, index if isinstance(index, tuple) else (index,)))
     if any(_is_array(i) for i in items):
         return _advanced(x, items)
     return _basic(x, items)
@@ -68,10 +68,8 @@ def _is_array(item: Any) -> bool:
 
 
 def _expand_ellipsis(x: Any, items: tuple[Any, ...]) -> list[Any]:
-    """One item for each axis, None for new ones; boolean masks are refused here."""
-    for item in items:
-        _refuse_mask(item)
-    used = sum(i is not None and i is not Ellipsis for i in items)
+    """One item for each axis, None for new ones."""
+    used = sum(map(_axes_taken, items))
     if used > x.ndim:
         raise OutOfBoundsError(
             f"too many indices: {used} for an array of {x.ndim} axes", where=user_line(), types=_types(x)
@@ -88,15 +86,44 @@ def _types(x: Any) -> tuple[Any, ...]:
     return (x.type,) if isinstance(x, Tracer) else ()
 
 
-def _refuse_mask(item: Any) -> None:
+# --- masks -----------------------------------------------------------------------------------------------------
+
+
+def _is_mask(item: Any) -> bool:
     boolean = isinstance(item, (bool, np.bool_)) or getattr(getattr(item, "dtype", None), "kind", "") == "b"
-    if boolean or (isinstance(item, list) and any(isinstance(i, bool) for i in item)):
+    return boolean or (isinstance(item, list) and any(isinstance(i, bool) for i in item))
+
+
+def _axes_taken(item: Any) -> int:
+    """How many axes an item picks from."""
+    if item is None or item is Ellipsis:
+        return 0
+    return as_array(item).ndim if _is_mask(item) else 1
+
+
+def _unmask(x: Any, items: Sequence[Any]) -> list[Any]:
+    """Masks whose values are known replaced by the places where they are true; TraceError for others."""
+    found: list[Any] = []
+    axis = 0
+    for item in items:
+        found.extend(_true_places(item, dims_of(x)[axis:]) if _is_mask(item) else [item])
+        axis += _axes_taken(item)
+    return found
+
+
+def _true_places(item: Any, sizes: Sequence[Dim]) -> tuple[Any, ...]:
+    mask = as_array(item)
+    if isinstance(mask, Tracer) or mask.ndim == 0:
         raise TraceError(
             "indexing with a boolean mask gives a result whose size depends on values",
             where=user_line(),
-            types=_types(item),
-            fix="keep the shape: numpy.where(mask, x, 0), or sums of numpy.where(mask, x, 0)",
+            types=_types(mask),
+            fix="say how many elements there are at most: zenith.numpy.extract(mask, x, size=n); or keep the shape: "
+            "numpy.where(mask, x, 0)",
         )
+    for n, m in zip(sizes, mask.shape, strict=False):
+        require(n, "==", m, "a mask must have the sizes of the axes that it picks from", OutOfBoundsError)
+    return np.nonzero(mask)
 
 
 # --- basic indices ---------------------------------------------------------------------------------------------

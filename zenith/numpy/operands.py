@@ -25,7 +25,7 @@ from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 FLOAT64 = np.dtype(np.float64)
-INT64 = np.dtype(np.int64)
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 BOOL = np.dtype(np.bool_)
 
 

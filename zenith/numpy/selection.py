@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import UnsupportedError, user_line
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
@@ -32,19 +32,12 @@ from zenith.trace.sizes import size_dim
 
 __all__ = [
     "allclose", "array_equal", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select", "sinc", "tri",
-    "tril", "triu", "where",
+    "tril", "triu",
 ]  # fmt: skip
 
 
-@implements(np.where)
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion."""
-    if x is None or y is None:
-        raise TraceError(
-            "where(condition) alone gives a result whose size depends on values",
-            where=user_line(),
-            fix="give both choices, where(condition, x, y), and keep the shape",
-        )
     dtype = result_dtype("where", (x, y))
     test = as_array(condition)
     test = test if test.dtype == BOOL else b.ne(test, b.zeros_like(test))

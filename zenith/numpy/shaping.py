@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ShapeError, UnsupportedError, user_line
+from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, dims, divide_exactly, product
 from zenith.numpy.operands import (
     align,
     as_array,
+    asked_recorder,
     broadcast_dims,
     dims_of,
     normal_axes,
@@ -28,7 +29,7 @@ from zenith.trace.sizes import size_dim
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose",
-    "moveaxis", "ndim", "permute_dims", "ravel", "repeat", "reshape", "shape", "size", "squeeze", "swapaxes",
+    "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis", "shape", "size", "squeeze", "swapaxes",
     "tile", "transpose",
 ]  # fmt: skip
 
@@ -58,12 +59,20 @@ def size(x: Any, axis: Any = None) -> Any:
 
 @implements(np.reshape)
 def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
-    """The same elements in row-major order under another shape; one size may be -1."""
-    if order not in ("C", "A"):
-        raise UnsupportedError("reshape in Fortran order is not supported", where=user_line(), fix="transpose first")
+    """The same elements under another shape, in row-major order (``order`` "F": the first axis fastest).
+
+    One size may be -1: it follows from the others.
+
+    >>> reshape([[1, 2], [3, 4]], -1), reshape([[1, 2], [3, 4]], -1, order="F")
+    (array([1, 2, 3, 4]), array([1, 3, 2, 4]))
+    """
+    if order not in ("C", "A", "F"):
+        raise ArgumentError(f"reshape: {order!r} is no order", where=user_line(), fix="use 'C', 'F' or 'A'")
     x = as_array(x)
     items = shape if shape is not None else newshape
     items = tuple(items) if isinstance(items, (list, tuple, np.ndarray)) else (items,)
+    if order == "F":
+        return transpose(reshape(transpose(x), items[::-1]))
     wanted = _infer(x, [size_dim(n) for n in items])
     return x if wanted == dims_of(x) else b.reshape(x, shape=wanted)
 
@@ -99,7 +108,11 @@ def _method_reshape(x: Any, *shape: Any, **options: Any) -> Any:
 
 @implements(np.ravel)
 def ravel(x: Any, order: str = "C") -> Any:
-    """All elements in row-major order along one axis."""
+    """All elements along one axis, in row-major order (``order`` "F": the first axis fastest).
+
+    >>> ravel([[1, 2], [3, 4]])
+    array([1, 2, 3, 4])
+    """
     x = as_array(x)
     return reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
 
@@ -221,7 +234,9 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     """The array repeated to a shape."""
     x, wanted = as_array(x), sizes_of(shape)
     own = dims_of(x)
-    if len(own) > len(wanted) or broadcast_dims("broadcast_to", [wanted, own]) != wanted:
+    common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
+    wanted = tuple(map(asked_recorder().canonical, wanted))  # sizes may just have been found equal
+    if len(own) > len(wanted) or common != wanted:
         raise ShapeError(f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}", where=user_line())
     return spread(x, wanted)
 
@@ -244,16 +259,21 @@ def tile(x: Any, reps: Any) -> Any:
     return b.reshape(spread_out, shape=tuple(c * n for c, n in zip(counts, own, strict=True)))
 
 
-@implements(np.repeat)
-def repeat(x: Any, repeats: Any, axis: Any = None) -> Any:
-    """Every element repeated ``repeats`` times (one number) along an axis, or in the flattened array."""
-    x = as_array(x) if axis is not None else ravel(x)
-    if getattr(repeats, "ndim", 0) or isinstance(repeats, (list, tuple)):
-        raise UnsupportedError(
-            "repeat with a count for each element is not supported", where=user_line(), fix="use numpy.take"
-        )
-    at, count = normal_axis("repeat", axis or 0, x.ndim), size_dim(repeats, "repeat: the count")
+def repeated(x: Any, count: Dim, axis: int) -> Any:
+    """Every slice along an axis repeated ``count`` times."""
     own = dims_of(x)
-    grown = (*own[: at + 1], count, *own[at + 1 :])
-    axes = tuple(a for a in range(len(grown)) if a != at + 1)
-    return b.reshape(b.broadcast(x, shape=grown, axes=axes), shape=(*own[:at], own[at] * count, *own[at + 1 :]))
+    grown = (*own[: axis + 1], count, *own[axis + 1 :])
+    axes = tuple(a for a in range(len(grown)) if a != axis + 1)
+    return b.reshape(b.broadcast(x, shape=grown, axes=axes), shape=(*own[:axis], own[axis] * count, *own[axis + 1 :]))
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """An axis moved before another, as it was counted.
+
+    >>> rollaxis(np.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    x = as_array(a)
+    at, before = normal_axis("rollaxis", axis, x.ndim), normal_axis("rollaxis", start, x.ndim + 1)
+    return moveaxis(x, at, before - 1 if at < before else before)

@@ -12,34 +12,14 @@ from zenith.numpy.promotion import promote
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "bfloat16",
-    "bool_",
-    "can_cast",
-    "complex64",
-    "complex128",
-    "dtype",
-    "e",
-    "euler_gamma",
-    "finfo",
-    "float16",
-    "float32",
-    "float64",
-    "iinfo",
-    "inf",
-    "int32",
-    "int64",
-    "isdtype",
-    "nan",
-    "ndarray",
-    "newaxis",
-    "pi",
-    "promote_types",
-    "result_type",
-    "uint32",
+    "bfloat16", "bool_", "can_cast", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "float16",
+    "float32", "float64", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "nan", "ndarray", "newaxis", "pi",
+    "promote_types", "result_type", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 bool_ = np.bool_
-int32, int64, uint32 = np.int32, np.int64, np.uint32
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 complex64, complex128 = np.complex64, np.complex128
 float16, float32, float64 = np.float16, np.float32, np.float64
 bfloat16 = ml_dtypes.bfloat16

@@ -35,7 +35,7 @@ class NestedRecorder(Recorder):
     """
 
     def __init__(self, name: str, parent: Recorder | None) -> None:
-        super().__init__(name, ())
+        super().__init__(name, (), *([] if parent is None else [parent.traffic]))
         self.parent = parent
         self.captured: dict[Value, Value] = {}
         if parent is not None:

@@ -20,6 +20,7 @@ from zenith.ir import dims as dims_
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.primitive import Primitive, get
+from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType, DType, dtype_of
 
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -52,10 +53,13 @@ class Kept:
 
 
 class Recorder:
-    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``."""
+    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``.
 
-    def __init__(self, name: str, specs: Sequence[InputSpec]) -> None:
-        self.graph = Graph(name)
+    ``traffic`` is that of the machine that the program is for (:data:`zenith.ir.target.TRAFFIC`).
+    """
+
+    def __init__(self, name: str, specs: Sequence[InputSpec], traffic: int = TRAFFIC["cpu"]) -> None:
+        self.graph, self.traffic = Graph(name), traffic
         self.hints = _hints(specs)
         self.guards: list[Guard] = []
         self.specialized: list[tuple[Dim, SourceLine | None]] = []

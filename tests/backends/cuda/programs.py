@@ -114,8 +114,8 @@ PROGRAMS = {
     "sorted": (
         "x: f32[n, m]",
         """
-        v1 = argsort(x)
-        return (v1,)
+        v1, v2 = sort(x, descending=False)
+        return (v2,)
         """,
     ),
     # tiles by a block of threads, with what stands behind

@@ -17,14 +17,15 @@ import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the element
 from zenith.backends import scalars as s
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
 from zenith.backends.vecmath.formats import FORMATS
+from zenith.ir import types as ir_types
 from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
-NUMBA_TYPES = {
-    "bool": types.boolean, "i32": types.int32, "i64": types.int64, "u32": types.uint32, "f32": types.float32,
-    "f64": types.float64, "f16": HALF, "bf16": BRAIN,
-}  # fmt: skip
 FLOATS = (types.float32, types.float64)
-INTEGERS = (types.int32, types.int64, types.uint32, types.uint64)
+INTEGERS = tuple(getattr(types, t.numpy_name) for t in ir_types.INTEGERS)
+NUMBA_TYPES = {
+    "bool": types.boolean, **{t.name: kind for t, kind in zip(ir_types.INTEGERS, INTEGERS, strict=True)},
+    "f32": types.float32, "f64": types.float64, "f16": HALF, "bf16": BRAIN,
+}  # fmt: skip
 
 Emit = Callable[..., Any]
 
@@ -83,8 +84,13 @@ def _single(context: Any, builder: Any, source: Any, x: Any, target: Narrow) -> 
 
 
 def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
-    """Truncate; nan and out of range give the smallest integer (of int64 for uint32, whose low half is 0)."""
-    bits = 64 if target == types.uint32 else target.bitwidth
+    """Truncate as NumPy does on x86-64: to int32, or to int64 for wide and unsigned types, of which the low bits stay.
+
+    nan and what is out of range give the smallest integer there, so 0 for a narrower type.
+    """
+    if target == types.uint64:
+        return _float_to_uint64(builder, x)
+    bits = 64 if target == types.uint32 else max(target.bitwidth, 32)
     kind = ir.IntType(bits)
     low, high = ir.Constant(x.type, -(2.0 ** (bits - 1))), ir.Constant(x.type, 2.0 ** (bits - 1))
     inside = builder.and_(builder.fcmp_ordered(">=", x, low), builder.fcmp_ordered("<", x, high))
@@ -94,7 +100,15 @@ def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
         )
     safe = builder.select(inside, x, ir.Constant(x.type, 0.0))
     result = builder.select(inside, builder.fptosi(safe, kind), ir.Constant(kind, -(2 ** (bits - 1))))
-    return builder.trunc(result, ir.IntType(32)) if bits > target.bitwidth else result
+    return builder.trunc(result, ir.IntType(target.bitwidth)) if bits > target.bitwidth else result
+
+
+def _float_to_uint64(builder: Any, x: Any) -> Any:
+    """From 2**63 on, the rest above that and the highest bit, which is all that is left of 2**64 and more: 0."""
+    top, half = ir.IntType(64)(1 << 63), ir.Constant(x.type, 2.0**63)
+    high = builder.fcmp_ordered(">=", x, half)
+    below = _float_to_integer(builder, builder.select(high, builder.fsub(x, half), x), types.int64)
+    return builder.select(high, builder.xor(below, top), below)
 
 
 def _teach_converter(function: Any, target: Any) -> None:
@@ -308,6 +322,20 @@ def _emit_int_power(context: Any, builder: Any, signature: Any, args: Any) -> An
 
 
 _teach(s.int_power, _same_integer, _emit_int_power, 2)
+
+
+def _emit_bit_count(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The count of 32 or 64 bits, in which narrower types are."""
+    x = _emit_magnitude(context, builder, signature, args) if signature.args[0].signed else args[0]
+    wide = ir.IntType(max(x.type.width, 32))
+    x = builder.zext(x, wide) if x.type.width < wide.width else x
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(wide, [wide]), f"llvm.ctpop.i{wide.width}"
+    )
+    return builder.trunc(builder.call(function, [x]), ir.IntType(8))
+
+
+_teach(s.bit_count, lambda x: types.uint8 if x in INTEGERS else None, _emit_bit_count, 1)
 
 
 def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any:

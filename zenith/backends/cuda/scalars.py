@@ -17,7 +17,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-import zenith.backends.cpu.scalars  # noqa: F401  (teaches Numba what both targets share)
+import zenith.backends.cpu.order_code
+import zenith.backends.cpu.scalars  # noqa: F401  (they teach Numba what both targets share)
 from zenith.backends import scalars as s
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps

@@ -16,7 +16,7 @@ from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
-from zenith.ir.types import DType, bool_, int64
+from zenith.ir.types import DType, bool_, int64, uint64
 
 Index = tuple[Dim, ...]
 
@@ -230,6 +230,8 @@ class IndexBuilder:
         """An integer element as an index, moved into ``[0, last]``."""
         if last == 0:
             return dim(0)
+        if value.dtype == uint64:  # what int64 does not hold would be negative
+            value = self.elements.let(Apply("minimum(x, y)", (value, Number(2**63 - 1, uint64)), uint64))
         place, high = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(last)))
         inside = Apply("maximum(minimum(x, y), z)", (place, high, Number(0, int64)), int64)
         return symbol(self.elements.let(inside, self.line, "first").name)

@@ -32,12 +32,14 @@ from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.sort import lower_sort
+from zenith.backends.lower.sort_parts import lower_sort_parts
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target
+from zenith.ir.types import ArrayType
 
 
 def _always(body: Graph, target: Target) -> float | Refusal:
@@ -54,6 +56,10 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
+
+
+def _cores(body: Graph, target: Target) -> float | Refusal:
+    return 0.5 if target.threads is None else Refusal(f"{target.name} has threads that go in step")
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
@@ -110,6 +116,8 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_overwrite(body)),
     Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
+    Engine("sort_parts", ("sort",), "a stable sort by digits: a short row a task, a long one many", 0,
+           _cores, lambda body, target, fixed: lower_sort_parts(body)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
@@ -180,8 +188,18 @@ def lower_group(
     kernels = other.lower(body, target, fixed)
     assert not isinstance(kernels, Calls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)
+    refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
     return replace(_lowered(kernels, both), calls=_wished(engine, calls))
+
+
+def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
+    """A group that was given to a library's engine, with the sums of an input's rows beside it."""
+    engine = next(e for e in engines() if e.name == choice.engine)
+    if engine.beside is None:
+        return Refusal("it has no sums beside products")
+    calls = engine.beside(body, target, name, sums)
+    return calls if isinstance(calls, Refusal) else _wished(engine, calls)
 
 
 def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:
@@ -197,7 +215,9 @@ def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
 def _wished(engine: Engine, calls: Calls) -> Calls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
     parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
-    return Calls(parts, dim(0), 0) if engine.name in config.engines else replace(calls, parts=parts)
+    if engine.name in config.engines:
+        return replace(calls, parts=parts, gain=dim(0), least=0)
+    return replace(calls, parts=parts)
 
 
 def _check_wishes() -> None:

@@ -84,7 +84,7 @@ def _take_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> S
         taken = b.take(x, indices, axis=axis)
         return [b.transpose(taken, axes=(axis, *(a for a in range(len(taken.shape)) if a != axis)))]
     front = (0, axis + 1, *(a for a in range(1, len(x.shape)) if a != axis + 1))
-    lead = b.broadcast(b.iota(size=size, dtype=indices.dtype), shape=indices.shape, axes=(0,))
+    lead = b.broadcast(b.iota(size=size, dtype=int64), shape=indices.shape, axes=(0,))
     taken = b.gather(b.transpose(x, axes=front), lead, indices)
     count, extra = len(indices.shape) - 1, len(x.shape) - 2
     before = tuple(range(1 + count, 1 + count + axis))
