@@ -13,8 +13,8 @@ from zenith.trace.dispatch import implements
 
 __all__ = [
     "bfloat16", "bool_", "can_cast", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "float16",
-    "float32", "float64", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "nan", "ndarray", "newaxis", "pi",
-    "promote_types", "result_type", "uint8", "uint16", "uint32", "uint64",
+    "float32", "float64", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "nan", "ndarray", "newaxis",
+    "pi", "promote_types", "result_type", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 bool_ = np.bool_
