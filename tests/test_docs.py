@@ -10,12 +10,13 @@ from pathlib import Path
 
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 
 from zenith.backends.cuda.compile import available
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gradients.md", "docs/dask.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/coverage.md", "docs/gradients.md", "docs/dask.md")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -31,6 +32,14 @@ def read(name: str) -> str:
 
 def test_architecture_is_what_the_stages_print(generator):
     assert generator["architecture"]() == read("ARCHITECTURE.md"), "run `make docs`"
+
+
+def test_coverage_is_what_the_tables_say():
+    """Of the version of NumPy for which it was made, which the text names."""
+    text = read("docs/coverage.md")
+    if f"NumPy {'.'.join(np.__version__.split('.')[:2])} has" not in text:
+        pytest.skip(f"the tables were made for another version than {np.__version__}")
+    assert runpy.run_path(str(ROOT / "docs" / "make_coverage.py"))["coverage"]() == text, "run `make docs`"
 
 
 def test_exhibits_are_neither_missing_nor_left_out(generator):

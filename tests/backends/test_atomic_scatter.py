@@ -34,7 +34,8 @@ j = broadcast(i, shape=(n,), axes=())
 v = scatter_add(x, w, j)
 return (v, z)
 """
-KINDS = {"f32": "f32", "f64": "f64", "i32": "[us]32", "u32": "[us]32", "i64": "[us]64"}  # as PTX names them
+# As PTX names them.
+KINDS = {"f32": "f32", "f64": "f64", "i32": "[us]32", "u32": "[us]32", "i64": "[us]64", "u64": "[us]64"}
 needs_compiler = pytest.mark.skipif(not available(), reason="the CUDA compiler is not installed")
 
 

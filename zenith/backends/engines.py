@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from zenith.backends.kernel import Kernel
 from zenith.backends.routines import Use
@@ -43,9 +44,29 @@ class Calls:
     why: str = ""
 
 
+T = TypeVar("T")
 Beside = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
 Accepts = Callable[[Graph, Target], float | Refusal]
 Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
+
+
+def in_two_steps(
+    cost: float,
+    find: Callable[[Graph, Target], T | Refusal],
+    write: Callable[[Graph, Target, Collection[str], T], list[Kernel] | Calls],
+) -> tuple[Accepts, Lower]:
+    """What accepts groups at a cost, and what lowers them, where both begin with finding the same: how it is done."""
+
+    def accepts(body: Graph, target: Target) -> float | Refusal:
+        found = find(body, target)
+        return found if isinstance(found, Refusal) else cost
+
+    def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel] | Calls:
+        found = find(body, target)
+        assert not isinstance(found, Refusal), "an engine lowers what it accepted"
+        return write(body, target, fixed, found)
+
+    return accepts, lower
 
 
 @dataclass(frozen=True, slots=True)

@@ -450,8 +450,9 @@ class Kernel:
 
     ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it.
     ``operations`` is what all tasks together compute, None for everything in the group's body. A chunk has at least
-    ``together`` neighbouring tasks, which are computed in lanes or share memory. The argument block holds the address
-    of a status word, the buffers' addresses and the sizes, in this order.
+    ``together`` neighbouring tasks, which are computed in lanes or share memory. ``wide`` says that it gains where
+    neighbours are read and written at once. The argument block holds the address of a status word, the buffers'
+    addresses and the sizes, in this order.
     """
 
     name: str
@@ -463,6 +464,7 @@ class Kernel:
     body: tuple[Statement, ...]
     operations: Dim | None = None
     together: int = 1
+    wide: bool = True
 
     @property
     def can_fail(self) -> bool:

@@ -206,6 +206,21 @@ def copysign(x: Any, y: Any) -> Any:
     return np.copysign(x, y)
 
 
+def float_bits(x: Any) -> Any:
+    """The bits of a floating-point number as an integer of the same width."""
+    return np.asarray(x).view({4: np.int32, 8: np.int64}[np.asarray(x).itemsize])[()]
+
+
+def bits_float(x: Any) -> Any:
+    """The floating-point number with the bits of an integer of the same width."""
+    return np.asarray(x).view({4: np.float32, 8: np.float64}[np.asarray(x).itemsize])[()]
+
+
+def gcd(x: Any, y: Any) -> Any:
+    """The greatest common divisor of integers."""
+    return np.gcd(x, y)
+
+
 def checked(place: Any, size: int, args: Any) -> Any:
     """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes 1."""
     place = np.asarray(place)
@@ -245,7 +260,7 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, checked, atomic_add,
+    copysign, float_bits, bits_float, gcd, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

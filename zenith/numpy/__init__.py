@@ -15,6 +15,7 @@ from zenith.numpy.attention import *
 from zenith.numpy.calculus import *
 from zenith.numpy.complex_numbers import *
 from zenith.numpy.creation import *
+from zenith.numpy.digits import *
 from zenith.numpy.dynamic import *
 from zenith.numpy.editing import *
 from zenith.numpy.einstein import *

@@ -15,6 +15,7 @@ import numpy as np
 from zenith.errors import DTypeError, UnsupportedError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
+from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
 from zenith.numpy.operands import (
     BOOL,
@@ -37,17 +38,18 @@ __all__ = [
     "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",
     "bitwise_count", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad",
     "degrees", "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf", "isnan",
-    "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
-    "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift", "rint", "sign", "signbit",
-    "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    "fmax", "fmin", "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf",
+    "isnan", "lcm", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "nextafter", "not_equal", "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift",
+    "rint", "sign", "signbit", "sin", "sinh", "spacing", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
 
 
-def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+def resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+    """The types in which a ufunc computes for operands; DTypeError where it does not, or where Zenith has not one."""
     keys = tuple(map(type_key, operands))
     try:
         found = loop(ufunc, keys)
@@ -62,7 +64,7 @@ def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.
 
 def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
-    types = _resolve(ufunc, operands, name)
+    types = resolve(ufunc, operands, name)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
     return rules[kind_of(types[0])](*arrays)
 
@@ -157,6 +159,12 @@ invert = _define(np.invert, "bit_not")
 left_shift = _define(np.left_shift, "shift_left")
 right_shift = _define(np.right_shift, "shift_right")
 bitwise_count = _define(np.bitwise_count, "bit_count")
+
+# Digits.
+gcd = _define(np.gcd, "gcd")
+lcm = _define(np.lcm, d.lcm)
+nextafter = _define(np.nextafter, d.nextafter)
+spacing = _define(np.spacing, d.spacing)
 
 # Exponentials and logarithms.
 sqrt = _define(np.sqrt, "sqrt")

@@ -7,7 +7,7 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``attention``: attention, whose mask is read through index maps;
-* ``attention_vjp``: the way back through it;
+* ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
 * ``update``: a part of an array written over, with the elementwise operations that compute it;
 * ``sort``: the order of each row's elements, which are read through index maps.
@@ -169,7 +169,7 @@ class Grouping:
         elif isinstance(lowering, Fold):
             self._place_fold(number)
         elif isinstance(lowering, Tile):
-            self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
+            self._place_tile(number, lowering)
         elif isinstance(lowering, Scatter):
             self._new_unit(number, Group("scatter", self._shape(number), 0))
         elif isinstance(lowering, Overwrite):
@@ -181,6 +181,26 @@ class Grouping:
             self._add(number, self.unit[self.args[number][0].node])
         elif not (isinstance(lowering, Scalar | Interleave) and self._join_any(number)):
             self._new_unit(number, Group("loops", self._shape(number), 0))
+
+    def _place_tile(self, number: int, lowering: Tile) -> None:
+        """A tile kernel begins a group, or takes over the one that sums rows for it alone."""
+        value = None if lowering.summed is None else self.args[number][lowering.summed]
+        unit = None if value is None else self.unit.get(value.node)
+        group = None if unit is None else self.groups.get(unit)
+        if value is None or unit is None or group is None or not self._only_sums(group, value.node, number):
+            self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
+            return
+        group.kind, group.space = lowering.kernel, self._shape(number)
+        self._add(number, unit)
+
+    def _only_sums(self, group: Group, number: int, reader: int) -> bool:
+        """Whether a group sums rows for one reader, and does nothing else."""
+        members = {*group.members}
+        folds = [m for m in members if isinstance(self.graph.node(m).primitive.lowering, Fold)]
+        inside = all(self._readers_of(m) <= members for m in members - {number})
+        returned = {v.node for v in self.graph.outputs} & members
+        only = folds == [number] and self._readers_of(number) == {reader}
+        return group.kind == "rows" and only and inside and not returned
 
     def _is_turned_result(self, number: int) -> bool:
         """Whether a transpose of a tile kernel's result leaves its rows together, and is all that reads it.

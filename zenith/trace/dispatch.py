@@ -48,6 +48,16 @@ def implementation(name: str) -> Callable[..., Any]:
     return _BY_NAME[name]
 
 
+def registered(function: Any) -> Callable[..., Any] | None:
+    """What NumPy's function is recorded by; None when it is not."""
+    return _BY_FUNCTION.get(function)
+
+
+def refused(function: Any) -> tuple[str, str] | None:
+    """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known."""
+    return _REFUSED.get(function)
+
+
 def names() -> list[str]:
     """Every registered public name, sorted."""
     return sorted(n for n in _BY_NAME if not n.startswith("_"))

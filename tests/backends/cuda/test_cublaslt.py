@@ -247,7 +247,7 @@ def test_a_wish_for_an_unknown_engine(monkeypatch):
 
 
 def test_without_the_library_kernels_run(gpu):
-    with cublaslt.using(None, "nvmath is not installed (pip install nvmath-python)"):
+    with cublaslt.DOOR.using(None, "nvmath is not installed (pip install nvmath-python)"):
         jitted, _ = run(lambda x, y: x @ y, random((480, 480)), random((480, 480)))
     assert why_not(jitted) == ["nvmath is not installed (pip install nvmath-python)"]
 
@@ -272,11 +272,11 @@ def test_algorithms_are_asked_for_once(lt):
 
 
 def test_known_algorithms_are_bounded(lt, monkeypatch):
-    monkeypatch.setattr(cublaslt, "KEPT_ALGORITHMS", 2)
+    monkeypatch.setattr(cublaslt.DOOR, "kept", 2)
     for k in (1, 2, 3, 1):
         jitted = zenith.jit(lambda x, y: x @ y)
         jitted(on_device(random((5, k))), on_device(random((k, 8))))
-    assert lt.calls["heuristics"] == 4 and len(cublaslt._algorithms) == 2
+    assert lt.calls["heuristics"] == 4 and cublaslt.DOOR.count == 2
 
 
 def test_a_call_neither_allocates_nor_waits(lt):
@@ -424,6 +424,6 @@ def test_sizes_of_attributes_are_nvmaths():
 
 def test_the_real_binding_says_what_is_missing():
     pytest.importorskip("nvmath", reason="nvmath-python is not installed")
-    with cublaslt.using(None):
-        why = cublaslt.problem()
+    with cublaslt.DOOR.using(None):
+        why = cublaslt.DOOR.problem()
     assert why == "" or why.startswith("the library cannot be loaded: ")

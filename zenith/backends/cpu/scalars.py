@@ -358,3 +358,46 @@ def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 
 _teach(s.threefry2x32, lambda x, y: x if x == y == types.int64 else None, _emit_threefry, 2)
+
+
+# --- bit patterns and divisors ---------------------------------------------------------------------------------
+
+_PATTERNS = {types.float32: types.int32, types.float64: types.int64}
+_NUMBERS = {whole: real for real, whole in _PATTERNS.items()}
+_LLVM = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: ir.IntType(32),
+         types.int64: ir.IntType(64)}  # fmt: skip
+
+
+def _reinterpret(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.bitcast(args[0], _LLVM[signature.return_type])
+
+
+_teach(s.float_bits, _PATTERNS.get, _reinterpret, 1)
+_teach(s.bits_float, _NUMBERS.get, _reinterpret, 1)
+
+
+def _emit_gcd(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Euclid's algorithm on magnitudes: ``x, y = y, x % y`` while y is not 0."""
+    signed = signature.args[0].signed
+    x, y = (_magnitude(builder, a) if signed else a for a in args)
+    zero, before = x.type(0), builder.block
+    test, body, end = (builder.append_basic_block(f"gcd.{name}") for name in ("test", "body", "end"))
+    builder.branch(test)
+    builder.position_at_end(test)
+    left, right = builder.phi(x.type), builder.phi(x.type)
+    builder.cbranch(builder.icmp_unsigned("!=", right, zero), body, end)
+    builder.position_at_end(body)
+    rest = builder.urem(left, right)
+    builder.branch(test)
+    for phi, start, following in ((left, x, right), (right, y, rest)):
+        phi.add_incoming(start, before)
+        phi.add_incoming(following, body)
+    builder.position_at_end(end)
+    return left
+
+
+def _magnitude(builder: Any, x: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", x, x.type(0)), builder.neg(x), x)
+
+
+_teach(s.gcd, _same_integer, _emit_gcd, 2)

@@ -235,13 +235,11 @@ def namespace() -> dict[str, Any]:
         names[name] = _float_function(name, body, arity)
     names["divide_same"] = names["divide"]  # what a thread computes once is not shared
     own = {
-        "u8": types.uint8,
-        "u64": types.uint64,
         "checked": _checked(),
         "atomic_add": _atomic_add(),
         "shuffle": _shuffle(),
         "arrive": arrive(),
         "cuda": cuda,
     }
-    kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"} | {"u8": types.uint8}
+    kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"}
     return {**names, **roundings(), **own, **arrays(kinds), **wide_functions(), **matrix_functions()}

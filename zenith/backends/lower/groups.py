@@ -21,6 +21,7 @@ from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.mean_changes import with_mean_changes
 from zenith.backends.lower.operand import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
 from zenith.backends.lower.owned_scatter import lower_owned_scatter
@@ -31,8 +32,8 @@ from zenith.backends.lower.scatter import lower_scatter
 from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
-from zenith.backends.lower.sort import lower_sort
-from zenith.backends.lower.sort_parts import lower_sort_parts
+from zenith.backends.lower.shared_sort import lower_shared_sort
+from zenith.backends.lower.sort_parts import lower_sort
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -56,10 +57,6 @@ def _one_row(body: Graph, target: Target) -> float | Refusal:
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
-
-
-def _cores(body: Graph, target: Target) -> float | Refusal:
-    return 0.5 if target.threads is None else Refusal(f"{target.name} has threads that go in step")
 
 
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
@@ -91,8 +88,9 @@ def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) ->
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
-        return lower_shared_attention_vjp(body, tile.fitting(None, result.shape[-1].static))
-    return lower_attention_vjp(body, tile)
+        cut = tile.fitting(None, result.shape[-1].static)
+        return with_mean_changes(body, target, lambda rest: lower_shared_attention_vjp(rest, cut))
+    return with_mean_changes(body, target, lambda rest: lower_attention_vjp(rest, tile))
 
 
 OWN: tuple[Engine, ...] = (
@@ -114,10 +112,10 @@ OWN: tuple[Engine, ...] = (
            _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
-    Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
+    Engine("sort", ("sort",), "a stable sort by digits: a short row a task, of a long one a part", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
-    Engine("sort_parts", ("sort",), "a stable sort by digits: a short row a task, a long one many", 0,
-           _cores, lambda body, target, fixed: lower_sort_parts(body)),
+    Engine("shared_sort", ("sort",), "the same by blocks of threads, which order tiles in shared memory", 0,
+           _thousands, lambda body, target, fixed: lower_shared_sort(body)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,

@@ -7,16 +7,17 @@ results that do not follow from the product, and those that follow from what the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from zenith.backends.kernel import Kernel
+from zenith.backends.lower.body_parts import part_of, reached
 from zenith.backends.lower.epilogue import Epilogue, find_epilogue
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.operand import tile_result
 from zenith.backends.outputs import copy_graph
-from zenith.ir.graph import Graph, Value
+from zenith.ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def cut(body: Graph) -> Cut | str:
     for written in (*combinations(behind, 2), *((i,) for i in behind)):
         rest = tuple(i for i in range(len(outputs)) if i not in written)
         given = {outputs[i].node for i in written}
-        if tile in reached(body, rest, given) or len({outputs[i].shape for i in rest}) > 1:
+        if tile in reached(body, [outputs[i] for i in rest], given) or len({outputs[i].shape for i in rest}) > 1:
             continue
         found = find_epilogue(_with_outputs(body, written))
         if isinstance(found, Epilogue):
@@ -55,29 +56,8 @@ def _with_outputs(body: Graph, numbers: Sequence[int]) -> Graph:
     return some
 
 
-def reached(body: Graph, numbers: Collection[int], given: Collection[int]) -> set[int]:
-    """The nodes that outputs need where some nodes are given."""
-    found: set[int] = set()
-    waiting = [body.outputs[i].node for i in numbers]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += [] if node in given else [a.node for a in body.args(node)]
-    return found
-
-
 def kernel_from(body: Graph, given: Mapping[int, str], numbers: Sequence[int]) -> Kernel:
     """The kernel that computes some outputs of a body, with nodes that stand in buffers as they are given."""
-    rest, known, needed = Graph("body"), dict[int, Value](), reached(body, numbers, given)
-    for number, node in body.nodes():
-        if number not in needed:
-            continue
-        name = given.get(number) or (str(node.params["name"]) if node.primitive.name == "input" else None)
-        if name is not None:
-            known[number] = rest.add_input(node.types[0], name)
-        else:
-            known[number] = rest.add_record(node, tuple(known[a.node] for a in body.args(number)))[0]
-    rest.set_outputs([known[body.outputs[i].node] for i in numbers])
-    (kernel,) = lower_loops(rest, numbers)
+    part = part_of(body, given, [body.outputs[i] for i in numbers])
+    (kernel,) = lower_loops(part, [f"out{i}" for i in numbers])
     return kernel

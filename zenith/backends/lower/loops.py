@@ -10,9 +10,9 @@ from zenith.ir.dims import product, row_major
 from zenith.ir.graph import Graph
 
 
-def lower_loops(body: Graph, numbers: Sequence[int] | None = None) -> list[Kernel]:
-    """One kernel; its tasks are the elements. ``numbers`` are those of the outputs (:meth:`Interface.of`)."""
-    face = Interface.of(body, numbers)
+def lower_loops(body: Graph, named: Sequence[str] | None = None) -> list[Kernel]:
+    """One kernel; its tasks are the elements. Outputs may be ``named`` (:meth:`Interface.of`)."""
+    face = Interface.of(body, named)
     space = space_of(body, body.outputs[0])
     groups = find_loops(
         face, space, lambda trial, index: store_outputs(trial, face, index), lambda index: [row_major(space, index)]

@@ -37,13 +37,13 @@ class Interface:
     symbols: tuple[str, ...]
 
     @classmethod
-    def of(cls, body: Graph, numbers: Sequence[int] | None = None) -> Interface:
+    def of(cls, body: Graph, named: Sequence[str] | None = None) -> Interface:
         """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ...
 
-        ``numbers`` are those of the outputs, where these are some of a larger body's.
+        The outputs of a part of a body are ``named`` as the whole has them.
         """
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
-        outputs = tuple(f"out{i}" for i in (range(len(body.outputs)) if numbers is None else numbers))
+        outputs = tuple(f"out{i}" for i in range(len(body.outputs))) if named is None else tuple(named)
         _refuse_reserved(body_symbols(body))
         buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zenith.backends.kernel import Name
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, find_loops, side_by_side, space_of
@@ -22,9 +24,9 @@ class RowGroup:
     The phase of a value is the number of folds one after another in front of it: a row is walked once for each.
     """
 
-    def __init__(self, body: Graph) -> None:
+    def __init__(self, body: Graph, named: Sequence[str] | None = None) -> None:
         self.body = body
-        self.face = Interface.of(body)
+        self.face = Interface.of(body, named)
         self.folds = [(n, body.args(n)[0]) for n, r in body.nodes() if isinstance(r.primitive.lowering, Fold)]
         number, operand = self.folds[0]
         self.space = operand.shape

@@ -29,9 +29,9 @@ WORTH_A_STORE = 3  # operations from which it is kept in scratch memory
 EXPENSIVE_FOR_THOUSANDS = 40  # the same for thousands of threads, which wait for memory far longer than they compute
 
 
-def lower_rows(body: Graph, target: Target) -> list[Kernel]:
-    """One kernel whose tasks are the rows (for a single row see ``long_row``)."""
-    return [_Rows(RowGroup(body), target.threads is not None).lower()]
+def lower_rows(body: Graph, target: Target, named: Sequence[str] | None = None) -> list[Kernel]:
+    """One kernel whose tasks are the rows (for a single row see ``long_row``); outputs may be ``named``."""
+    return [_Rows(RowGroup(body, named), target.threads is not None).lower()]
 
 
 class _Rows:

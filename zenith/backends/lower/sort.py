@@ -164,11 +164,6 @@ _WORDS = ("width", "start", "middle", "stop", "i", "j", "k", "left", "right", "l
           "source", "target", "step", "d", "at", "key", "held", "before", "most")  # fmt: skip
 
 
-def lower_sort(body: Graph) -> list[Kernel]:
-    """One kernel, whose tasks are the rows: whoever computes one merges runs."""
-    return [sort_rows(Sorting(body), dim(1), MERGES)]
-
-
 def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
     """The kernel whose tasks are rows, where ``wanted`` is 1; none where it is 0."""
     e = s.builder()

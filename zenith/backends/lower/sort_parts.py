@@ -82,7 +82,7 @@ _WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "h
           "row", "start", "stop", "base", "parts")  # fmt: skip
 
 
-def lower_sort_parts(body: Graph) -> list[Kernel]:
+def lower_sort(body: Graph) -> list[Kernel]:
     """The kernel of rows that are short enough to be tasks, and those of longer ones; sizes decide which have tasks."""
     sorting = Sorting(body)
     long = one_if_above(sorting.size, PART)

@@ -3,6 +3,7 @@
 from zenith.ir.ops import (
     attention,
     attention_vjp,
+    bits,
     complex_parts,
     control,
     custom,
@@ -28,6 +29,7 @@ from zenith.ir.ops import (
 __all__ = [
     "attention",
     "attention_vjp",
+    "bits",
     "complex_parts",
     "control",
     "custom",

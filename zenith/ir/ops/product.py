@@ -85,6 +85,6 @@ def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
-    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations, 2, PARTS["matmul"]),
+    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations, 2, parts=PARTS["matmul"]),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip

@@ -87,7 +87,7 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="sort", doc="The elements of the last axis in ascending or descending order, and their places in the operand; "
     "equal elements keep their order, nan is the largest.", params={"descending": "bool"}, typing=_type,
-    evaluate=_evaluate, lowering=Tile("sort", _operations, 1, Parts(_sort_complex, 0)), jvp=moved, vjp=sent_back,
+    evaluate=_evaluate, lowering=Tile("sort", _operations, 1, parts=Parts(_sort_complex, 0)), jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.sort(args[0], **params), ulp=0, effect=False, samples=_samples,
 ))  # fmt: skip
 

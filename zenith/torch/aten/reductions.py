@@ -25,8 +25,17 @@ def _reduction(function: Callable[..., Any]) -> Rule:
     return reduce
 
 
+def _total(function: Callable[..., Any]) -> Rule:
+    """A sum or product in the result's type; NumPy's would be wider."""
+
+    def total(c: Context, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+        return function(c.cast(x), axis=_axes(dim), dtype=c.dtype, keepdims=keepdim)
+
+    return total
+
+
 RULES |= {
-    "sum": _reduction(znp.sum), "mean": _reduction(znp.mean), "prod": _reduction(znp.prod), "amax": _reduction(znp.max),
+    "sum": _total(znp.sum), "mean": _reduction(znp.mean), "prod": _total(znp.prod), "amax": _reduction(znp.max),
     "amin": _reduction(znp.min), "max.default": _reduction(znp.max), "min.default": _reduction(znp.min),
     "any": _reduction(znp.any),
 }  # fmt: skip
