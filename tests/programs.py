@@ -176,7 +176,7 @@ class _Program:
             return self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
         if dtype.is_complex:
             parts = [self._random(dtype.real, shape) for _ in range(2)]
-            return (parts[0] + 1j * parts[1]).astype(dtype.numpy)
+            return np.asarray(parts[0] + 1j * parts[1], dtype.numpy)
         array = self.rng.uniform(-2, 2, shape).astype(dtype.numpy)
         return np.where(self.rng.random(shape) < 0.1, np.trunc(array), array)  # exact numbers, zeros of both signs
 

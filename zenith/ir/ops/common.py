@@ -109,7 +109,7 @@ def random_array(
         return generator.integers(max(start, int(low * 10)), int(high * 10) + 1, shape).astype(dtype)
     if dtype.kind == "c":
         parts = generator.uniform(low, high, (2, *shape))
-        return (parts[0] + 1j * parts[1]).astype(dtype)
+        return np.asarray(parts[0] + 1j * parts[1], dtype)
     return generator.uniform(low, high, shape).astype(dtype)
 
 
