@@ -149,4 +149,4 @@ def require_result_kind(types: Sequence[Type], what: str, holomorphic: bool) -> 
                 "leave out holomorphic=True" if holomorphic
                 else "differentiate its real and its imaginary part; a holomorphic function by holomorphic=True"
             )  # fmt: skip
-            raise DTypeError(f"{what} is {type}", where=user_line(), types=(type,), fix=fix)
+            raise DTypeError(f"{what} is {'not ' * holomorphic}complex", where=user_line(), types=(type,), fix=fix)

@@ -80,13 +80,19 @@ def expm1(b: Any, z: Any) -> Any:
 
 
 def _log_of_size(b: Any, x: Any, y: Any) -> Any:
-    """log(hypot(x, y)): near 1 by log1p, near the largest numbers of a quarter."""
+    """log(hypot(x, y)): near 1 by log1p, near the largest and the smallest numbers of a multiple, a power of 2."""
     p, q = b.abs(x), b.abs(y)
     large, small = b.maximum(p, q), b.minimum(p, q)
-    huge = b.gt(large, float(np.finfo(x.dtype.numpy).max) / 4)
-    scale = b.where(huge, _full(b, 0.25, x), _full(b, 1.0, x))
+    info = np.finfo(x.dtype.numpy)
+    huge, tiny = b.gt(large, float(info.max) / 4), b.lt(large, float(info.tiny / info.eps))
+    up = -2.0 * info.nmant
+
+    def chosen(of_huge: float, of_tiny: float, else_: float) -> Any:
+        return b.where(huge, _full(b, of_huge, x), b.where(tiny, _full(b, of_tiny, x), _full(b, else_, x)))
+
+    scale = chosen(0.25, 2.0**-up, 1.0)
     length = b.hypot(b.mul(x, scale), b.mul(y, scale))
-    far = b.add(b.log(length), b.where(huge, _full(b, math.log(4.0), x), b.zeros_like(x)))
+    far = b.add(b.log(length), chosen(2 * math.log(2.0), up * math.log(2.0), 0.0))
     inside = b.add(b.mul(b.sub(large, 1.0), b.add(large, 1.0)), b.mul(small, small))
     near = b.bit_and(b.gt(length, 0.7), b.lt(length, 1.5))
     safe = b.where(near, inside, b.zeros_like(x))
