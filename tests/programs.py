@@ -22,7 +22,7 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
+from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Prefix, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int64, kind_of
 
@@ -277,6 +277,8 @@ def _propose(program: _Program, primitive: Primitive) -> None:
         hint(program, primitive.name)
     elif isinstance(primitive.lowering, Scalar) and not program.chance(0.05):
         _elementwise(program, primitive)
+    elif isinstance(primitive.lowering, Prefix) and not program.chance(0.05):
+        _elementwise(program, primitive, least_rank=1)
     elif isinstance(primitive.lowering, Fold) and not program.chance(0.1):
         x = _operand(program, primitive)
         program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
@@ -302,21 +304,22 @@ def _operand(program: _Program, primitive: Primitive, least_rank: int = 0) -> Va
         return program.convert(program.pick(lambda v: len(v.shape) >= least_rank), program.one(dtypes))
 
 
-def _elementwise(program: _Program, primitive: Primitive) -> None:
+def _elementwise(program: _Program, primitive: Primitive, least_rank: int = 0) -> None:
     """Operands of one shape; on a second try inside the range of the primitive's samples."""
-    anchor = _operand(program, primitive)
+    anchor = _operand(program, primitive, least_rank)
     samples = _samples(primitive, anchor.dtype)
     sample = program.one(samples)
+    params = sample.params if not least_rank else {**sample.params, "axis": program.one(range(len(anchor.shape)))}
     args = [program.find(_known(np.asarray(v)), anchor.shape) for v in sample.values]
     args = [
         anchor if a.type == anchor.type and program.chance(0.7 if i == 0 else 0.1) else a for i, a in enumerate(args)
     ]
     try:
-        program.emit(primitive.name, *args, **sample.params)
+        program.emit(primitive.name, *args, **params)
     except _Rejected:
         ranges = [[np.asarray(s.values[i]) for s in samples if np.size(s.values[i])] for i in range(len(args))]
         inside = [program.squash(a, _low(r), _high(r)) for a, r in zip(args, ranges, strict=True)]
-        program.emit(primitive.name, *inside, **sample.params)
+        program.emit(primitive.name, *inside, **params)
 
 
 def _low(arrays: Sequence[Any]) -> Any:

@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 
 from zenith.backends.cuda.compile import available
+from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/coverage.md", "docs/gradients.md", "docs/dask.md")
+DOCUMENTS = (
+    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/coverage.md", "docs/gradients.md", "docs/dask.md",
+    "docs/dtypes.md",
+)  # fmt: skip
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -76,6 +80,20 @@ def test_gradients_by_example_runs():
     examples = re.findall(r"```python\n(.*?)```", read("docs/gradients.md"), re.DOTALL)
     assert len(examples) >= 10
     exec(compile("\n".join(examples), "docs/gradients.md", "exec"), {"__name__": "gradients"})
+
+
+def test_the_table_of_element_types_names_all_integers_and_the_example_runs():
+    text = read("docs/dtypes.md")
+    rows = re.findall(r"^\| ([\w, ]+) \| (`[\w`, ]+`) \|", text, re.MULTILINE)
+    pairs = {
+        p for names, short in rows for p in zip(names.split(", "), short.replace("`", "").split(", "), strict=True)
+    }
+    known, integers = ({(t.numpy_name, t.name) for t in types} for types in (DTYPES, INTEGERS))
+    assert integers <= pairs <= known
+    exec(
+        compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "docs/dtypes.md", "exec"),
+        {"__name__": "dtypes"},
+    )
 
 
 def test_there_are_notebooks():

@@ -268,7 +268,7 @@ CASES = {
         UnsupportedError,
         "numpy.add.at is not supported on traced arrays",
         "",
-        "methods that are: __call__, outer, and reduce of add",
+        "methods that are: __call__, outer, accumulate of add",
     ),
     "ufunc where": (
         lambda x, i, h: np.add(x, 1, where=x > 0),

@@ -33,7 +33,7 @@ def _plain_cases() -> Iterator[Any]:
             yield pytest.param(primitive, dtype, backend, marks=marks, id=f"{primitive.name}-{dtype}-{backend}")
 
 
-@pytest.mark.parametrize(("primitive", "dtype", "backend"), _plain_cases())
+@pytest.mark.parametrize(("primitive", "dtype", "backend"), list(_plain_cases()))
 def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, backend: str) -> None:
     for sample in primitive.samples(dtype.numpy):
         for symbolic in (True, False):
@@ -55,7 +55,7 @@ def _planned_cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cuda on lanes", GPU])
-@pytest.mark.parametrize(("primitive", "dtypes"), _planned_cases())
+@pytest.mark.parametrize(("primitive", "dtypes"), list(_planned_cases()))
 def test_samples_as_planned_for_each_target(primitive: Primitive, dtypes: list[DType], backend: str) -> None:
     """Sample k of all element types is one program, whose kernels other samples share: sizes are symbols."""
     samples = [list(primitive.samples(t.numpy)) for t in dtypes]
@@ -127,7 +127,7 @@ def _arity(primitive: Primitive, dtype: DType) -> int:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "lanes", GPU])
-@pytest.mark.parametrize(("dtype", "arity", "primitives"), _cases())
+@pytest.mark.parametrize(("dtype", "arity", "primitives"), list(_cases()))
 def test_elementwise_primitives_at_the_edges(
     dtype: DType, arity: int, primitives: list[Primitive], backend: str
 ) -> None:

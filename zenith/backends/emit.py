@@ -42,6 +42,7 @@ from zenith.backends.kernel import (
     PackPanel,
     Position,
     ProductTile,
+    Running,
     Scratch,
     SharedProduct,
     Simple,
@@ -52,6 +53,7 @@ from zenith.backends.kernel import (
     Store,
     Strip,
     TaskLoop,
+    runs,
     walk,
 )
 from zenith.ir.dims import Dim, dim, symbol
@@ -132,6 +134,8 @@ class Printer:
                 return self.fold_held(statement)
             case LastOf():
                 return self.last(statement)
+            case Running():
+                return self.running(statement)
             case Source(text):
                 return text.splitlines()
             case _:
@@ -194,7 +198,13 @@ class Printer:
 
     def loop(self, loop: Loop) -> list[str]:
         """A loop, lanes or not."""
-        return self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
+        lines = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
+        return lines + self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
+
+    def running(self, run: Running) -> list[str]:
+        """What a turn makes of what runs along."""
+        words = [run.name, *map(self.expression, run.values)]
+        return [f"{run.name} = {run.dtype}({self.apply(run.combine, words)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
@@ -202,7 +212,8 @@ class Printer:
 
     def fold(self, fold: Fold) -> list[str]:
         """A loop that joins its iterations."""
-        lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        lines = [f"{r.name} = {self.expression(r.initial)}" for r in runs(fold.body)]
+        lines += [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
         lines.append(f"for {fold.index} in range({self.size(fold.start)}, {self.size(fold.stop)}):")
         lines += self.block(fold.body)
         for a in fold.accumulators:
@@ -292,12 +303,27 @@ class LanesPrinter(Printer):
     """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
 
     in_lanes = ""  # the variable of the lanes loop around, if there is one
+    along = ""  # the variable of the loop around that is one operation, and in which something runs along
 
     def line(self, statement: Simple) -> str:
         if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all name one place
             at, value = self.size(statement.at), self.expression(statement.value)
             return f"atomic_add({statement.buffer}, {at} + 0*{self.in_lanes}, {value})"
         return super().line(statement)
+
+    def loop(self, loop: Loop) -> list[str]:
+        if self.in_lanes or not runs(loop.body):
+            return super().loop(loop)
+        self.along = loop.index
+        lines = self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), True, loop.body)
+        self.along = ""
+        return lines
+
+    def running(self, run: Running) -> list[str]:
+        if not self.along:
+            return super().running(run)
+        words = map(self.expression, (run.initial, *run.values))
+        return [f"{run.name} = run_along({run.combine!r}, {self.along}, {', '.join(words)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         if not lanes:
@@ -312,8 +338,10 @@ class LanesPrinter(Printer):
             return super().fold(fold)
         if fold.start == fold.stop:  # a check in it would be made all the same: without lanes of its own, once
             return [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        self.along = fold.index
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
         lines += [line for s in fold.body for line in self.statement(s)]
+        self.along = ""
         for a in fold.accumulators:
             initial = self.expression(Number(a.initial, a.dtype))
             value = self.expression(a.value)

@@ -19,6 +19,7 @@ from zenith.backends.kernel import (
     Load,
     PackPanel,
     ProductTile,
+    Running,
     SharedProduct,
     SoftmaxTile,
     Source,
@@ -53,6 +54,8 @@ def _read_by(statement: Statement) -> set[str]:
             return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):
             return {b for a in accumulators for b in _loads(a.value)}
+        case Running():
+            return {b for value in statement.values for b in _loads(value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}
         case HeldProduct():

@@ -16,6 +16,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
+``Running``               in these: what all iterations so far join to, in order
 ``Source``                statements that a person wrote
 ``Scratch``               a small buffer of the task's own
 ``Strip``                 an element for each turn of some loops, kept from one loop to the next
@@ -37,10 +38,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from zenith.backends.expressions import Apply as Apply
+from zenith.backends.expressions import Expr, Number
+from zenith.backends.expressions import Load as Load
+from zenith.backends.expressions import Name as Name
+from zenith.backends.expressions import Position as Position
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
 from zenith.ir.target import MatrixInstruction, MatrixTile
-from zenith.ir.types import ArrayType, DType, float32, int64
+from zenith.ir.types import ArrayType, DType, float32
 
 STAGED = 16  # terms of a shared product that a team has at hand at a time
 BAND = 16  # rows of what is held that one warp has
@@ -63,51 +69,6 @@ class Buffer:
     def type(self) -> ArrayType:
         """All elements as one row."""
         return ArrayType(self.dtype, (self.size,))
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A literal element."""
-
-    value: float | int | bool
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """An element that was bound by a statement."""
-
-    name: str
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The element of a buffer at a position."""
-
-    buffer: str
-    at: Dim
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """An index expression as an int64 element."""
-
-    at: Dim
-    dtype: DType = int64
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """``text`` over its arguments, named ``x``, ``y``, ``z`` in it, converted to ``dtype``."""
-
-    text: str
-    args: tuple[Expr, ...]
-    dtype: DType
-
-
-Expr = Number | Name | Load | Position | Apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +168,28 @@ class Fold:
     stop: Dim
     body: tuple[Statement, ...]
     accumulators: tuple[Accumulator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """In a loop or fold: ``name`` is what the values of all iterations up to this one join to, in order.
+
+    ``combine`` joins ``x``, all before from ``initial`` on, and ``y``, this iteration's. With a ``factor`` it has it as
+    ``z``, and neighbours are as one value whose factor is the product of theirs. It is associative, and the tree of
+    combinations is a fold's.
+    """
+
+    name: str
+    dtype: DType
+    initial: Expr
+    combine: str
+    value: Expr
+    factor: Expr | None = None
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """What each iteration has."""
+        return (self.value,) if self.factor is None else (self.value, self.factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +424,7 @@ class LastOf:
 
 Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
 Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Held | Leaf
-Statement = Simple | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
+Statement = Simple | Running | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,6 +453,11 @@ class Kernel:
     def can_fail(self) -> bool:
         """Whether some index is checked."""
         return any(isinstance(s, Check) for s in walk(self.body))
+
+
+def runs(statements: tuple[Statement, ...]) -> tuple[Running, ...]:
+    """What runs along with a loop that has these statements."""
+    return tuple(s for s in statements if isinstance(s, Running))
 
 
 def inner(statement: Statement) -> tuple[Statement, ...]:

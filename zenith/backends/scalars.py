@@ -221,6 +221,12 @@ def gcd(x: Any, y: Any) -> Any:
     return np.gcd(x, y)
 
 
+@_quiet
+def logaddexp(x: Any, y: Any) -> Any:
+    """The logarithm of the sum of two exponentials."""
+    return np.logaddexp(x, y)
+
+
 def checked(place: Any, size: int, args: Any) -> Any:
     """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes 1."""
     place = np.asarray(place)
@@ -247,29 +253,45 @@ _JOINS: dict[str, Any] = {
     "minimum(x, y)": np.minimum,
     "x & y": np.bitwise_and,
     "x | y": np.bitwise_or,
+    "logaddexp(x, y)": np.logaddexp,
 }
 
 
 def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
     """All lanes' values joined by a fold's operation; ``over`` says how many there are."""
+    if combine not in _JOINS:
+        return run_along(combine, over, initial, values)[-1] if over.size else initial
     with np.errstate(all="ignore"):
         total = _JOINS[combine].reduce(np.broadcast_to(values, over.shape), initial=initial)
         return np.asarray(total).astype(np.asarray(initial).dtype)[()]
 
 
+def run_along(combine: str, over: Any, initial: Any, values: Any, factors: Any = 1) -> Any:
+    """For each lane what a :class:`~zenith.backends.kernel.Running` makes of all lanes up to it."""
+    values, factors = (np.broadcast_to(v, over.shape) for v in (values, factors))
+    with np.errstate(all="ignore"):
+        if combine in _JOINS:
+            return _JOINS[combine].accumulate(np.append(initial, values), dtype=values.dtype)[1:]
+        step, out = compile(combine, "<combine>", "eval"), np.empty_like(values)
+        for i in range(over.size):
+            initial = out[i] = eval(step, NAMESPACE, {"x": initial, "y": values[i], "z": factors[i]})
+    return out
+
+
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, float_bits, bits_float, gcd, checked, atomic_add,
+    copysign, float_bits, bits_float, gcd, logaddexp, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-    "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf",
-    "erfinv",
+    "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "i0e", "i1",
+    "i1e",
 )  # fmt: skip
 
 NAMESPACE: dict[str, Any] = {
     **CONVERT, **BUFFER, **SCRATCH, **{f.__name__: f for f in _OWN}, **{n: getattr(vm, n) for n in ELEMENTARY},
     "power": vm.pow, "inf": inf, "nan": nan,
 }  # fmt: skip
-LANES_NAMESPACE: dict[str, Any] = {**NAMESPACE, "lanes": lanes, "join": join, "max": np.maximum, "min": np.minimum}
+_OF_LANES = {"lanes": lanes, "join": join, "run_along": run_along, "max": np.maximum, "min": np.minimum}
+LANES_NAMESPACE: dict[str, Any] = {**NAMESPACE, **_OF_LANES}

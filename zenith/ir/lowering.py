@@ -4,6 +4,7 @@
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
 * :class:`Interleave`: values of one shape side by side, along a new last axis.
 * :class:`Fold`: a reduction of axes by an associative operation.
+* :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed places.
@@ -96,6 +97,20 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """Along ``params["axis"]``, from its end where ``params["reverse"]``: each element joined with all before it.
+
+    ``combine`` joins what is so far, ``x``, and an element ``y`` of the last argument, from ``identity(dtype)``. Where
+    there are two arguments, the first one's is the element's factor ``z``, and the factor of neighbours that are joined
+    is the product of theirs. The tree of combinations depends on shape and instruction set only.
+    """
+
+    combine: str
+    identity: Callable[[Any], Any]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The same elements in the same row-major order under another shape."""
 
@@ -175,6 +190,7 @@ Lowering = (
     | Elements
     | Interleave
     | Fold
+    | Prefix
     | View
     | Tile
     | Scatter

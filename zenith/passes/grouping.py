@@ -3,14 +3,17 @@
 A *group* has a kind and an iteration space, the shape over which its kernel runs:
 
 * ``loops``: elementwise operations of one shape;
-* ``rows``: the same, with reductions of the trailing axes and what is computed from their results;
+* ``rows``: the same, with reductions of the trailing axes and what is computed from their results, and with prefixes
+  of the last axis, in one direction;
+* ``prefix``: elementwise operations of one shape and prefixes of another axis of it, in one direction;
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``attention``: attention, whose mask is read through index maps;
 * ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
 * ``update``: a part of an array written over, with the elementwise operations that compute it;
-* ``sort``: the order of each row's elements, which are read through index maps.
+* ``sort``: the order of each row's elements, which are read through index maps;
+* ``top_k``: the best of them.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
@@ -36,6 +39,7 @@ from zenith.ir.lowering import (
     Interleave,
     NativeCall,
     Overwrite,
+    Prefix,
     Region,
     Scalar,
     Scatter,
@@ -48,18 +52,24 @@ from zenith.passes.widenings import is_widening
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
 TILES = ("product", *ATTENTION)  # kinds whose kernels write a result tile by tile
+JOINED = ("loops", "rows", "prefix", "product")  # kinds behind which elementwise operations are computed
+SIDE_BY_SIDE = ("loops", "rows")  # those whose results may stand side by side
 
 Shape = tuple[Dim, ...]
 
 
 @dataclass(slots=True)
 class Group:
-    """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce."""
+    """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce.
+
+    ``along`` is the axis of its prefixes and whether they go in reverse, None while there are none.
+    """
 
     kind: str
     space: Shape
     outer: int
     members: list[int] = field(default_factory=list)
+    along: tuple[int, bool] | None = None
 
     def level(self, shape: Shape) -> str | None:
         """Whether a value of ``shape`` lives at every element of the space, once a row, or not in this space."""
@@ -168,6 +178,8 @@ class Grouping:
             self._new_unit(number, None)
         elif isinstance(lowering, Fold):
             self._place_fold(number)
+        elif isinstance(lowering, Prefix):
+            self._place_prefix(number)
         elif isinstance(lowering, Tile):
             self._place_tile(number, lowering)
         elif isinstance(lowering, Scatter):
@@ -299,9 +311,11 @@ class Grouping:
             unit, other, group, guest = other, unit, guest, group
         together = len(group.members) + len(guest.members)
         alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
-        joinable = group.kind in ("loops", "rows", "product") and alike and group.space == guest.space
-        if group.kind == "product" and any(map(self._is_interleaved, guest.members)):
-            return self.unit[number]  # its tiles are stored as they are
+        alike = alike or group.kind == guest.kind == "prefix"
+        alike = alike and (group.along is None or guest.along in (None, group.along))
+        joinable = group.kind in JOINED and alike and group.space == guest.space
+        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
+            return self.unit[number]
         if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
             return self.unit[number]
         if self.reaches(self.deps[unit] - {other}, other) or self.reaches(self.deps[other] - {unit}, unit):
@@ -309,6 +323,7 @@ class Grouping:
         for member in guest.members:
             self.unit[member] = unit
         group.members += guest.members
+        group.along = group.along or guest.along
         self.first[unit] = min(self.first[unit], self.first[other])
         self.last[unit] = max(self.last[unit], self.last[other])
         self._inherit(unit, other)
@@ -332,7 +347,7 @@ class Grouping:
         for member in (*group.members, *guest.members):
             level = group.level(self._shape(member))
             across = [r for r in self.reads(member) if self.unit[r.value.node] in units - {self.unit[member]}]
-            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar | Interleave)
+            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar | Interleave | Prefix)
             if across and not (in_place and level and all(self.reads_in_place(r, group, level) for r in across)):
                 return False
         return True
@@ -340,7 +355,7 @@ class Grouping:
     def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
         group = self.groups[unit]
         level = group.level(self._shape(number))
-        kinds = ("loops", "rows") if self._is_interleaved(number) else ("loops", "rows", "product")
+        kinds = SIDE_BY_SIDE if self._is_interleaved(number) else JOINED
         if level is None or group.kind not in kinds or len(group.members) >= MAX_MEMBERS:
             return False
         return all(self.reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
@@ -383,6 +398,22 @@ class Grouping:
                 self._add(number, unit)
                 return
         self._new_unit(number, Group("rows", operand.shape, outer))
+
+    def _place_prefix(self, number: int) -> None:
+        """A prefix joins the latest group that computes one of its operands in place, as what it makes of it."""
+        node, reads = self.graph.node(number), list(self.reads(number))
+        space, along = self._shape(number), (node.params["axis"], node.params["reverse"])
+        kind, outer = ("rows", len(space) - 1) if along[0] == len(space) - 1 else ("prefix", 0)
+        for unit in self._candidates(reads):
+            group = self.groups[unit]
+            fits = group.kind == "loops" or (group.kind == kind and group.outer == outer)
+            fits = fits and group.along in (None, along)
+            fits = fits and (kind in SIDE_BY_SIDE or not any(map(self._is_interleaved, group.members)))
+            if fits and self._fits(number, reads, unit) and not self.reaches(self._others(reads, unit), unit):
+                group.kind, group.outer, group.along = kind, outer, along
+                self._add(number, unit)
+                return
+        self._new_unit(number, Group(kind, space, outer, along=along))
 
     def _place_columns(self, number: int, operand: Value) -> None:
         """A reduction of other axes takes over the group in front of it when nobody else needs its values."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Composite, Fold, Scalar, Scatter, Tile
+from zenith.ir.lowering import Composite, Fold, Prefix, Scalar, Scatter, Tile
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, Type, float32, int32
 from zenith.passes.cse import cse
@@ -72,7 +72,7 @@ def _is_small_product(node: Node) -> bool:
 
 def _is_arithmetic(node: Node) -> bool:
     """Whether a node computes with elements, and does not only move or convert them."""
-    computes = isinstance(node.primitive.lowering, Scalar | Fold | Tile | Scatter | Composite)
+    computes = isinstance(node.primitive.lowering, Scalar | Fold | Prefix | Tile | Scatter | Composite)
     return computes and not node.bodies and node.primitive is not get("cast")
 
 
@@ -82,7 +82,7 @@ def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:
         return False
     users = graph.users(number)
     reader = graph.node(users[0][1]) if len(users) == 1 else None
-    if reader is None or not isinstance(reader.primitive.lowering, Scalar | Fold):
+    if reader is None or not isinstance(reader.primitive.lowering, Scalar | Fold | Prefix):
         return False
     smooth = _is_arithmetic(reader) and reader.primitive.name not in DISCRETE
     return smooth and all(map(_is_narrow, reader.types))

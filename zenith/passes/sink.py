@@ -11,7 +11,7 @@ from typing import Any
 
 from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Node, Value
-from zenith.ir.lowering import Data, Fold, Scalar, Tile
+from zenith.ir.lowering import Data, Fold, Prefix, Scalar, Tile
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.types import ArrayType
 from zenith.passes.axes import align, inserts_units, pieces, spread_axes
@@ -81,7 +81,7 @@ def _is_computed(b: Rewriter, value: Value) -> bool:
     """Whether a value is a computed one, as it is or with its axes turned."""
     while b.definition(value).primitive.name in ("transpose", "reshape"):
         (value,) = b.operands(value)
-    return isinstance(b.definition(value).primitive.lowering, Scalar | Fold | Tile)
+    return isinstance(b.definition(value).primitive.lowering, Scalar | Fold | Prefix | Tile)
 
 
 def _bends(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:

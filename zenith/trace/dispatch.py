@@ -18,6 +18,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
 _REDUCTIONS: dict[str, str] = {}
+_ACCUMULATIONS: dict[str, Callable[..., Any]] = {}
 
 
 def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -41,6 +42,11 @@ def refuse(functions: Sequence[Any], why: str, fix: str) -> None:
 def reduce_by(ufunc_name: str, reduction: str) -> None:
     """Say which reduction ``ufunc.reduce`` is."""
     _REDUCTIONS[ufunc_name] = reduction
+
+
+def accumulate_by(ufunc: Any, function: Callable[..., Any]) -> None:
+    """Say what ``ufunc.accumulate`` is: a function of an array, ``axis`` and ``dtype``."""
+    _ACCUMULATIONS[ufunc.__name__] = function
 
 
 def implementation(name: str) -> Callable[..., Any]:
@@ -70,12 +76,15 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         return _lookup(ufunc)(*inputs, **_without_defaults(kwargs))
     if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
         return _reduce(_REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
+    if method == "accumulate" and ufunc.__name__ in _ACCUMULATIONS:
+        return _ACCUMULATIONS[ufunc.__name__](*inputs, **_without_defaults(kwargs))
     if method == "outer":
         return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs)
     raise UnsupportedError(
         f"numpy.{ufunc.__name__}.{method} is not supported on traced arrays",
         where=user_line(),
-        fix="methods that are: __call__, outer, and reduce of " + ", ".join(sorted(_REDUCTIONS)),
+        fix="methods that are: __call__, outer, accumulate of "
+        + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
     )
 
 
@@ -119,7 +128,7 @@ def _lookup(function: Any) -> Callable[..., Any]:
     if function in _REFUSED:
         why, fix = _REFUSED[function]
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
-    if isinstance(function, np.ufunc) and not hasattr(np, name) and f"_{name}" in _BY_NAME:
+    if isinstance(function, np.ufunc) and getattr(np, name, None) is not function and f"_{name}" in _BY_NAME:
         return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
     module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)

@@ -288,9 +288,9 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conjugate", "copy", "cumsum", "diagonal", "dot",
-    "flatten", "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes",
-    "take", "trace", "var",
+    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conjugate", "copy", "cumprod", "cumsum",
+    "diagonal", "dot", "flatten", "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "round", "squeeze", "std",
+    "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 for _name, _function in _BINARY.items():
     setattr(Tracer, f"__{_name}__", _binary(_function, False))

@@ -173,6 +173,31 @@ PROGRAMS = {
         return (dq, dk, dv)
         """,
     ),
+    # what runs along a row, with what is around; the same with factors, from the end; down columns, in parts
+    "running rows": (
+        "x: f32[n, m]",
+        """
+        v1 = exp(x)
+        v2 = cumsum(v1, axis=1, reverse=False)
+        v3 = tanh(v2)
+        return (v3,)
+        """,
+    ),
+    "recurrence": (
+        "x: f32[n, m], y: f32[n, m]",
+        """
+        v1 = recurrence(x, y, axis=1, reverse=True)
+        return (v1,)
+        """,
+    ),
+    "running columns": (
+        "x: f32[n, m]",
+        """
+        v1 = cumlogsumexp(x, axis=0, reverse=True)
+        v2 = tanh(v1)
+        return (v2,)
+        """,
+    ),
     "columns": (
         "x: i32[n, m]",
         """

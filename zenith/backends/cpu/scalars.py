@@ -13,10 +13,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
-import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
 from zenith.backends import scalars as s
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
+from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
 from zenith.backends.vecmath.formats import FORMATS
+from zenith.backends.vecmath.logarithm import logaddexp
 from zenith.ir import types as ir_types
 from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
@@ -130,6 +131,13 @@ def _floats(name: str) -> Emit:
 
 for _name in ("floor", "ceil", "trunc", "sqrt", "rint"):
     _teach(getattr(s, _name), _same_float, _floats(_name), 1)
+
+
+def _emit_logaddexp(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return logaddexp(LLVMOps(builder, str(signature.return_type)), *args)
+
+
+_teach(s.logaddexp, _same_float, _emit_logaddexp, 2)
 _teach(s.copysign, _same_float, _floats("copysign"), 2)
 _teach(s.divide, _same_float, lambda context, builder, signature, args: builder.fdiv(*args), 2)
 
@@ -231,18 +239,51 @@ def _divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]
     zero, one = x.type(0), x.type(1)
     nothing = builder.icmp_signed("==", y, zero)
     divisor = builder.select(nothing, one, y)
-    if not kind.signed:
-        quotient, rest = builder.udiv(x, divisor), builder.urem(x, divisor)
+    if x.type.width < ir.IntType(32).width and "nvptx" not in builder.module.triple:
+        quotient, rest = _divide_small(builder, kind, x, divisor)
     else:
-        flips = builder.icmp_signed("==", divisor, x.type(-1))
-        safe = builder.select(flips, one, divisor)
-        quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
-        rest = builder.select(flips, zero, builder.srem(x, safe))
-        differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
-        down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
-        quotient = builder.select(down, builder.sub(quotient, one), quotient)
-        rest = builder.select(down, builder.add(rest, divisor), rest)
+        quotient, rest = _divide_words(builder, kind, x, divisor)
     return builder.select(nothing, zero, quotient), builder.select(nothing, zero, rest)
+
+
+def _divide_words(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+    """By the processor's division, for a divisor that is not 0."""
+    zero, one = x.type(0), x.type(1)
+    if not kind.signed:
+        return builder.udiv(x, divisor), builder.urem(x, divisor)
+    flips = builder.icmp_signed("==", divisor, x.type(-1))
+    safe = builder.select(flips, one, divisor)
+    quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
+    return _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
+
+
+def _rounded_down(builder: Any, quotient: Any, rest: Any, divisor: Any) -> tuple[Any, Any]:
+    """Quotient and remainder rounded down, of those rounded towards zero."""
+    zero, one = quotient.type(0), quotient.type(1)
+    differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
+    down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
+    quotient = builder.select(down, builder.sub(quotient, one), quotient)
+    return quotient, builder.select(down, builder.add(rest, divisor), rest)
+
+
+def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+    """8 and 16 bits in vectors: no processor divides vectors of integers, and float32 quotients are exact enough.
+
+    Where x / y is no whole number it is 1 / y from one at least, which is more than 2**-17 of it, and rounding moves it
+    by 2**-24. Of a constant divisor LLVM makes a multiplication of integers, and leaves the other way out.
+    """
+    width, word, single = x.type, ir.IntType(32), ir.FloatType()
+    asked = ir.FunctionType(ir.IntType(1), [width])
+    name = f"llvm.is.constant.i{width.width}"
+    known = builder.call(cgutils.get_or_insert_function(builder.module, asked, name), [divisor])
+    by_words = _divide_words(builder, kind, x, builder.select(known, divisor, width(1)))
+    x, y = ((builder.sext if kind.signed else builder.zext)(v, word) for v in (x, divisor))
+    quotient = builder.fptosi(builder.fdiv(builder.sitofp(x, single), builder.sitofp(y, single)), word)
+    rest = builder.sub(x, builder.mul(quotient, y))
+    by_floats = _rounded_down(builder, quotient, rest, y) if kind.signed else (quotient, rest)
+    pairs = zip(by_words, by_floats, strict=True)
+    quotient, rest = (builder.select(known, w, builder.trunc(f, width)) for w, f in pairs)
+    return quotient, rest
 
 
 def _divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:

@@ -34,6 +34,7 @@ from zenith.backends.kernel import (
     Loop,
     PackPanel,
     ProductTile,
+    Running,
     Scratch,
     SharedProduct,
     SoftmaxTile,
@@ -131,7 +132,7 @@ def block_threads(kernel: Kernel) -> int:
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(statement, Fold | Running | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False

@@ -27,6 +27,7 @@ from zenith.backends.cuda.arrivals import arrive
 from zenith.backends.cuda.matrix import matrix_functions
 from zenith.backends.cuda.narrow import roundings
 from zenith.backends.vecmath import FUNCTIONS
+from zenith.backends.vecmath.logarithm import logaddexp
 from zenith.backends.vecmath.ops import Value
 
 FLOATS = (types.float32, types.float64)
@@ -123,7 +124,8 @@ def _remainder(k: CudaOps, x: Value, y: Value) -> Value:
 
 BODIES: dict[str, tuple[Callable[..., Value], int]] = {
     "magnitude": (_magnitude, 1), "rint": (_rint, 1), "trunc": (_trunc, 1), "maximum": (_extreme("fmax"), 2),
-    "minimum": (_extreme("fmin"), 2), "floor_divide": (_floor_divide, 2), "remainder": (_remainder, 2),
+    "minimum": (_extreme("fmin"), 2), "logaddexp": (logaddexp, 2), "floor_divide": (_floor_divide, 2),
+    "remainder": (_remainder, 2),
 }  # fmt: skip
 
 

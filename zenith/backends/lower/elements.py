@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
+from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, Scalar
+from zenith.ir.lowering import Elements, Prefix, Scalar
 from zenith.ir.types import DType, bool_, int64, uint64
 
 Index = tuple[Dim, ...]
@@ -48,6 +48,7 @@ class ElementBuilder:
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
         self.kept: dict[int, Kept] = {}
+        self.starts: dict[int, Expr] = {}  # of prefixes: what has been joined where the loop around begins
         self.uses: list[Dim] = []
         self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: nothing is to be read there
         self.taken = set(taken)
@@ -115,12 +116,12 @@ class ElementBuilder:
         key = (value.node, value.output)
         if key in self.known:
             return self.known[key]
+        if any(n == 0 for n in value.shape):  # asked for in loops that never turn; a read might be moved out of them
+            return Number(False, value.dtype)
         if value.node in self.kept:
             buffer, outer = self.kept[value.node]
             return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype))
         if key in self.buffers:
-            if product(value.shape) == 0:  # asked for in loops that never turn; a read might be moved out of them
-                return Number(False, value.dtype)
             at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))
             self.uses.append(at)
             return self.let(Load(self.buffers[key], at, value.dtype))
@@ -164,7 +165,20 @@ class ElementBuilder:
             read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
+        if isinstance(lowering, Prefix):
+            elements = [self.element(a, index) for a in args]
+            return self._running(value, lowering, elements, node.params["axis"])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
+
+    def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr], axis: int) -> Expr:
+        """A prefix of the innermost loop, which walks its axis from end to end."""
+        start = self.starts.get(value.node, Number(prefix.identity(value.dtype), value.dtype))
+        if value.shape[axis] == 1:
+            return self.let(Apply(prefix.combine, (start, operands[-1], *operands[:-1]), value.dtype))
+        name = Name(self.fresh("running"), value.dtype)
+        self.level_of[name.name] = len(self.levels) - 1
+        self.append(Running(name.name, value.dtype, start, prefix.combine, operands[-1], *operands[:-1]))
+        return name
 
 
 def decode(position: Dim, shape: Sequence[Dim]) -> Index:

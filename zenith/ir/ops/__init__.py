@@ -16,6 +16,7 @@ from zenith.ir.ops import (
     indexing,
     logic,
     parts,
+    prefix,
     prod_others,
     product,
     random,
@@ -24,6 +25,7 @@ from zenith.ir.ops import (
     select,
     shape,
     sort,
+    special,
 )
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "indexing",
     "logic",
     "parts",
+    "prefix",
     "prod_others",
     "product",
     "random",
@@ -50,4 +53,5 @@ __all__ = [
     "select",
     "shape",
     "sort",
+    "special",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, prove_at_least
-from zenith.ir.lowering import Composite, Parts, Tile
+from zenith.ir.lowering import Parts, Tile
 from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, int32, int64, kind_of
@@ -105,13 +105,11 @@ def _top(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
     return elements[..., : params["k"]], places[..., : params["k"]]
 
 
-def _expand_top(b: Any, args: Any, params: Params) -> Sequence[Any]:
+def _top_complex(b: Any, x: Any, k: Dim, largest: bool) -> list[Any]:
     """The first of the sorted row."""
-    shape = (*args[0].shape[:-1], params["k"])
-    return [
-        b.slice(part, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
-        for part in b.sort(args[0], descending=params["largest"])
-    ]
+    shape = (*x.shape[:-1], k)
+    parts = b.sort(x, descending=largest)
+    return [b.slice(part, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape)) for part in parts]
 
 
 def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -123,6 +121,6 @@ def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="top_k", doc="The k largest or smallest elements of the last axis, best first, and their places in the "
     "operand; of equal elements the first, nan is the largest.", params={"k": "size", "largest": "bool"},
-    typing=_top_type, evaluate=_top, lowering=Composite(_expand_top), jvp=moved, vjp=sent_back,
+    typing=_top_type, evaluate=_top, lowering=Tile("top_k", _operations, 1, parts=Parts(_top_complex, 0)), jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.top_k(args[0], **params), ulp=0, effect=False, samples=_top_samples,
 ))  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.bind import b
+from zenith.trace.dispatch import implementation
 
 
 def _axes(dim: Any) -> Any:
@@ -129,3 +130,23 @@ def _native_layer_norm(c: Context, x: Any, shape: Sequence[int], weight: Any, bi
 @rule("cumsum")
 def _cumsum(c: Context, x: Any, dim: int, **_: Any) -> Any:
     return znp.cumsum(c.cast(x), axis=dim, dtype=c.dtype)
+
+
+@rule("cumprod")
+def _cumprod(c: Context, x: Any, dim: int, **_: Any) -> Any:
+    return znp.cumprod(c.cast(x), axis=dim, dtype=c.dtype)
+
+
+@rule("cummax")
+def _cummax(c: Context, x: Any, dim: int) -> Any:
+    return implementation("_cummax_and_places")(x, dim)
+
+
+@rule("cummin")
+def _cummin(c: Context, x: Any, dim: int) -> Any:
+    return implementation("_cummin_and_places")(x, dim)
+
+
+@rule("logcumsumexp")
+def _logcumsumexp(c: Context, x: Any, dim: int) -> Any:
+    return implementation("_cumlogsumexp")(c.cast(x), dim)
