@@ -24,12 +24,13 @@ from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Prefix, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, kind_of
+from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int64, kind_of
 
 __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
 
-WIDE = tuple(t for t in DTYPES if not t.is_narrow and t not in ALIKE)
-NARROW_EACH = 4  # one in so many programs has 16-bit floats among its element types, another one small integers
+WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex and t not in ALIKE)
+WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
+TURNS = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -50,7 +51,7 @@ def generated_primitives() -> list[Primitive]:
     return [
         p for p in all_primitives()
         if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
-        and not (isinstance(p.lowering, Composite) and not list(p.samples(np.dtype(np.float32))))
+        and not (isinstance(p.lowering, Composite) and not any(list(p.samples(t.numpy)) for t in DTYPES))
     ]  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
-    program = _Program(rng, _element_types(seed))
+    program = _Program(rng, element_types(seed))
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -74,14 +75,14 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     return graph, program.args
 
 
-def _element_types(seed: int) -> tuple[DType, ...]:
-    """The element types of a program: the wide ones, and in turn 16-bit floats or two of the integers like them."""
-    turn, rest = divmod(seed, NARROW_EACH)
-    if rest == NARROW_EACH - 1:
+def element_types(seed: int) -> tuple[DType, ...]:
+    """The element types of a program: the wide ones, and in turn 16-bit floats, integers like them, complex numbers."""
+    turn, rest = divmod(seed, TURNS)
+    if rest == TURNS - 1:
         return (*WIDE, *(t for t in DTYPES if t.is_narrow))
-    if rest == NARROW_EACH - 2:
+    if rest == TURNS - 2:
         return (*WIDE, *(ALIKE[(turn + step) % len(ALIKE)] for step in range(2)))
-    return WIDE
+    return WITH_COMPLEX if rest == TURNS - 3 else WIDE
 
 
 class _Program:
@@ -173,6 +174,9 @@ class _Program:
             return self.rng.integers(0, 2, shape).astype(bool)
         if dtype.is_integer:
             return self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
+        if dtype.is_complex:
+            parts = [self._random(dtype.real, shape) for _ in range(2)]
+            return np.asarray(parts[0] + 1j * parts[1], dtype.numpy)
         array = self.rng.uniform(-2, 2, shape).astype(dtype.numpy)
         return np.where(self.rng.random(shape) < 0.1, np.trunc(array), array)  # exact numbers, zeros of both signs
 
@@ -187,7 +191,7 @@ class _Program:
 
     def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A literal, repeated to a shape."""
-        exact = {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(number))
+        exact = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype.kind](dtype.numpy.type(number))
         scalar = self.emit("literal", value=exact, dtype=dtype)
         return self.emit("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
 
@@ -218,6 +222,8 @@ class _Program:
 
     def convert(self, value: Value, dtype: DType) -> Value:
         """A cast that is defined everywhere: no negative number becomes unsigned, no huge one a float."""
+        if value.dtype.is_complex and dtype.kind == "u":
+            value = self.emit("real", value)
         if value.dtype.is_float and dtype.kind == "u":
             value = self.emit("abs", value)
         try:
@@ -228,6 +234,8 @@ class _Program:
     def squash(self, value: Value, low: float, high: float) -> Value:
         """The value itself when it lies between the bounds, else brought there by tanh or a remainder."""
         array = self.arrays[value.node, value.output]
+        if value.dtype.is_complex:
+            return self.emit("complex", *(self.squash(self.emit(p, value), low, high) for p in ("real", "imag")))
         if value.dtype.kind == "b" or array.size == 0 or (low <= array.min() and array.max() <= high):
             return value
         if value.dtype.is_integer:
@@ -255,7 +263,9 @@ def _known(array: Any) -> DType:
 def _sane(array: Any) -> bool:
     if array.size > _MOST_ELEMENTS or array.ndim > _MOST_AXES:
         return False
-    return kind_of(array.dtype) != "f" or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
+    return (
+        kind_of(array.dtype) not in ("f", "c") or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
+    )
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------
@@ -313,11 +323,15 @@ def _elementwise(program: _Program, primitive: Primitive, least_rank: int = 0) -
 
 
 def _low(arrays: Sequence[Any]) -> Any:
-    return min(a.min().item() for a in arrays)
+    return min(_real(a).min().item() for a in arrays)
 
 
 def _high(arrays: Sequence[Any]) -> Any:
-    return max(a.max().item() for a in arrays)
+    return max(_real(a).max().item() for a in arrays)
+
+
+def _real(array: Any) -> Any:
+    return array.real if array.dtype.kind == "c" else array
 
 
 # --- hints: parameters of what moves elements --------------------------------------------------------------------
@@ -332,7 +346,9 @@ def _counter(program: _Program, name: str) -> None:
     if name == "size":
         program.emit(name, value=program.size() + int(program.rng.integers(0, 3)))
     else:
-        program.emit(name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_]))
+        program.emit(
+            name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_ and not t.is_complex])
+        )
 
 
 def _cast(program: _Program, name: str) -> None:
@@ -493,4 +509,5 @@ _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
     "update_slice": _update_slice,
     "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
+    **dict.fromkeys(("real", "imag", "complex", "conj"), lambda program, name: _elementwise(program, get(name))),
 }  # fmt: skip

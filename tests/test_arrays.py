@@ -67,7 +67,7 @@ def test_every_element_type_goes_round(adapter, dtype):
     view[...] = 1
     again = adapter.from_numpy(view)
     assert adapter.address(again) == adapter.address(made)
-    assert adapter.numpy(again).astype(np.float64).sum() == 6
+    assert np.real(adapter.numpy(again)).astype(np.float64).sum() == 6
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_every_element_type_goes_round(adapter, dtype):
             r"x has element type datetime64.*\n  fix: pass an array of numbers: bool, int8",
         ),
         (np.zeros(2, ">f4"), DTypeError, r'bytes are swapped: pass x.astype\(x.dtype.newbyteorder\("="\)\)'),
-        (np.zeros(2, np.complex64), DTypeError, "x.real and x.imag"),
+        (np.zeros(2, np.clongdouble), DTypeError, r"x.astype\(numpy.complex128\)"),
         (np.zeros(2, np.longdouble), DTypeError, r"x.astype\(numpy.float64\)"),
         (np.array([1, None]), DTypeError, r"x.astype\(numpy.float64\)"),
         (np.array(["a"]), DTypeError, "pass an array of numbers"),
@@ -119,8 +119,8 @@ class Subclass(torch.Tensor):
         (torch.zeros(2, device="meta"), DeviceError, r"on device meta(.|\n)*x.cpu\(\)"),
         (torch.zeros(2).to_sparse(), UnsupportedError, r"x.to_dense\(\)"),
         (torch.zeros(2, dtype=torch.float8_e5m2), DTypeError, r"torch.float8_e5m2(.|\n)*x.to\(torch.float32\)"),
-        (torch.zeros(2, dtype=torch.complex64), DTypeError, ".real and .imag"),
         (torch.zeros(2, dtype=torch.complex64).conj().imag, UnsupportedError, "resolve_neg"),
+        (torch.zeros(2, dtype=torch.complex64).conj(), UnsupportedError, "resolve_conj"),
         (torch.zeros(2).as_subclass(Subclass), UnsupportedError, "Subclass"),
     ],
 )

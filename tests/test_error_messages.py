@@ -304,7 +304,7 @@ CASES = {
         DTypeError,
         "Zenith has no element type for float8_e4m3fn",
         "",
-        "convert first, with astype: to bool, an integer type, float32 or float64",
+        "convert first, with astype: to bool, ",
     ),
     "complex": (lambda x, i, h: x * 1j, TypeError, "", "", ""),
     "overflow": (
@@ -444,8 +444,8 @@ def test_errors_are_builtin_errors_too(error, builtin):
 def test_concrete_arrays_meet_the_same_errors():
     with pytest.raises(ShapeError, match=r"add: shapes \(2,\) and \(3,\) do not fit together: sizes 2 and 3 differ"):
         znp.add(np.zeros(2), np.zeros(3))
-    with pytest.raises(DTypeError, match="absolute computes in complex128 here"):
-        znp.abs(np.zeros(2, complex))
+    with pytest.raises(DTypeError, match="absolute computes in float128 here"):
+        znp.abs(np.zeros(2, np.longdouble))
 
 
 def test_the_whole_text():

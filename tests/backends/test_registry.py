@@ -15,7 +15,7 @@ from tests.backends.running import add_sample, call, check, compiled
 from tests.ir.cases import SUPPORTED, in_turn
 from tests.rewrite import widen_array
 from zenith.ir.graph import Graph
-from zenith.ir.lowering import Scalar
+from zenith.ir.lowering import Scalar, complex_error
 from zenith.ir.primitive import Primitive, Sample, all_primitives
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, kind_of, uint32
 
@@ -81,7 +81,15 @@ def test_samples_of_static_sizes(backend: str) -> None:
 _FLOAT_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.0, 1e-3, 40.0, -40.0, 200.0, 1e30, np.inf, -np.inf, np.nan)
 
 
+_PART_EDGES = (0.0, -0.0, 1.0, -1.5, 3.0, 1e-3, np.inf, -np.inf, np.nan)  # products of these do not overflow
+
+
 def _edges(dtype: DType) -> Any:
+    if dtype.is_complex:
+        real, imag = (part.ravel() for part in np.meshgrid(_PART_EDGES, _PART_EDGES))
+        edges = np.empty(real.size, dtype.numpy)
+        edges.real, edges.imag = real, imag
+        return edges
     if dtype == bool_:
         return np.array([False, True])
     if dtype.is_float:
@@ -139,7 +147,9 @@ def _wrong(primitive: Primitive, args: Sequence[Any], result: Any) -> str:
     """What is wrong with a result, or nothing: exact, or within the declared error of the value in a wider type."""
     (expected,) = primitive.evaluate(args, {})
     with np.errstate(all="ignore"):
-        if primitive.ulp == 0 or kind_of(expected.dtype) != "f":
+        if kind_of(expected.dtype) == "c":
+            good = _within_complex(primitive, args, result, expected)
+        elif primitive.ulp == 0 or kind_of(expected.dtype) != "f":
             good = _identical(result, expected, signs=primitive.name not in ("maximum", "minimum"))
         else:
             good = _within(primitive, args, result, expected)
@@ -150,6 +160,8 @@ def _wrong(primitive: Primitive, args: Sequence[Any], result: Any) -> str:
 
 
 def _identical(result: Any, expected: Any, signs: bool) -> Any:
+    if kind_of(expected.dtype) == "c":
+        return _identical(result.real, expected.real, signs) & _identical(result.imag, expected.imag, signs)
     if kind_of(expected.dtype) != "f":
         return result == expected
     same_sign = (np.signbit(result) == np.signbit(expected)) | (not signs)
@@ -163,6 +175,24 @@ def _within(primitive: Primitive, args: Sequence[Any], result: Any, expected: An
     unit = np.spacing(np.abs(np.where(np.isfinite(expected), expected, ml_dtypes.finfo(expected.dtype).max)))
     close = np.abs(result.astype(np.float64) - wide) <= (primitive.ulp + double) * unit.astype(np.float64)
     return close | _identical(result, expected, signs=True)
+
+
+def _within_complex(primitive: Primitive, args: Sequence[Any], result: Any, expected: Any) -> Any:
+    """The same by magnitudes where the result is finite; else each part is, nan, infinite or a number, as NumPy's."""
+    double = expected.dtype == np.complex128
+    wide = expected if double else primitive.evaluate([widen_array(a) for a in args], {})[0]
+    ulp = complex_error(primitive.lowering, primitive.ulp) + double
+    close = np.abs(result - wide) <= ulp * np.spacing(np.abs(expected)).astype(np.float64)
+    pairs = [(result.real, expected.real), (result.imag, expected.imag)]
+    uncertain = np.isnan(expected)  # beside nan the sign of an infinity is not said
+    alike = [
+        (np.isnan(r) & np.isnan(e))
+        | (np.isfinite(r) & np.isfinite(e))
+        | (r == e)
+        | (uncertain & np.isinf(r) & np.isinf(e))
+        for r, e in pairs
+    ]
+    return close | (alike[0] & alike[1] & ~np.isfinite(expected))
 
 
 _NEAR_INTEGERS = np.array(
@@ -188,6 +218,6 @@ def test_casts_at_the_edges(backend: str) -> None:
             (expected,) = cast.evaluate([array], {"dtype": target})
             result = next(results)
             good = _identical(result, expected, signs=True)
-            if kind_of(array.dtype) == "f" and target == uint32:  # beyond, NumPy's answer depends on its loop
-                good |= ~(np.abs(widen_array(array)) < 2**31)
+            if kind_of(array.dtype) in ("f", "c") and target == uint32:  # beyond, NumPy's answer depends on its loop
+                good |= ~(np.abs(widen_array(array.real)) < 2**31)
             assert good.all(), f"{array[~good]} as {target} is {expected[~good]}, not {result[~good]}"

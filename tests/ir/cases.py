@@ -94,4 +94,4 @@ def apply(builder: Builder, primitive: Primitive, args: Sequence[Value], params:
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays have one dtype, shape and the same elements; nan equals nan."""
     a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=kind_of(a.dtype) == "f")
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=kind_of(a.dtype) in ("f", "c"))

@@ -25,12 +25,19 @@ EDGES = {
     "u": [0, 1, 2, 7, 13, 100],
     "f": [0.0, -0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 3.7, -5.25, 30.5, np.inf, -np.inf, np.nan, 1e-30, 1e30, -1e30],
 }
+PARTS = [0.0, -0.0, 1.0, -1.5, 0.25, 2.0, np.inf, -np.inf, np.nan]
+EDGES["c"] = [complex(x, y) for x in PARTS for y in PARTS]
 NONNEGATIVE_EXPONENT = (np.left_shift, np.right_shift, np.power)
 
 
 def edges(dtype):
     with np.errstate(over="ignore"):
         return np.array(EDGES[dtype.kind], dtype)
+
+
+def moderate(x):
+    """Operands of a complex power: NumPy knows more cases where one is infinite, and where the result overflows."""
+    return x[np.isfinite(x) & (np.abs(x) < 100)]
 
 
 def computes_in(ufunc, *types):
@@ -62,6 +69,8 @@ def test_unary(ufunc, dtype):
         return
     if ufunc is np.reciprocal and dtype.kind in "iu":
         x = x[x != 0]
+    if ufunc is np.expm1 and dtype.kind == "c":
+        x = x[x.imag != 0]  # NumPy's own is nan for infinity there, where the array API standard says infinity
     expected = expect(ufunc, x)
     if ufunc is np.spacing and expected.dtype == np.float16:  # NumPy's has no sign, and half the distance below -2**n
         expected = expect(gap, x.astype(np.float16))
@@ -75,6 +84,8 @@ def test_binary_on_every_pair_of_types(ufunc):
         x, y = edges(left)[:, None], edges(right)
         if ufunc in NONNEGATIVE_EXPONENT and y.dtype.kind in "iu":
             y = np.abs(y) % 8
+        if ufunc in (np.power, np.float_power) and "c" in left.kind + right.kind:
+            x, y = moderate(x)[:, None], moderate(y)
         if computes_in(ufunc, left, right) is None:
             with pytest.raises(DTypeError, match=ufunc.__name__):
                 run_traced(ufunc, x, y)
@@ -90,7 +101,8 @@ def test_python_numbers_are_weak(ufunc, number):
     kind = bool if isinstance(number, bool) else type(number)
     key = np.dtype(bool) if kind is bool else kind
     for dtype in DTYPES:
-        x = np.abs(edges(dtype))
+        x = edges(dtype) if dtype.kind == "c" else np.abs(edges(dtype))
+        x = moderate(x) if dtype.kind == "c" and ufunc in (np.power, np.float_power) else x
         if computes_in(ufunc, dtype, key) is None:
             with pytest.raises(DTypeError):
                 run_traced(lambda a: ufunc(a, number), x)
@@ -167,6 +179,8 @@ def _inplace(a, b):
 @pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name, dtype):
+    if dtype.kind == "c" and name in ("floordiv", "mod", "divmod", "reflected"):
+        return  # NumPy has none of these for complex numbers
     x, y = values(dtype, (4, 3), 3), values(dtype, (3,), 4)
     y = np.where(y == 0, y.dtype.type(1), y)
     if dtype.kind == "u":

@@ -18,7 +18,7 @@ POSITIONS = ("nanargmax", "nanargmin")
 def holed(dtype, shape, seed=0):
     """Numbers of a type, a third of them nan; one row and one column without."""
     x = values(dtype, shape, seed)
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         x[np.random.default_rng(seed).uniform(size=shape) < 0.33] = np.nan
         x[0], x[:, 0] = 1.5, 2.5
     return x
@@ -27,14 +27,14 @@ def holed(dtype, shape, seed=0):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name, dtype):
-    if dtype.kind == "u" and name in ("nansum", "nanprod"):
+    if (dtype.kind == "u" and name in ("nansum", "nanprod")) or (dtype.kind == "c" and name in ("nanmax", "nanmin")):
         return
     x = holed(dtype, (3, 4, 5), 1)
     for axis, keepdims in ((None, False), (1, True), ((0, 2), False)):
         check(lambda xp, a, axis=axis, keep=keepdims: getattr(xp, name)(a, axis=axis, keepdims=keep), x, ulps=32)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.kind != "c"], ids=str)
 @pytest.mark.parametrize("name", POSITIONS)
 def test_positions(name, dtype):
     x = holed(dtype, (3, 4, 5), 2)

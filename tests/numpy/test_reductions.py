@@ -25,7 +25,8 @@ AXES = ((None, False), (0, False), (1, True), (-1, False), ((0, 2), True), ((1, 
 
 
 def allowed(name, dtype):
-    return not (name == "ptp" and dtype.kind == "b")
+    ordered = name in ("max", "min", "argmax", "argmin", "ptp")  # reductions know no order of complex numbers
+    return not (name == "ptp" and dtype.kind == "b") and not (ordered and dtype.kind == "c")
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -46,9 +46,10 @@ def _scratch(dtype: DType) -> Callable[..., Any]:
     return scratch
 
 
-CONVERT = {t.name: _converter(t) for t in DTYPES}
-BUFFER = {f"{t}_buffer": _buffer(t) for t in DTYPES}
-SCRATCH = {f"{t}_scratch": _scratch(t) for t in DTYPES}
+TYPES = tuple(t for t in DTYPES if not t.is_complex)  # which a complex array has in kernels: that of its parts
+CONVERT = {t.name: _converter(t) for t in TYPES}
+BUFFER = {f"{t}_buffer": _buffer(t) for t in TYPES}
+SCRATCH = {f"{t}_scratch": _scratch(t) for t in TYPES}
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:

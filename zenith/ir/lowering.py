@@ -2,6 +2,7 @@
 
 * :class:`Scalar`: one element from one element of each argument, by an expression.
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
+* :class:`Interleave`: values of one shape side by side, along a new last axis.
 * :class:`Fold`: a reduction of axes by an associative operation.
 * :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
@@ -16,15 +17,31 @@
 
 Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in order) and scalar functions that
 every printer provides; the result is cast to the result's element type.
+
+No kernel computes with complex numbers: a pass writes them as pairs of real ones. What moves elements moves the real
+and the imaginary parts alike; what computes with them says how in its :class:`Parts`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zenith.ir.dims import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How complex operands are computed with: ``write(b, *args, **params)`` does so by their parts, which are real.
+
+    It may use the operation's complex form of other primitives. ``ulp`` is the error of a complex result: the magnitude
+    of the difference, in units in the last place of the result's magnitude.
+    """
+
+    write: Callable[..., Any]
+    ulp: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,7 @@ class Scalar:
 
     expression: str | dict[str, str]
     cost: int
+    parts: Parts | None = None
 
     def text(self, kind: str) -> str:
         """The expression for arguments of an element-type kind."""
@@ -65,15 +83,21 @@ class Elements:
 
 
 @dataclass(frozen=True, slots=True)
+class Interleave:
+    """Operands of one shape side by side: the result has one more axis, the last, as long as there are operands."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """A reduction over ``params["axes"]``: ``combine`` joins accumulator ``x`` and element ``y``, from ``identity``.
 
     ``identity(dtype)`` is the neutral element as a Python number. The tree of combinations depends on shape and
-    instruction set only.
+    instruction set only. A reduction without ``parts`` reduces real and imaginary parts alike.
     """
 
     combine: str
     identity: Callable[[Any], Any]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +131,7 @@ class Tile:
     operations: Callable[[Sequence[Any]], Dim]
     matrices: int
     summed: int | None = None
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +177,10 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """``expand(b, args, params)`` computes the same results with other primitives."""
+    """``expand(b, args, params)`` computes the same results with other primitives, complex ones by ``parts`` if any."""
 
     expand: Callable[..., Any]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +202,7 @@ class Data:
 Lowering = (
     Scalar
     | Elements
+    | Interleave
     | Fold
     | Prefix
     | View
@@ -188,3 +215,9 @@ Lowering = (
     | Region
     | Data
 )
+
+
+def complex_error(lowering: Lowering, ulp: float) -> float:
+    """The declared error of a complex result, for a primitive whose real results are off by ``ulp``: both its parts."""
+    parts = getattr(lowering, "parts", None)
+    return ulp * math.sqrt(2.0) if parts is None else parts.ulp

@@ -15,6 +15,7 @@ from zenith.numpy.along import *
 from zenith.numpy.assignment import *
 from zenith.numpy.attention import *
 from zenith.numpy.calculus import *
+from zenith.numpy.complex_numbers import *
 from zenith.numpy.counting import *
 from zenith.numpy.creation import *
 from zenith.numpy.digits import *

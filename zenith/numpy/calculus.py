@@ -124,7 +124,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     (array([1. , 1.5, 2.5, 3. ]), array([1.        , 1.33333333, 2.        ]))
     """
     x = compute_array("gradient", f)
-    x = x if kind_of(x.dtype) == "f" else convert(x, FLOAT64)
+    x = x if kind_of(x.dtype) in ("f", "c") else convert(x, FLOAT64)
     axes = _axes_in_order(axis, x.ndim)
     if len(varargs) not in (0, 1, len(axes)) or (len(varargs) == 1 < len(axes) and as_array(varargs[0]).ndim):
         raise ArgumentError(f"gradient: {len(varargs)} distances for {len(axes)} axes", where=user_line(),

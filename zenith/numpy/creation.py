@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import TraceError, user_line
+from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy.joining import stack
@@ -30,6 +30,7 @@ from zenith.numpy.operands import (
     spread,
     strong,
     type_key,
+    warn_of_lost_parts,
 )
 from zenith.numpy.promotion import promote
 from zenith.numpy.shaping import atleast_1d, in_rows, reshape
@@ -121,6 +122,8 @@ def arange(
     for bound in (start, stop, step):
         if isinstance(bound, Tracer):
             size_dim(bound, "a bound of arange")
+        if isinstance(bound, (complex, np.complexfloating)):
+            raise DTypeError("arange counts real numbers", where=user_line(), fix="multiply its result")
     target = np.dtype(dtype) if dtype is not None else result_dtype("arange", (start, stop, step))
     target = INT64 if dtype is None and target.kind in "biu" else compute_dtype("arange", target)
     wide = target if target.kind != "b" else INT64
@@ -132,6 +135,8 @@ def arange(
 
 def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
     """0, 1, ... recorded when a trace is in progress."""
+    if dtype.kind == "c":
+        return convert(lifted_iota(count, known_dtype(dtype).real.numpy), dtype)
     recorder = current_recorder()
     if recorder is None or count.static is None:
         return b.iota(size=count, dtype=known_dtype(dtype))
@@ -188,7 +193,9 @@ def _array(object: Any, dtype: Any, copy: bool, ndmin: int = 0) -> Any:
     else:
         x = strong(as_array(object))
         x = x.copy() if isinstance(x, np.ndarray) and copy else x
-    x = x if dtype is None else convert(x, np.dtype(dtype))
+    if dtype is not None:
+        warn_of_lost_parts(x.dtype, np.dtype(dtype))
+        x = convert(x, np.dtype(dtype))
     known_dtype(x.dtype)
     return reshape(x, (*[1] * (ndmin - x.ndim), *dims_of(x))) if x.ndim < ndmin else x
 

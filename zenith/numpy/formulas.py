@@ -17,7 +17,8 @@ RADIANS = math.pi / 180.0
 DEGREES = 180.0 / math.pi
 
 
-def _full(value: float, x: Any) -> Any:
+def full_like(value: complex, x: Any) -> Any:
+    """One number of an operand's type and shape."""
     model = array_type(x)
     return b.full(value, model.dtype, model.shape)
 
@@ -25,6 +26,16 @@ def _full(value: float, x: Any) -> Any:
 def isnan(x: Any) -> Any:
     """Whether floating-point elements are nan."""
     return b.ne(x, x)
+
+
+def isinf(x: Any) -> Any:
+    """Whether floating-point elements are infinite."""
+    return b.eq(b.abs(x), float("inf"))
+
+
+def isfinite(x: Any) -> Any:
+    """Whether floating-point elements are neither infinite nor nan."""
+    return b.lt(b.abs(x), float("inf"))
 
 
 def truth(x: Any) -> Any:
@@ -53,7 +64,7 @@ def integer_fmod(x: Any, y: Any) -> Any:
 
 def reciprocal(x: Any) -> Any:
     """1 / x."""
-    return b.div(_full(1.0, x), x)
+    return b.div(full_like(1.0, x), x)
 
 
 def integer_reciprocal(x: Any) -> Any:
@@ -75,12 +86,12 @@ def fmin(x: Any, y: Any) -> Any:
 
 def signbit(x: Any) -> Any:
     """Whether the sign bit is set, of -0.0 too."""
-    return b.lt(b.copysign(_full(1.0, x), x), 0.0)
+    return b.lt(b.copysign(full_like(1.0, x), x), 0.0)
 
 
 def heaviside(x: Any, middle: Any) -> Any:
     """0 below zero, ``middle`` at zero, 1 above; nan for nan."""
-    step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, _full(1.0, x)))
+    step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, full_like(1.0, x)))
     return b.where(isnan(x), x, step)
 
 
@@ -94,7 +105,7 @@ def log_sigmoid(x: Any) -> Any:
 
 def logit(x: Any) -> Any:
     """log(x / (1 - x)), the inverse of the logistic function."""
-    return b.log(b.div(x, b.sub(_full(1.0, x), x)))
+    return b.log(b.div(x, b.sub(full_like(1.0, x), x)))
 
 
 def normal_distribution(x: Any) -> Any:
@@ -110,7 +121,7 @@ def log_beta(x: Any, y: Any) -> Any:
 def _times_log(x: Any, y: Any, logarithm: Any, safe: float) -> Any:
     """x log(y), 0 where x is 0 and y is no nan; so are the derivatives there."""
     nothing = b.bit_and(b.eq(x, 0.0), b.eq(y, y))
-    return b.where(nothing, b.zeros_like(x), b.mul(x, logarithm(b.where(nothing, _full(safe, y), y))))
+    return b.where(nothing, b.zeros_like(x), b.mul(x, logarithm(b.where(nothing, full_like(safe, y), y))))
 
 
 def x_log_y(x: Any, y: Any) -> Any:
@@ -125,14 +136,14 @@ def x_log1p_y(x: Any, y: Any) -> Any:
 
 def entropy(x: Any) -> Any:
     """-x log(x), 0 at 0, minus infinity below."""
-    return b.where(b.lt(x, 0.0), _full(-math.inf, x), b.neg(x_log_y(x, x)))
+    return b.where(b.lt(x, 0.0), full_like(-math.inf, x), b.neg(x_log_y(x, x)))
 
 
 def relative_entropy(x: Any, y: Any) -> Any:
     """x log(x / y) for positive x and y, 0 where x is 0 and y is not negative, else infinity."""
     positive = b.bit_and(b.gt(x, 0.0), b.gt(y, 0.0))
     nothing = b.bit_and(b.eq(x, 0.0), b.ge(y, 0.0))
-    one = _full(1.0, x)
+    one = full_like(1.0, x)
     inside = b.mul(x, b.log(b.div(b.where(positive, x, one), b.where(positive, y, one))))
-    outside = b.where(b.bit_or(isnan(x), isnan(y)), b.add(x, y), _full(math.inf, x))
+    outside = b.where(b.bit_or(isnan(x), isnan(y)), b.add(x, y), full_like(math.inf, x))
     return b.where(positive, inside, b.where(nothing, b.zeros_like(x), outside))

@@ -35,8 +35,8 @@ Rule = Callable[..., Any]
 
 
 def _replaced(x: Any, value: float) -> Any:
-    """Floating-point elements with nan replaced by a number."""
-    if kind_of(x.dtype) != "f":
+    """Floating-point and complex elements with nan replaced by a number."""
+    if kind_of(x.dtype) not in ("f", "c"):
         return x
     return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
 
@@ -118,9 +118,10 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
     less = static_int(ddof if correction is _MISSING else correction, "nanvar: ddof")
     centre = nanmean(x, axis, keepdims=True) if mean is None or mean is _MISSING else mean
     distance = where(b.eq(x, x), ew.subtract(x, centre), np.zeros((), x.dtype))
-    total = reductions.sum(ew.square(distance), axis, keepdims=keepdims)
+    total = reductions.sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     freedom = ew.subtract(_count(x, axis, keepdims), less)
-    return where(ew.greater(freedom, 0), ew.divide(total, convert(freedom, x.dtype)), np.array(np.nan, x.dtype))
+    result = ew.divide(total, convert(freedom, total.dtype))
+    return where(ew.greater(freedom, 0), result, np.array(np.nan, total.dtype))
 
 
 @implements(np.nanstd)

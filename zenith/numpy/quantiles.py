@@ -116,7 +116,7 @@ def rows(name: str, a: Any, axis: Any, keepdims: Any) -> tuple[Any, tuple[Any, .
 
 def middle(ordered: Any, count: Any) -> Any:
     """The median of the first ``count`` elements of each sorted row; ``count`` is a size, or a number for each row."""
-    dtype = ordered.dtype if kind_of(ordered.dtype) == "f" else FLOAT64
+    dtype = ordered.dtype if kind_of(ordered.dtype) in ("f", "c") else FLOAT64
     last = ew.subtract(count, 1)
     low, high = (ew.maximum(ew.floor_divide(place, 2), 0) for place in (last, ew.add(last, 1)))
     x, y = (convert(element(ordered, place), dtype) for place in (low, high))
@@ -134,7 +134,7 @@ def element(ordered: Any, place: Any) -> Any:
 
 def _or_nan(ordered: Any, result: Any) -> Any:
     """The result, nan for rows that hold a nan, which stands last."""
-    if kind_of(ordered.dtype) != "f":
+    if kind_of(ordered.dtype) not in ("f", "c"):
         return result
     last = ordered[..., -1]
     return where(ew.isnan(last), convert(last, result.dtype), result)

@@ -172,7 +172,7 @@ def var(
     x = compute_array("var", x)
     x = convert(x, float_dtype("var", x, dtype))
     distance = ew.subtract(x, mean(x, axis, keepdims=True))
-    total = sum(ew.square(distance), axis, keepdims=keepdims)
+    total = sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     return ew.divide(total, _count(x, normal_axes("var", axis, x.ndim), static_int(ddof, "var: ddof")))
 
 

@@ -26,6 +26,7 @@ from zenith.numpy.operands import (
     result_dtype,
     spread,
     strong,
+    warn_of_lost_parts,
 )
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
@@ -80,6 +81,8 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
     x = compute_array("round", x)
+    if kind_of(x.dtype) == "c":
+        return b.complex(round(b.real(x), decimals), round(b.imag(x), decimals))
     if kind_of(x.dtype) != "f" and decimals >= 0:
         return x
     if decimals == 0:
@@ -98,6 +101,7 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok:
     """The array with another element type, as ``ndarray.astype``."""
     x, target = as_array(x), np.dtype(dtype)
     known_dtype(target)
+    warn_of_lost_parts(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
     return x.copy() if copy else strong(x)
@@ -109,13 +113,17 @@ def nan_to_num(
 ) -> Any:
     """nan replaced by a number, infinities by the largest finite numbers or by given ones; in place unless ``copy``."""
     given = compute_array("nan_to_num", x)
-    result = _finite(given, nan, posinf, neginf) if kind_of(given.dtype) == "f" else given
+    result = _finite(given, nan, posinf, neginf)
     if not copy:
         return implementation("_write_result")(x, result, "nan_to_num")
     return result.renewed() if isinstance(result, Tracer) else result.copy() if result is x else result
 
 
 def _finite(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    if kind_of(x.dtype) == "c":
+        return b.complex(*(_finite(part(x), nan, posinf, neginf) for part in (b.real, b.imag)))
+    if kind_of(x.dtype) != "f":
+        return x
     limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf

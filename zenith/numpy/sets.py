@@ -104,7 +104,7 @@ def _begins(ordered: Any, equal_nan: bool) -> Any:
     place = b.iota(size=dims_of(ordered)[0], dtype=int64)
     before = b.take(ordered, ew.maximum(ew.subtract(place, 1), 0), axis=0)
     differs = ew.not_equal(ordered, before)
-    if equal_nan and ordered.dtype.kind == "f":
+    if equal_nan and ordered.dtype.kind in "fc":
         differs = ew.logical_and(differs, ew.logical_not(ew.logical_and(ew.isnan(ordered), ew.isnan(before))))
     return ew.logical_or(differs, ew.equal(place, 0))
 

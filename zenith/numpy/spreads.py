@@ -64,7 +64,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: An
         freedom = ew.subtract(total, ew.divide(ew.multiply(square, less), total))
     distance = ew.subtract(x, expand_dims(mean, 1))
     scaled = distance if weights is None else ew.multiply(distance, weights)
-    found = ew.divide(matmul(distance, transpose(scaled)), convert(ew.maximum(freedom, 0), x.dtype))
+    found = ew.divide(matmul(distance, transpose(ew.conjugate(scaled))), convert(ew.maximum(freedom, 0), x.dtype))
     return found[0, 0] if ask(dims_of(x)[0], "==", 1) else found
 
 

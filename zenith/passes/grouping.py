@@ -36,6 +36,7 @@ from zenith.ir.lowering import (
     Elements,
     Fold,
     HostCall,
+    Interleave,
     NativeCall,
     Overwrite,
     Prefix,
@@ -52,6 +53,7 @@ MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
 TILES = ("product", *ATTENTION)  # kinds whose kernels write a result tile by tile
 JOINED = ("loops", "rows", "prefix", "product")  # kinds behind which elementwise operations are computed
+SIDE_BY_SIDE = ("loops", "rows")  # those whose results may stand side by side
 
 Shape = tuple[Dim, ...]
 
@@ -196,7 +198,7 @@ class Grouping:
             self._add(number, self.unit[self.args[number][0].node])
         elif self._is_rounded_result(number):
             self._add(number, self.unit[self.args[number][0].node])
-        elif not (isinstance(lowering, Scalar) and self._join_any(number)):
+        elif not (isinstance(lowering, Scalar | Interleave) and self._join_any(number)):
             self._new_unit(number, Group("loops", self._shape(number), 0))
 
     def _place_tile(self, number: int, lowering: Tile) -> None:
@@ -252,7 +254,14 @@ class Grouping:
         return {user for output, user, _ in self.graph.users(value.node) if output == value.output}
 
     def _shape(self, number: int) -> Shape:
+        """The shape over which a node's result is computed."""
+        if self._is_interleaved(number):
+            return self.args[number][0].shape
         return Value(number, 0, self.graph.node(number).types[0]).shape
+
+    def _is_interleaved(self, number: int) -> bool:
+        """Whether a node's elements stand side by side in memory: those who read it find them there."""
+        return isinstance(self.graph.node(number).primitive.lowering, Interleave)
 
     def _new_unit(self, number: int, group: Group | None) -> None:
         unit = self.units
@@ -312,6 +321,8 @@ class Grouping:
         alike = alike or group.kind == guest.kind == "prefix"
         alike = alike and (group.along is None or guest.along in (None, group.along))
         joinable = group.kind in JOINED and alike and group.space == guest.space
+        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
+            return self.unit[number]
         if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
             return self.unit[number]
         if self.reaches(self.deps[unit] - {other}, other) or self.reaches(self.deps[other] - {unit}, unit):
@@ -343,7 +354,7 @@ class Grouping:
         for member in (*group.members, *guest.members):
             level = group.level(self._shape(member))
             across = [r for r in self.reads(member) if self.unit[r.value.node] in units - {self.unit[member]}]
-            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar | Prefix)
+            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar | Interleave | Prefix)
             if across and not (in_place and level and all(self.reads_in_place(r, group, level) for r in across)):
                 return False
         return True
@@ -351,13 +362,14 @@ class Grouping:
     def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
         group = self.groups[unit]
         level = group.level(self._shape(number))
-        if level is None or group.kind not in JOINED or len(group.members) >= MAX_MEMBERS:
+        kinds = SIDE_BY_SIDE if self._is_interleaved(number) else JOINED
+        if level is None or group.kind not in kinds or len(group.members) >= MAX_MEMBERS:
             return False
         return all(self.reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
 
     def reads_in_place(self, read: Read, group: Group, level: str) -> bool:
         """Whether a read finds its value in a register, for a result at ``level`` of the group."""
-        if read.value.node in self.turned:
+        if read.value.node in self.turned or self._is_interleaved(read.value.node):
             return False
         source = group.level(read.value.shape)
         if read.access == "same":
@@ -403,6 +415,7 @@ class Grouping:
             group = self.groups[unit]
             fits = group.kind == "loops" or (group.kind == kind and group.outer == outer)
             fits = fits and group.along in (None, along)
+            fits = fits and (kind in SIDE_BY_SIDE or not any(map(self._is_interleaved, group.members)))
             if fits and self._fits(number, reads, unit) and not self.reaches(self._others(reads, unit), unit):
                 group.kind, group.outer, group.along = kind, outer, along
                 self._add(number, unit)

@@ -30,6 +30,7 @@ from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
+from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
 from zenith.passes.updates import updates
@@ -44,6 +45,7 @@ Pass = Callable[[Graph], Graph]
 PIPELINE: tuple[Pass, ...] = (
     precision,
     expand,
+    split_complex,
     dce,
     cse,
     fold,

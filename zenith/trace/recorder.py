@@ -88,7 +88,7 @@ class Recorder:
         dtype = dtype_of(array.dtype)
         assert dtype is not None, f"no element type for {array.dtype}"
         if array.ndim == 0:
-            value = array.item() if array.dtype.kind in "biuf" else float(array)
+            value = array.item() if array.dtype.kind in "biufc" else float(array)
             return self.graph.add(get("literal"), (), {"value": value, "dtype": dtype}, user_line())[0]
         known = self._constants.get(id(array))
         if known is None or self._has_changed(known[1], array):

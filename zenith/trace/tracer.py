@@ -148,9 +148,14 @@ class Tracer(dispatch.Traced):
         return dispatch.implementation("matrix_transpose")(self)
 
     @property
-    def real(self) -> Tracer:
-        """The array itself: Zenith has no complex numbers."""
-        return self
+    def real(self) -> Any:
+        """The real part; of a real array the array itself."""
+        return _keep_weak(dispatch.implementation("real")(self), self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part; zeros for a real array."""
+        return _keep_weak(dispatch.implementation("imag")(self), self)
 
     @property
     def device(self) -> str:
@@ -316,12 +321,12 @@ def is_weak(value: Any) -> bool:
     if isinstance(value, Tracer):
         return value.weak
     return isinstance(value, TracedSize) or (
-        isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+        isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
     )
 
 
 def _is_operand(value: Any) -> bool:
-    known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, list, tuple))
+    known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
     return known or hasattr(value, "__array__")
 
 

@@ -97,7 +97,7 @@ def output_value(recorder: Recorder, output: Any) -> Value:
     """What a traced function returned as a value of its graph; TraceError for what is no array."""
     if isinstance(output, TracedSize):
         output = output.as_array()
-    elif isinstance(output, (bool, int, float, np.generic, np.ndarray)):
+    elif isinstance(output, (bool, int, float, complex, np.generic, np.ndarray)):
         output = np.asarray(output)
         known_dtype(output.dtype)
     if not isinstance(output, (Tracer, np.ndarray)):

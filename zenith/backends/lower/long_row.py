@@ -33,10 +33,10 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import bind, decode_into, element_loops, scalar_cost
+from zenith.backends.lower.nest import bind, computed, decode_into, element_loops, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.backends.work import operations_of
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Value
 from zenith.ir.target import Target
 
@@ -139,7 +139,8 @@ class _LongRow:
         if phase == self.g.last_phase:
             for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
                 if not self.g.is_element(value) or not self.g.space:
-                    e.append(Store(name, dim(0), e.element(value, ())))
+                    for store in computed(e, self.face, name, ()):
+                        e.append(store)
         return self._kernel(e, dim(1), self.parts + scalar_cost(self.body), [self.total[n].name for n in numbers],
                             self._nodes(phase, element=False))  # fmt: skip
 
@@ -160,10 +161,9 @@ class _LongRow:
         e = self._builder(phase)
         t, j, first, last = self._open_part(e, phase)
         index = self._index(e, symbol(j))
-        outputs = zip(self.face.outputs, self.body.outputs, strict=True)
-        values = [(name, e.element(value, index)) for name, value in outputs if self.g.is_element(value)]
-        for name, value in values:
-            e.append(Store(name, row_major(self.g.space, index), value))
+        outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
+        for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
+            e.append(store)
         statements = e.close()
         e.append(Loop(j, first, last, not runs(statements), statements))
         e.append(TaskLoop(t, self.parts, None, (), e.close(), False))
@@ -172,12 +172,11 @@ class _LongRow:
 
     def _write_elements(self) -> Kernel:
         e = self._builder(self.g.last_phase + 1)
-        outputs = [(n, v) for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
+        outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
 
         def visit(index: Index) -> None:
-            values = [(name, e.element(value, index)) for name, value in outputs]
-            for name, value in values:
-                e.append(Store(name, row_major(self.g.space, index), value))
+            for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
+                e.append(store)
 
         element_loops(e, self.g.space, self.g.inner_groups, visit)
         return self._kernel(e, self.length, dim(scalar_cost(self.body)), [],

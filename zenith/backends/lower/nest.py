@@ -15,7 +15,7 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Prefix, Scalar, Tile
+from zenith.ir.lowering import Interleave, Prefix, Scalar, Tile
 from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
@@ -176,10 +176,31 @@ def write_case(e: ElementBuilder, at: Dim, cases: Sequence[Callable[[], None]]) 
     e.append(Branch(case, 0, tuple(written)))
 
 
+def side_by_side(body: Graph, value: Value) -> tuple[Value, ...]:
+    """What stands in the elements of an output: the operands that it interleaves, else itself."""
+    node = body.node(value.node)
+    return body.args(value.node) if isinstance(node.primitive.lowering, Interleave) else (value,)
+
+
+def space_of(body: Graph, value: Value) -> tuple[Dim, ...]:
+    """The shape over which an output is computed."""
+    return side_by_side(body, value)[0].shape
+
+
+def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> list[Store]:
+    """Compute what stands in an output at an index, and how it is written there."""
+    value = face.body.outputs[face.outputs.index(name)]
+    parts = side_by_side(face.body, value)
+    if parts == (value,):
+        return [Store(name, row_major(value.shape, index), e.element(value, index))]
+    return [Store(name, row_major(value.shape, (*index, dim(i))), e.element(p, index)) for i, p in enumerate(parts)]
+
+
 def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
     """Compute and write every output of the body at an index."""
-    for name, value in zip(face.outputs, face.body.outputs, strict=True):
-        e.append(Store(name, row_major(value.shape, index), e.element(value, index)))
+    for name in face.outputs:
+        for store in computed(e, face, name, index):
+            e.append(store)
 
 
 def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:

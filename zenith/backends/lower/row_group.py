@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zenith.backends.kernel import Name
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, find_loops
+from zenith.backends.lower.nest import Interface, find_loops, side_by_side, space_of
 from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold, Prefix
@@ -86,7 +86,7 @@ class RowGroup:
 
     def is_element(self, value: Value) -> bool:
         """Whether a value has an element at every place of the space, not once a row."""
-        return value.shape == self.space
+        return space_of(self.body, value) == self.space
 
     def _row_addresses(self, index: Index) -> list[Dim]:
         return [row_major(self.space[: self.outer], index[: self.outer])]
@@ -97,4 +97,5 @@ class RowGroup:
             trial.element(operand, index)
             trial.known[number, 0] = Name(f"fold{number}", operand.dtype)
         for value in self.body.outputs:
-            trial.element(value, index if self.is_element(value) else index[: self.outer])
+            for part in side_by_side(self.body, value):
+                trial.element(part, index if self.is_element(value) else index[: self.outer])

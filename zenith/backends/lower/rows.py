@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, Kept
-from zenith.backends.lower.nest import bind, decode_into, scalar_cost
+from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
@@ -146,23 +147,23 @@ class _Rows:
                 stack.extend(a.node for a in self.body.args(number))
         return seen
 
-    def _outputs(self, element: bool) -> Iterator[tuple[str, Value]]:
+    def _outputs(self, element: bool) -> Iterator[str]:
         for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
             if self.g.is_element(value) == element:
-                yield name, value
+                yield name
 
     def _store_rows(self) -> None:
-        for name, value in self._outputs(element=False):
-            at = bind(self.e, "at", row_major(value.shape, self.outer_index))
-            self.e.append(Store(name, at, self.e.element(value, self.outer_index)))
+        for name in self._outputs(element=False):
+            for store in computed(self.e, self.face, name, self.outer_index):
+                self.e.append(replace(store, at=bind(self.e, "at", store.at)))
 
     def _store_elements(self) -> None:
         outputs = list(self._outputs(element=True))
         if not outputs:
             return
         j, length, index = self._walk()
-        values = [(name, self.e.element(value, index)) for name, value in outputs]
-        for name, value in values:
-            self.e.append(Store(name, row_major(self.g.space, index), value))
+        stores = [store for name in outputs for store in computed(self.e, self.face, name, index)]
+        for store in stores:  # behind all reads, which may be of what stood there before
+            self.e.append(store)
         statements = self.e.close()
         self.e.append(Loop(j, dim(0), length, not runs(statements), statements))

@@ -209,11 +209,11 @@ def _cumlogsumexp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, param
 
 
 def _number(value: float) -> Callable[[DType], Any]:
-    return lambda dtype: value if dtype.is_float else int(value)
+    return lambda dtype: value if dtype.is_float or dtype.is_complex else int(value)
 
 
 _prefix("cumsum", "The sum of all elements up to each one.", Prefix("x + y", _number(-0.0), 1), _of_ufunc(np.add),
-        _cumsum_jvp, _cumsum_vjp, ulp=4)  # fmt: skip
+        _cumsum_jvp, _cumsum_vjp, kinds="iufc", ulp=4)  # fmt: skip
 _prefix("cumprod", "The product of all elements up to each one.", Prefix("x * y", _number(1.0), 1),
         _of_ufunc(np.multiply), _cumprod_jvp, _cumprod_vjp, ulp=8)  # fmt: skip
 _prefix("cummax", "The largest of all elements up to each one, nan from the first nan on; the derivative is that of "

@@ -204,9 +204,9 @@ def _scatter(
 
 
 _scatter("scatter_set", "The first operand with the second written over it at places", "y", _set,
-         _linear_jvp("scatter_set"), _set_vjp, kinds="biuf")  # fmt: skip
+         _linear_jvp("scatter_set"), _set_vjp, kinds="biufc")  # fmt: skip
 _scatter("scatter_add", "The first operand with the second added at places", "x + y", np.add.at,
-         _linear_jvp("scatter_add"), _add_vjp, ulp=4)  # fmt: skip
+         _linear_jvp("scatter_add"), _add_vjp, kinds="iufc", ulp=4)  # fmt: skip
 _scatter("scatter_mul", "The first operand multiplied by the second at places", "x * y", np.multiply.at,
          _mul_jvp, _mul_vjp, ulp=8)  # fmt: skip
 _scatter("scatter_max", "The larger of the first operand and the second at places, nan if any is",

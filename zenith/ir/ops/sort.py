@@ -9,10 +9,10 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, prove_at_least
-from zenith.ir.lowering import Tile
+from zenith.ir.lowering import Parts, Tile
 from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, int64, kind_of
+from zenith.ir.types import ArrayType, Type, int32, int64, kind_of
 
 OPERATIONS = 16  # about what moving one element by one digit takes: that is found twice, and counted once
 
@@ -52,6 +52,20 @@ def elements_at(b: Any, x: Any, places: Any) -> list[Any]:
     return [*own, places]
 
 
+def _sort_complex(b: Any, x: Any, descending: bool) -> tuple[Any, Any]:
+    """By real parts, equal ones by imaginary parts; behind them what has nan: imaginary, real, both.
+
+    Three stable sorts, by the least of these keys first.
+    """
+    xr, xi = b.real(x), b.imag(x)
+    missing = b.add(b.cast(b.ne(xi, xi), dtype=int32), b.mul(b.cast(b.ne(xr, xr), dtype=int32), 2))
+    places = b.sort(xi, descending=descending)[1]
+    for key in (xr, missing):
+        order = b.sort(b.gather(key, *elements_at(b, x, places)), descending=descending)[1]
+        places = b.gather(places, *elements_at(b, x, order))
+    return b.gather(x, *elements_at(b, x, places)), places
+
+
 def moved(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     """Tangents move as the elements do that were taken to ``outputs``, elements and their places; places jump."""
     (tangent,), (_, places) = tangents, outputs
@@ -73,7 +87,7 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="sort", doc="The elements of the last axis in ascending or descending order, and their places in the operand; "
     "equal elements keep their order, nan is the largest.", params={"descending": "bool"}, typing=_type,
-    evaluate=_evaluate, lowering=Tile("sort", _operations, 1), jvp=moved, vjp=sent_back,
+    evaluate=_evaluate, lowering=Tile("sort", _operations, 1, parts=Parts(_sort_complex, 0)), jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.sort(args[0], **params), ulp=0, effect=False, samples=_samples,
 ))  # fmt: skip
 
@@ -91,6 +105,13 @@ def _top(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
     return elements[..., : params["k"]], places[..., : params["k"]]
 
 
+def _top_complex(b: Any, x: Any, k: Dim, largest: bool) -> list[Any]:
+    """The first of the sorted row."""
+    shape = (*x.shape[:-1], k)
+    parts = b.sort(x, descending=largest)
+    return [b.slice(part, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape)) for part in parts]
+
+
 def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype):
         for shape, k, largest in (((5,), 2, True), ((3, 4), 4, False), ((2, 3, 33), 5, True), ((2, 3), 0, True)):
@@ -100,6 +121,7 @@ def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="top_k", doc="The k largest or smallest elements of the last axis, best first, and their places in the "
     "operand; of equal elements the first, nan is the largest.", params={"k": "size", "largest": "bool"},
-    typing=_top_type, evaluate=_top, lowering=Tile("top_k", _operations, 1), jvp=moved, vjp=sent_back,
+    typing=_top_type, evaluate=_top, lowering=Tile("top_k", _operations, 1, parts=Parts(_top_complex, 0)),
+    jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.top_k(args[0], **params), ulp=0, effect=False, samples=_top_samples,
 ))  # fmt: skip

@@ -14,7 +14,7 @@ from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to
 from zenith.trace.dispatch import implementation
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
-    "neg": znp.negative, "abs": znp.absolute, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
+    "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
     "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
