@@ -193,5 +193,5 @@ def test_the_namespace_holds_numpys_names():
     chapters = [m for m in vars(znp).values() if inspect.ismodule(m)]
     public = {name for name, value in vars(znp).items() if not name.startswith("_") and value not in chapters}
     own = {name for name in public if not hasattr(np, name)}
-    assert {name for name in own if not name.startswith("dynamic_")} == {"attention", "bfloat16", "norm"}
+    assert {name for name in own if not name.startswith("dynamic_")} == {"attention", "bfloat16", "norm", "top_k"}
     assert set(dispatch.names()) - {"flatten"} <= public

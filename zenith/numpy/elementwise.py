@@ -200,10 +200,18 @@ degrees = _define(np.degrees, lambda x: b.mul(x, f.DEGREES))
 copysign = _define(np.copysign, "copysign")
 heaviside = _define(np.heaviside, f.heaviside)
 
-# Functions of scipy.special, typed as np.exp is; scipy's own ufuncs find them by name.
-_define(np.exp, "erf", name="_erf")
-_define(np.exp, "erfinv", name="_erfinv")
-_define(np.exp, "sigmoid", name="_expit")
+# Functions of scipy.special, typed as np.exp or np.logaddexp are; scipy's own ufuncs find them by name.
+_SPECIAL_OF_ONE: dict[str, str | Rule] = {
+    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "log_expit": f.log_sigmoid,
+    "logit": f.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
+    "entr": f.entropy, "ndtr": f.normal_distribution,
+}  # fmt: skip
+_SPECIAL_OF_TWO: dict[str, str | Rule] = {
+    "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
+}  # fmt: skip
+SPECIAL = {name: _define(np.exp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_ONE.items()} | {
+    name: _define(np.logaddexp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_TWO.items()
+}
 
 
 def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:

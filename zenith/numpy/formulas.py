@@ -82,3 +82,57 @@ def heaviside(x: Any, middle: Any) -> Any:
     """0 below zero, ``middle`` at zero, 1 above; nan for nan."""
     step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, _full(1.0, x)))
     return b.where(isnan(x), x, step)
+
+
+# --- functions of scipy.special --------------------------------------------------------------------------------
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(1 / (1 + exp(-x))) without overflow."""
+    return b.neg(b.logaddexp(b.neg(x), b.zeros_like(x)))
+
+
+def logit(x: Any) -> Any:
+    """log(x / (1 - x)), the inverse of the logistic function."""
+    return b.log(b.div(x, b.sub(_full(1.0, x), x)))
+
+
+def normal_distribution(x: Any) -> Any:
+    """The share of a normal distribution up to x."""
+    return b.mul(b.erfc(b.mul(x, -math.sqrt(0.5))), 0.5)
+
+
+def log_beta(x: Any, y: Any) -> Any:
+    """The logarithm of the absolute value of the beta function."""
+    return b.sub(b.add(b.lgamma(x), b.lgamma(y)), b.lgamma(b.add(x, y)))
+
+
+def _times_log(x: Any, y: Any, logarithm: Any, safe: float) -> Any:
+    """x log(y), 0 where x is 0 and y is no nan; so are the derivatives there."""
+    nothing = b.bit_and(b.eq(x, 0.0), b.eq(y, y))
+    return b.where(nothing, b.zeros_like(x), b.mul(x, logarithm(b.where(nothing, _full(safe, y), y))))
+
+
+def x_log_y(x: Any, y: Any) -> Any:
+    """x log(y), 0 where x is 0."""
+    return _times_log(x, y, b.log, 1.0)
+
+
+def x_log1p_y(x: Any, y: Any) -> Any:
+    """x log(1 + y), 0 where x is 0."""
+    return _times_log(x, y, b.log1p, 0.0)
+
+
+def entropy(x: Any) -> Any:
+    """-x log(x), 0 at 0, minus infinity below."""
+    return b.where(b.lt(x, 0.0), _full(-math.inf, x), b.neg(x_log_y(x, x)))
+
+
+def relative_entropy(x: Any, y: Any) -> Any:
+    """x log(x / y) for positive x and y, 0 where x is 0 and y is not negative, else infinity."""
+    positive = b.bit_and(b.gt(x, 0.0), b.gt(y, 0.0))
+    nothing = b.bit_and(b.eq(x, 0.0), b.ge(y, 0.0))
+    one = _full(1.0, x)
+    inside = b.mul(x, b.log(b.div(b.where(positive, x, one), b.where(positive, y, one))))
+    outside = b.where(b.bit_or(isnan(x), isnan(y)), b.add(x, y), _full(math.inf, x))
+    return b.where(positive, inside, b.where(nothing, b.zeros_like(x), outside))

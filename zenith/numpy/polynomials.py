@@ -34,8 +34,8 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
 
 __all__ = [
-    "bartlett", "blackman", "hamming", "hanning", "poly", "polyadd", "polyder", "polyint", "polymul", "polysub",
-    "polyval", "vander",
+    "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "poly", "polyadd", "polyder", "polyint", "polymul",
+    "polysub", "polyval", "vander",
 ]  # fmt: skip
 
 
@@ -236,3 +236,25 @@ def blackman(M: Any) -> Any:
     array([0., 1., 0.])
     """
     return _cosines(M, (0.42, 0.5, 0.08))
+
+
+@implements(np.i0)
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind, order 0; float64 of integers.
+
+    >>> i0([0.0, 1.0]).round(4)
+    array([1.    , 1.2661])
+    """
+    return ew.SPECIAL["i0"](convert(x, result_dtype("i0", (x, 1.0))))
+
+
+def kaiser(M: Any, beta: Any) -> Any:
+    """Kaiser's window of ``M`` places and shape ``beta``; float64.
+
+    >>> kaiser(3, 0.0)
+    array([1., 1., 1.])
+    """
+    place, count = _odd_places(M)
+    part = ew.divide(place, ew.maximum(ew.subtract(count, 1), 1))
+    inside = ew.maximum(ew.subtract(1.0, ew.multiply(part, part)), 0.0)
+    return ew.divide(i0(ew.multiply(ew.sqrt(inside), beta)), i0(beta))

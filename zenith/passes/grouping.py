@@ -12,7 +12,8 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
 * ``update``: a part of an array written over, with the elementwise operations that compute it;
-* ``sort``: the order of each row's elements, which are read through index maps.
+* ``sort``: the order of each row's elements, which are read through index maps;
+* ``top_k``: the best of them.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is

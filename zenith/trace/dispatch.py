@@ -128,7 +128,7 @@ def _lookup(function: Any) -> Callable[..., Any]:
     if function in _REFUSED:
         why, fix = _REFUSED[function]
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
-    if isinstance(function, np.ufunc) and not hasattr(np, name) and f"_{name}" in _BY_NAME:
+    if isinstance(function, np.ufunc) and getattr(np, name, None) is not function and f"_{name}" in _BY_NAME:
         return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
     module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)

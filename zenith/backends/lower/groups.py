@@ -36,6 +36,7 @@ from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vj
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.shared_sort import lower_shared_sort
 from zenith.backends.lower.sort_parts import lower_sort
+from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -130,6 +131,12 @@ OWN: tuple[Engine, ...] = (
            _always, lambda body, target, fixed: lower_sort(body)),
     Engine("shared_sort", ("sort",), "the same by blocks of threads, which order tiles in shared memory", 0,
            _thousands, lambda body, target, fixed: lower_shared_sort(body)),
+    Engine("top_k", ("top_k",), "few of the best elements, which are kept while others are passed by", 0,
+           accepts_few, lambda body, target, fixed: lower_few(body)),
+    Engine("sorted_top_k", ("top_k",), "the best elements, of rows that are sorted", 0,
+           _always, lambda body, target, fixed: lower_sorted(body, lower_sort)),
+    Engine("shared_top_k", ("top_k",), "the same, sorted by blocks of threads", 0,
+           _thousands, lambda body, target, fixed: lower_sorted(body, lower_shared_sort)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,

@@ -25,7 +25,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, decode
-from zenith.backends.lower.nest import bind
+from zenith.backends.lower.nest import Interface, bind
 from zenith.backends.lower.shared_order import VALUES, Adding, OrderWriter, TileOrder
 from zenith.backends.lower.sort import MERGES, Sorting, one_if_above, sort_rows
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
@@ -39,9 +39,9 @@ OF_PARTS = 9  # and in a tile of a longer row, whose elements stay where they ar
 MOST = 512  # parts of a row: blocks that keep a large GPU busy
 
 
-def lower_shared_sort(body: Graph) -> list[Kernel]:
-    """The kernels of short, of medium and of long rows; sizes decide which have tasks."""
-    s = Sorting(body)
+def lower_shared_sort(body: Graph, face: Interface | None = None) -> list[Kernel]:
+    """The kernels of short, medium and long rows, with the results of ``face``; sizes decide which have tasks."""
+    s = Sorting(body, face)
     each = EACH_OF_8 if s.keys.dtype.itemsize == 8 else EACH
     beyond_one, beyond_tile = one_if_above(s.size, SHORT), one_if_above(s.size, each * VALUES)
     kernels = [sort_rows(s, 1 - beyond_one, MERGES)] if beyond_one != 1 else []

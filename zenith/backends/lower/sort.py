@@ -3,8 +3,9 @@
 Each step keeps the order of equal digits, so that the last one leaves the row sorted, and equal elements as they stood
 (H. H. Seward, "Information sorting in the application of electronic digital computers to business operations", MIT,
 1954). Its time depends on the size alone, no branch on elements, and a step reads and writes memory in order, but for
-256 streams. A row that a core's cache holds is a task; short ones are merged from runs instead, since clearing 256
-counters takes longer. Longer rows are cut into parts (:mod:`zenith.backends.lower.sort_parts`).
+256 streams. A row that a core's cache holds is a task; the elements of short ones are ranked instead, since clearing
+256 counters takes longer; a thread of a GPU merges runs. Longer rows are cut into parts
+(:mod:`zenith.backends.lower.sort_parts`).
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from zenith.backends.lower.nest import Interface, bind
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
-from zenith.ir.types import DType, bool_, int32, int64
+from zenith.ir.types import BY_NAME, DType, bool_, int32, int64
 
 DIGITS = 256  # values of a digit
-SHORT = 128  # elements of rows that are merged
+SHORT = 128  # elements of rows that are ranked: a whole number of LANES
+LANES = 16  # elements that are compared at once
 PART = 1 << 15  # elements of rows that are one task: with their copy they fit a core's cache
 
 # A run [start, middle) and its neighbour [middle, stop) become one. An element of the neighbour goes first only where
@@ -63,6 +65,25 @@ while width < count:
     source = target
     target = swapped
     width = 2 * width"""
+# An element's rank is how many stand before it: all are compared with it, a vector at a time.
+RANKS = """\
+padded = LANES * ((count + LANES - 1) // LANES)
+for i in range(0, count):
+    words[i] = WORD(keys[source + i])
+for i in range(count, padded):
+    words[i] = LAST
+for i in range(0, count):
+    word = words[i]
+    rank = i32(0)
+    for j in range(0, padded):
+        other = words[j]
+        earlier = (other < word) | ((other == word) & (i32(j) < i32(i)))
+        rank = i32(rank + where(earlier, i32(1), i32(0)))
+    keys[target + rank] = keys[source + i]
+    places[target + rank] = places[source + i]
+swapped = source
+source = target
+target = swapped"""
 # A digit that is the same everywhere moves nothing.
 MOVES = """\
 for step in range(0, STEPS):
@@ -97,8 +118,8 @@ class Sorting:
     ``x`` is what is sorted, ``rows`` times ``size`` elements of ``steps`` digits.
     """
 
-    def __init__(self, body: Graph) -> None:
-        self.body, self.face = body, Interface.of(body)
+    def __init__(self, body: Graph, face: Interface | None = None) -> None:
+        self.body, self.face = body, face or Interface.of(body)
         node = body.outputs[0].node
         (self.x,) = body.args(node)
         self.descending = bool(body.node(node).params["descending"])
@@ -107,6 +128,11 @@ class Sorting:
         fresh, length = self.face.builder().fresh, 2 * self.size * self.rows
         self.keys = Buffer(fresh("keys"), int32 if self.x.dtype == bool_ else self.x.dtype, length, "temporary")
         self.places = Buffer(fresh("places"), int64, length, "temporary") if self.output(1) else None
+
+    @property
+    def word(self) -> DType:
+        """The type of the integers that order as elements do."""
+        return BY_NAME[f"u{8 * self.keys.dtype.itemsize}"]
 
     @property
     def moved(self) -> tuple[Buffer, ...]:
@@ -141,11 +167,23 @@ class Sorting:
         names = {**names, "keys": self.keys.name, "places": self.places.name if self.places else ""}
         if self.places is None:
             text = "\n".join(line for line in text.splitlines() if "places[" not in line)
-        digit = rf"(digit(\1) ^ {DIGITS - 1})" if self.descending else r"digit(\1)"
+        word, digit = self.word.name, rf"(digit(\1) ^ {DIGITS - 1})" if self.descending else r"digit(\1)"
         text = re.sub(r"DIGIT\(([^()]*)\)", digit, text.replace("BEFORE", before(self.x.dtype, self.descending)))
-        text = re.sub(r"\bDIGITS\b", str(DIGITS), re.sub(r"\bSTEPS\b", str(self.steps), text))
-        text = re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
+        text = re.sub(r"WORD\(([^()]*)\)", rf"{word}(~ordered(\1))" if self.descending else r"ordered(\1)", text)
+        numbers = {
+            "DIGITS": DIGITS,
+            "STEPS": self.steps,
+            "LANES": LANES,
+            "LAST": f"{word}({2 ** (8 * self.word.itemsize) - 1})",
+        }
+        text = re.sub(r"\b(DIGITS|STEPS|LANES|LAST)\b", lambda found: str(numbers[found.group()]), text)
+        text = renamed(text, names)
         return Source(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Written statements with other names for theirs."""
+    return re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
 
 
 def before(dtype: DType, descending: bool) -> str:
@@ -161,13 +199,14 @@ def one_if_above(size: Dim, limit: int) -> Dim:
 
 
 _WORDS = ("width", "start", "middle", "stop", "i", "j", "k", "left", "right", "later", "chosen", "swapped", "count",
-          "source", "target", "step", "d", "at", "key", "held", "before", "most")  # fmt: skip
+          "source", "target", "step", "d", "at", "key", "held", "before", "most", "word", "other", "rank", "earlier",
+          "padded")  # fmt: skip
 
 
 def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
     """The kernel whose tasks are rows, where ``wanted`` is 1; none where it is 0."""
     e = s.builder()
-    names = {word: e.fresh(word) for word in (*_WORDS, "counts")}
+    names = {word: e.fresh(word) for word in (*_WORDS, "counts", "words")}
     row, i = e.fresh("row"), e.fresh("at")
     e.open(row)
     base = bind(e, "base", symbol(row) * s.size * 2)
@@ -179,8 +218,9 @@ def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
     e.append(s.source(text, names))
     e.append(_results(s, e, symbol(row) * s.size, symbol(names["source"])))
     e.append(TaskLoop(row, s.rows * wanted, None, (), e.close(), False))
-    counts = (Scratch(names["counts"], int64, DIGITS),) if "counts[" in text else ()
-    body = (*counts, *e.close())
+    scratch = (("counts", int64, DIGITS), ("words", s.word, -(-SHORT // LANES) * LANES))
+    own = tuple(Scratch(names[name], dtype, length) for name, dtype, length in scratch if f"{name}[" in text)
+    body = (*own, *e.close())
     cost = s.size * (s.steps * OPERATIONS)
     return Kernel("kernel", s.face.doc(), (*s.face.buffers, *s.moved), s.face.symbols, s.rows * wanted, cost, body,
                   operations=s.rows * cost * wanted)  # fmt: skip
@@ -189,8 +229,8 @@ def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
 def by_length(size: int | None) -> str:
     """How a row is sorted; where its length is not known, the kernel asks."""
     if size is not None:
-        return MERGES if size <= SHORT else MOVES
-    indented = ["\n".join(f"    {line}" for line in text.splitlines()) for text in (MERGES, MOVES)]
+        return RANKS if size <= SHORT else MOVES
+    indented = ["\n".join(f"    {line}" for line in text.splitlines()) for text in (RANKS, MOVES)]
     return f"if count <= {SHORT}:\n{indented[0]}\nelse:\n{indented[1]}"
 
 

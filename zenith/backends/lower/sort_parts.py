@@ -12,7 +12,7 @@ from zenith.backends.footprint import buffers_of
 from zenith.backends.kernel import Buffer, Kernel, Let, Load, Loop, Position, Statement, TaskLoop
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder
-from zenith.backends.lower.nest import bind
+from zenith.backends.lower.nest import Interface, bind
 from zenith.backends.lower.sort import DIGITS, PART, Sorting, by_length, one_if_above, sort_rows
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
@@ -82,9 +82,12 @@ _WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "h
           "row", "start", "stop", "base", "parts")  # fmt: skip
 
 
-def lower_sort(body: Graph) -> list[Kernel]:
-    """The kernel of rows that are short enough to be tasks, and those of longer ones; sizes decide which have tasks."""
-    sorting = Sorting(body)
+def lower_sort(body: Graph, face: Interface | None = None) -> list[Kernel]:
+    """The kernel of rows that are short enough to be tasks, and those of longer ones; sizes decide which have tasks.
+
+    Results are those of ``face``.
+    """
+    sorting = Sorting(body, face)
     long = one_if_above(sorting.size, PART)
     kernels = [sort_rows(sorting, 1 - long, by_length(sorting.size.static))] if long != 1 else []
     return kernels + (_Parts(sorting, long).lower() if long != 0 else [])

@@ -24,6 +24,7 @@ from zenith.ir.ops import (
     select,
     shape,
     sort,
+    special,
 )
 
 __all__ = [
@@ -50,4 +51,5 @@ __all__ = [
     "select",
     "shape",
     "sort",
+    "special",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, prove_at_least
-from zenith.ir.lowering import Composite, Tile
+from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, int64, kind_of
@@ -91,15 +91,6 @@ def _top(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
     return elements[..., : params["k"]], places[..., : params["k"]]
 
 
-def _expand_top(b: Any, args: Any, params: Params) -> Sequence[Any]:
-    """The first of the sorted row."""
-    shape = (*args[0].shape[:-1], params["k"])
-    return [
-        b.slice(part, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
-        for part in b.sort(args[0], descending=params["largest"])
-    ]
-
-
 def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype):
         for shape, k, largest in (((5,), 2, True), ((3, 4), 4, False), ((2, 3, 33), 5, True), ((2, 3), 0, True)):
@@ -109,6 +100,6 @@ def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="top_k", doc="The k largest or smallest elements of the last axis, best first, and their places in the "
     "operand; of equal elements the first, nan is the largest.", params={"k": "size", "largest": "bool"},
-    typing=_top_type, evaluate=_top, lowering=Composite(_expand_top), jvp=moved, vjp=sent_back,
+    typing=_top_type, evaluate=_top, lowering=Tile("top_k", _operations, 1), jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.top_k(args[0], **params), ulp=0, effect=False, samples=_top_samples,
 ))  # fmt: skip
