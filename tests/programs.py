@@ -45,9 +45,10 @@ class _Rejected(Exception):
 def generated_primitives() -> list[Primitive]:
     """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
 
-    Nor composites without samples, which hold subgraphs or mean something to transforms alone.
+    Nor composites without samples, which hold subgraphs or mean something to transforms alone; nor the bits of floats,
+    which are others in the wider type that is the reference.
     """
-    left_out = ("input", "constant", "weight", "token")
+    left_out = ("input", "constant", "weight", "token", "float_bits", "bits_float")
     return [
         p for p in all_primitives()
         if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
