@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.backends.running import call, compiled
 from tests.numpy.comparison import run_traced, specs_for, values
 from zenith.errors import TraceError
 from zenith.ir.interpret import interpret
+from zenith.passes.pipeline import run
 from zenith.trace import trace
 
-F4, I8, B1 = np.dtype(np.float32), np.dtype(np.int64), np.dtype(bool)
+F4 = np.dtype(np.float32)
 
 
 def slices(x, y, i):
@@ -314,7 +316,27 @@ def check_program(steps, run):
     return len(steps) - len(walks[0].refused), len(plain) - len(kept)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(STEPS)
 def test_random_programs_do_what_numpy_does(steps):
     check_program(steps, lambda graph, arrays: interpret(graph, *arrays))
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_random_programs_do_so_behind_all_passes(steps):
+    check_program(steps, lambda graph, arrays: interpret(run(graph)[0], *arrays))
+
+
+@settings(max_examples=10, deadline=None)
+@given(STEPS)
+def test_random_programs_do_so_on_lanes(steps):
+    check_program(steps, lambda graph, arrays: call(compiled(graph, "lanes"), graph, list(arrays)))
+
+
+@pytest.mark.thorough
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_many_random_programs_do_so_in_every_way(steps):
+    check_program(steps, lambda graph, arrays: interpret(run(graph)[0], *arrays))
+    check_program(steps, lambda graph, arrays: call(compiled(graph, "lanes"), graph, list(arrays)))
