@@ -5,7 +5,7 @@
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
-#   make docs    regenerate ARCHITECTURE.md
+#   make docs    regenerate ARCHITECTURE.md and docs/coverage.md, and the site in build/site
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
@@ -104,6 +104,8 @@ gpu-wheels:
 
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_architecture.py
+	$(BIN)/python docs/make_coverage.py
+	$(BIN)/python docs/make_site.py
 
 format: $(VENV)/test.stamp
 	$(BIN)/ruff format .

@@ -19,7 +19,7 @@ from tests.rewrite import widen, widen_array
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Node
 from zenith.ir.interpret import bind_sizes, interpret
-from zenith.ir.lowering import Fold, Scatter, Tile
+from zenith.ir.lowering import Fold, Prefix, Scatter, Tile
 from zenith.ir.types import ArrayType, kind_of
 
 RUNS = 8
@@ -117,7 +117,7 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
 
     def watch(node: Node, operands: Sequence[Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
         ulp = node.primitive.ulp
-        if ulp and isinstance(node.primitive.lowering, Fold | Tile | Scatter):
+        if ulp and isinstance(node.primitive.lowering, Fold | Prefix | Tile | Scatter):
             params = params_.evaluate(node.primitive.params, node.params, sizes)
             results = node.primitive.evaluate([move(a, ulp) for a in operands], params)
         if node.primitive.name in ("eq", "ne"):

@@ -16,19 +16,20 @@ import numpy as np
 
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
+from tests.ir.cases import ALIKE
 from tests.rewrite import specialize, widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
+from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Prefix, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, kind_of, uint32
+from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, kind_of
 
 __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
 
-WIDE = tuple(t for t in DTYPES if not t.is_narrow)
-NARROW_EACH = 4  # one in so many programs has 16-bit floats among its element types
+WIDE = tuple(t for t in DTYPES if not t.is_narrow and t not in ALIKE)
+NARROW_EACH = 4  # one in so many programs has 16-bit floats among its element types, another one small integers
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -59,7 +60,7 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
-    program = _Program(rng, DTYPES if seed % NARROW_EACH == NARROW_EACH - 1 else WIDE)
+    program = _Program(rng, _element_types(seed))
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -71,6 +72,16 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     program.finish()
     graph = program.graph if symbolic else specialize(program.graph, program.sizes)
     return graph, program.args
+
+
+def _element_types(seed: int) -> tuple[DType, ...]:
+    """The element types of a program: the wide ones, and in turn 16-bit floats or two of the integers like them."""
+    turn, rest = divmod(seed, NARROW_EACH)
+    if rest == NARROW_EACH - 1:
+        return (*WIDE, *(t for t in DTYPES if t.is_narrow))
+    if rest == NARROW_EACH - 2:
+        return (*WIDE, *(ALIKE[(turn + step) % len(ALIKE)] for step in range(2)))
+    return WIDE
 
 
 class _Program:
@@ -96,6 +107,10 @@ class _Program:
     def chance(self, probability: float) -> bool:
         """True as often as ``probability`` says."""
         return bool(self.rng.random() < probability)
+
+    def integers(self) -> list[DType]:
+        """The integer types among the program's."""
+        return [t for t in self.dtypes if t.is_integer]
 
     def one(self, items: Sequence[Any]) -> Any:
         """One of the items; rejects the proposal when there is none."""
@@ -252,6 +267,8 @@ def _propose(program: _Program, primitive: Primitive) -> None:
         hint(program, primitive.name)
     elif isinstance(primitive.lowering, Scalar) and not program.chance(0.05):
         _elementwise(program, primitive)
+    elif isinstance(primitive.lowering, Prefix) and not program.chance(0.05):
+        _elementwise(program, primitive, least_rank=1)
     elif isinstance(primitive.lowering, Fold) and not program.chance(0.1):
         x = _operand(program, primitive)
         program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
@@ -277,21 +294,22 @@ def _operand(program: _Program, primitive: Primitive, least_rank: int = 0) -> Va
         return program.convert(program.pick(lambda v: len(v.shape) >= least_rank), program.one(dtypes))
 
 
-def _elementwise(program: _Program, primitive: Primitive) -> None:
+def _elementwise(program: _Program, primitive: Primitive, least_rank: int = 0) -> None:
     """Operands of one shape; on a second try inside the range of the primitive's samples."""
-    anchor = _operand(program, primitive)
+    anchor = _operand(program, primitive, least_rank)
     samples = _samples(primitive, anchor.dtype)
     sample = program.one(samples)
+    params = sample.params if not least_rank else {**sample.params, "axis": program.one(range(len(anchor.shape)))}
     args = [program.find(_known(np.asarray(v)), anchor.shape) for v in sample.values]
     args = [
         anchor if a.type == anchor.type and program.chance(0.7 if i == 0 else 0.1) else a for i, a in enumerate(args)
     ]
     try:
-        program.emit(primitive.name, *args, **sample.params)
+        program.emit(primitive.name, *args, **params)
     except _Rejected:
         ranges = [[np.asarray(s.values[i]) for s in samples if np.size(s.values[i])] for i in range(len(args))]
         inside = [program.squash(a, _low(r), _high(r)) for a, r in zip(args, ranges, strict=True)]
-        program.emit(primitive.name, *inside, **sample.params)
+        program.emit(primitive.name, *inside, **params)
 
 
 def _low(arrays: Sequence[Any]) -> Any:
@@ -397,7 +415,7 @@ def _places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
     """Indices below a size: whole numbers modulo it."""
     if size.evaluate(program.sizes) == 0:
         raise _Rejected
-    dtype = program.one((int32, int64, uint32))
+    dtype = program.one(program.integers())
     numbers = program.find(dtype, shape)
     count = program.convert(program.emit("size", value=size), dtype)
     return program.emit("remainder", numbers, program.emit("broadcast", count, shape=tuple(shape), axes=()))
@@ -427,10 +445,19 @@ def _scatter(program: _Program, name: str) -> None:
     program.emit(name, x, updates, *places)
 
 
+def _update_slice(program: _Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    start = [minimum(1, size) if program.chance(0.5) else dim(0) for size in x.shape]
+    stop = [low + (size - low) // 2 if program.chance(0.4) else size for low, size in zip(start, x.shape, strict=True)]
+    step = tuple(int(s) for s in program.rng.integers(1, 3, len(start)))
+    shape = [(high - low + s - 1) // s for low, high, s in zip(start, stop, step, strict=True)]
+    program.emit(name, x, program.find(x.dtype, shape), start=tuple(start), stop=tuple(stop), step=step)
+
+
 def _part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
     """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
     sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
-    dtype = program.one((int32, int64, uint32))
+    dtype = program.one(program.integers())
     return sizes, [program.find(dtype, ()) for _ in sizes]
 
 
@@ -462,6 +489,8 @@ def _matmul(program: _Program, name: str) -> None:
 _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
     "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
-    "argmax": _argmax, "take": _take, "gather": _gather, "scatter_add": _scatter, "matmul": _matmul,
+    "argmax": _argmax, "take": _take, "gather": _gather, "matmul": _matmul, "scatter_set": _scatter,
+    "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
+    "update_slice": _update_slice,
     "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
 }  # fmt: skip

@@ -6,6 +6,8 @@ must not be written to while somebody uses it; ``save`` never does, it puts anot
 
 from __future__ import annotations
 
+import copyreg
+from collections.abc import Callable
 from pathlib import Path
 
 from zenith.api.loading import Loaded, LoadedFunction
@@ -27,7 +29,14 @@ def load(path: str | Path) -> Loaded:
     """
     archive = read(Path(path))
     check(archive.made_for, str(path))
-    return _kind(archive)(archive)
+    kind = _kind(archive)
+    copyreg.pickle(kind, _reduced)
+    return kind(archive)
+
+
+def _reduced(loaded: Loaded) -> tuple[Callable[[Path], Loaded], tuple[Path]]:
+    """Another process loads the same file."""
+    return load, (loaded.path.absolute(),)
 
 
 def _kind(archive: Archive) -> type[Loaded]:

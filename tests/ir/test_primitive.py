@@ -162,8 +162,20 @@ class _Numbers:
         return dim(int(value))
 
     @staticmethod
+    def wrapped(value: Any, size: Dim) -> Any:
+        return np.int64(value) + (size.evaluate({}) if value < 0 else 0)
+
+    @staticmethod
     def between(value: Any, last: Dim) -> Dim:
         return dim(max(0, min(int(value), last.evaluate({}))))
+
+    @staticmethod
+    def compare(text: str, x: Any, y: Any) -> bool:
+        return bool(eval(text, {"x": x, "y": y}))
+
+    @staticmethod
+    def search(size: Dim, condition: Any) -> Dim:
+        return dim(sum(bool(condition(dim(i))) for i in range(size.evaluate({}))))
 
 
 def _reader(array: Any) -> Any:
@@ -202,6 +214,21 @@ def test_the_identity_of_a_fold_changes_nothing(primitive: Primitive, dtype: DTy
             assert eval(primitive.lowering.combine, names, {"x": identity, "y": value}) == value
     (nothing,) = primitive.evaluate([np.zeros((0,), dtype.numpy)], {"axes": (0,)})
     assert same(nothing, identity)
+
+
+PREFIXES = [(p, t) for p, t in SUPPORTED if isinstance(p.lowering, lowering.Prefix)]
+
+
+@pytest.mark.parametrize(("primitive", "dtype"), named(PREFIXES))
+def test_the_identity_of_a_prefix_changes_nothing(primitive: Primitive, dtype: DType) -> None:
+    assert isinstance(primitive.lowering, lowering.Prefix)
+    identity = np.asarray(primitive.lowering.identity(dtype), dtype.numpy)[()]
+    names = {"maximum": np.maximum, "minimum": np.minimum, "logaddexp": np.logaddexp}
+    for value in np.asarray([0, 1, 3, -0.0], dtype.numpy):
+        with np.errstate(all="ignore"):
+            joined = eval(primitive.lowering.combine, names, {"x": identity, "y": value, "z": dtype.numpy.type(1)})
+        assert joined == value
+        assert primitive.name in ("recurrence", "cumlogsumexp") or np.signbit(joined) == np.signbit(value)
 
 
 def test_a_name_is_registered_once_and_must_be_an_identifier() -> None:

@@ -36,12 +36,12 @@ def test_every_element_type_has_a_numpy_type(dtype: DType) -> None:
 
 
 def test_what_zenith_does_not_have() -> None:
-    assert dtype_of(np.complex64) is None and dtype_of("int8") is None and dtype_of("float32") is float32
+    assert dtype_of(np.complex64) is None and dtype_of("float128") is None and dtype_of("float32") is float32
 
 
 def test_kinds_of_numpy_types() -> None:
     assert [kind_of(t) for t in (np.float16, bfloat16.numpy, "float32", np.bool_, np.int64, np.uint32)] == [*"fffbiu"]
-    assert kind_of(np.int8) == ""
+    assert kind_of(np.complex64) == ""
     assert [t.name for t in DTYPES if t.is_narrow] == ["f16", "bf16"]
 
 

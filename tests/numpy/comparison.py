@@ -3,13 +3,14 @@
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.ir import types
 from zenith.ir.dims import dim, symbol
 from zenith.ir.interpret import interpret
 from zenith.ir.types import dtype_of
 from zenith.ir.verify import verify
 from zenith.trace import InputSpec, trace
 
-DTYPES = tuple(np.dtype(t) for t in ("bool", "int32", "int64", "uint32", "float16", "float32", "float64"))
+DTYPES = tuple(t.numpy for t in types.DTYPES if t != types.bfloat16)  # NumPy has no rules for the latter
 
 
 def specs_for(arrays, symbolic):

@@ -28,6 +28,27 @@ def test_what_depends_on_the_place_stays(comparison):
     expect(fold, "x: f32[n]", before, before)
 
 
+@pytest.mark.parametrize(("dtype", "size", "known"), [("i8", "n", False), ("i8", "128", True), ("i8", "129", False),
+                                                      ("u8", "n", True), ("i32", "n", True)])  # fmt: skip
+def test_places_that_may_wrap_are_not_trusted(dtype, size, known):
+    before = f"""v1 = iota(size={size}, dtype={dtype})
+v2 = literal(value=0, dtype={dtype})
+v3 = broadcast(v2, shape=({size},), axes=())
+v4 = lt(v1, v3)
+return (v4,)"""
+    after = f"v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=({size},), axes=())\nreturn (v2,)"
+    expect(fold, "x: f32[n]", before, after if known else before)
+
+
+def test_unsigned_numbers_are_not_negative():
+    before = """v1 = literal(value=0, dtype=u16)
+v2 = broadcast(v1, shape=(n,), axes=())
+v3 = lt(x, v2)
+return (v3,)"""
+    after = "v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=(n,), axes=())\nreturn (v2,)"
+    expect(fold, "x: u16[n]", before, after)
+
+
 def test_through_moves():
     before = """v1 = size(value=n)
 v2 = broadcast(v1, shape=(2, n), axes=())

@@ -39,7 +39,8 @@ def edges(dtype):
         return np.array([False, True])
     if dtype.kind in "iu":
         info = np.iinfo(dtype.numpy)
-        return np.array([info.min, info.max, 0, 1, 2, 3, 31, 32, 1000, info.max - 1, info.min + 1], dtype.numpy)
+        numbers = [info.min, info.max, 0, 1, 2, 3, 31, 32, 1000, info.max - 1, info.min + 1]
+        return np.array([n for n in numbers if n <= info.max], dtype.numpy)
     info = ml_dtypes.finfo(dtype.numpy)
     numbers = [0.0, 1.0, 0.5, 2.0, 3.7, 1e-20, 90.0, 100.0, np.inf, info.max, info.tiny, info.smallest_subnormal]
     return np.array([*numbers, *(-v for v in numbers), np.nan], dtype.numpy)
@@ -53,7 +54,7 @@ def arrays(names, dtype):
     for i, name in enumerate(names):
         kind = bool_ if name == "c" else dtype
         random = rng.normal(0, 5, 200) if kind.is_float else rng.integers(0, 2 if kind.kind == "b" else 50, 200)
-        out.append(np.concatenate([np.array([c[i] for c in columns]), random]).astype(kind.numpy))
+        out.append(np.concatenate([np.array([c[i] for c in columns], kind.numpy), random.astype(kind.numpy)]))
     return out
 
 

@@ -54,6 +54,14 @@ CASES = {
               "c = mul(a, b)"),
         ("exp", "reduce_sum", separation.NEEDED_TOO),
     ),
+    "a prefix in another direction": (
+        lines(*MATRIX, "a = cumsum(x, axis=1, reverse=False)", "b = cumsum(a, axis=1, reverse=True)"),
+        ("cumsum", "cumsum", separation.OTHER_WALK),
+    ),
+    "a prefix along another axis": (
+        lines(*MATRIX, "a = cumsum(x, axis=0, reverse=False)", "b = cumsum(a, axis=1, reverse=False)"),
+        ("cumsum", "cumsum", separation.OTHER_WALK),
+    ),
     "a circle": (
         lines(*MATRIX, "a = exp(x)", "s = reduce_sum(a, axes=(0,))", "b = broadcast(s, shape=(n, m), axes=(1,))",
               "c = mul(a, b)"),

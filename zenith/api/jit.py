@@ -23,6 +23,7 @@ from zenith.api.compilable import Compilable
 from zenith.api.devices import Where, choose
 from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
+from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, declare
 from zenith.api.specialize import Program, Request, Specializer
@@ -90,6 +91,10 @@ class Jitted(Compilable):
 
     def __repr__(self) -> str:
         return f"<zenith.jit of {self.__name__}>"
+
+    def __reduce__(self) -> Reduced:
+        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics
+        return reduced(self, Jitted, (self.function, self._signature, *options))
 
     # --- the long path ---
 
@@ -170,6 +175,12 @@ class Method:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jitted, name)
+
+    def __reduce__(self) -> Reduced:
+        return getattr, (self.instance, self._jitted.__name__)
+
+
+goes_by_name_to_workers(Jitted)
 
 
 def jit(

@@ -92,10 +92,9 @@ def cast_advice(dtype: np.dtype[Any], name: str) -> str:
         return f'its bytes are swapped: pass {name}.astype({name}.dtype.newbyteorder("="))'
     if dtype.kind == "c":
         return f"complex numbers are not supported yet: compute with {name}.real and {name}.imag"
-    target = {"i": "int32", "u": "int64", "f": "float64", "O": "float64"}.get(dtype.kind)
-    if target is None:
-        return "pass an array of numbers: " + ", ".join(t.numpy_name for t in DTYPES)
-    return f"pass {name}.astype(numpy.{target})"
+    if dtype.kind in "fO":
+        return f"pass {name}.astype(numpy.float64)"
+    return "pass an array of numbers: " + ", ".join(t.numpy_name for t in DTYPES)
 
 
 NUMPY = NumpyAdapter()

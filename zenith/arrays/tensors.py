@@ -43,7 +43,7 @@ class TorchAdapter(PlainAdapter):
                               fix=f"pass {name}.cpu()")  # fmt: skip
         if array.dtype not in self._from_torch:
             raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have", fix=(
-                "pass " + name + (".real and .imag" if array.is_complex() else ".to(torch.int32)")))  # fmt: skip
+                "pass " + name + (".real and .imag" if array.is_complex() else ".to(torch.float32)")))  # fmt: skip
         if array.is_neg():
             raise UnsupportedError(f"{name} is a view that negates lazily", fix=f"pass {name}.resolve_neg()")
         if array.requires_grad and torch.is_grad_enabled():

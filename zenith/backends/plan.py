@@ -21,7 +21,7 @@ from zenith.backends.beside import Pair, arranged, pairs
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
 from zenith.backends.footprint import symbols_of
-from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
+from zenith.backends.in_place import UPDATES, is_last_reader, made_of, overwritten
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.groups import Lowered, lower_beside, lower_group, temporaries
 from zenith.backends.lower.library_product import SUMS
@@ -146,8 +146,7 @@ class _Planner:
             self.places[value.node, 0] = Place("input", name)
         self._place_outputs([Place("output", f"result{i}") for i in range(len(self.graph.outputs))])
         steps = self._all_steps()
-        returned = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
-        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
+        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(self._returned()) if isinstance(v.type, ArrayType))
         self.arena.add_workspace()
         symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
         shared = self.shared
@@ -189,10 +188,18 @@ class _Planner:
         return found
 
     def _place_outputs(self, places: Iterable[Place]) -> None:
-        arrays = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
-        for value, place in zip(arrays, places, strict=False):
-            root = root_of(self.graph, value)
+        """Let results be made where they are returned, and so what they are made of in place."""
+        arrays = [(root_of(self.graph, v), p) for v, p in zip(self._returned(), places, strict=False)]
+        for root, place in arrays:
             self.places[root.node, root.output] = place
+        for root, place in arrays:
+            for value in made_of(self.graph, root):
+                if (value.node, value.output) in self.places:
+                    break
+                self.places[value.node, value.output] = place
+
+    def _returned(self) -> list[Value]:
+        return [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
 
     def _last_uses(self) -> dict[tuple[int, int], int]:
         last: dict[tuple[int, int], int] = {}

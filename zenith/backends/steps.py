@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from zenith.backends.footprint import is_copy
 from zenith.backends.kernel import Kernel
 from zenith.backends.routines import PYTHON, Routine
 from zenith.backends.work import NO_WORK, Work
@@ -51,6 +52,11 @@ class Launch:
     places: tuple[Place, ...]
     lines: tuple[SourceLine, ...]
     work: Work = NO_WORK
+
+    @property
+    def copies(self) -> bool:
+        """Whether it writes each element where it was read, so that on one memory it changes nothing."""
+        return is_copy(self.kernel)
 
     def __str__(self) -> str:
         moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))

@@ -3,6 +3,7 @@
 * :class:`Scalar`: one element from one element of each argument, by an expression.
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
 * :class:`Fold`: a reduction of axes by an associative operation.
+* :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed places.
@@ -49,14 +50,18 @@ class Elements:
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
     ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
     row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
-    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``).
+    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``), ``k.compare(text, x, y)`` (a comparison
+    of two elements), ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``) and
+    ``k.wrapped(value, size)`` (an index that may count from the end, as an element that counts from the start).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
-    that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
+    that it reads its one argument at constant strides, so that a tile kernel takes it as it is; ``computes`` that it
+    computes with elements, and does not only move them.
     """
 
     element: Callable[..., Any]
     cheap: bool
     strided: bool = False
+    computes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,20 @@ class Fold:
 
     combine: str
     identity: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Along ``params["axis"]``, from its end where ``params["reverse"]``: each element joined with all before it.
+
+    ``combine`` joins what is so far, ``x``, and an element ``y`` of the last argument, from ``identity(dtype)``. Where
+    there are two arguments, the first one's is the element's factor ``z``, and the factor of neighbours that are joined
+    is the product of theirs. The tree of combinations depends on shape and instruction set only.
+    """
+
+    combine: str
+    identity: Callable[[Any], Any]
+    cost: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +111,17 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Adds updates to a copy of the first argument at computed places, in index order (repeatable)."""
+    """Joins updates to a copy of the first argument at computed places, in index order (repeatable).
+
+    ``combine`` joins what is there, ``x``, and an update ``y``; it is ``"y"`` where updates are written over.
+    """
+
+    combine: str
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether nothing is read of what an update is written over."""
+        return self.combine == "y"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +174,17 @@ class Data:
 
 
 Lowering = (
-    Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | NativeCall | Composite | Region | Data
+    Scalar
+    | Elements
+    | Fold
+    | Prefix
+    | View
+    | Tile
+    | Scatter
+    | Overwrite
+    | HostCall
+    | NativeCall
+    | Composite
+    | Region
+    | Data
 )

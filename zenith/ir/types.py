@@ -56,15 +56,21 @@ class DType:
 
 
 bool_ = DType("bool", "bool", "b", 1)
+int8 = DType("i8", "int8", "i", 8)
+int16 = DType("i16", "int16", "i", 16)
 int32 = DType("i32", "int32", "i", 32)
 int64 = DType("i64", "int64", "i", 64)
+uint8 = DType("u8", "uint8", "u", 8)
+uint16 = DType("u16", "uint16", "u", 16)
 uint32 = DType("u32", "uint32", "u", 32)
+uint64 = DType("u64", "uint64", "u", 64)
 float16 = DType("f16", "float16", "f", 16)
 bfloat16 = DType("bf16", "bfloat16", "f", 16)
 float32 = DType("f32", "float32", "f", 32)
 float64 = DType("f64", "float64", "f", 64)
 
-DTYPES: tuple[DType, ...] = (bool_, int32, int64, uint32, float16, bfloat16, float32, float64)
+INTEGERS: tuple[DType, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+DTYPES: tuple[DType, ...] = (bool_, *INTEGERS, float16, bfloat16, float32, float64)
 BY_NAME: dict[str, DType] = {t.name: t for t in DTYPES}
 _NUMPY: dict[str, np.dtype[Any]] = {
     t.name: np.dtype(ml_dtypes.bfloat16 if t.name == "bf16" else t.numpy_name) for t in DTYPES

@@ -14,6 +14,7 @@ import numpy as np
 
 from zenith.errors import DTypeError, UnsupportedError, user_line
 from zenith.ir.types import kind_of
+from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
 from zenith.numpy.operands import (
     BOOL,
@@ -34,19 +35,20 @@ from zenith.trace.tracer import Tracer
 
 __all__ = [
     "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees",
-    "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf", "isnan",
-    "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
-    "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift", "rint", "sign", "signbit",
-    "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    "bitwise_count", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad",
+    "degrees", "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf",
+    "isnan", "lcm", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "nextafter", "not_equal", "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift",
+    "rint", "sign", "signbit", "sin", "sinh", "spacing", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
 
 
-def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+def resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+    """The types in which a ufunc computes for operands; DTypeError where it does not, or where Zenith has not one."""
     keys = tuple(map(type_key, operands))
     try:
         found = loop(ufunc, keys)
@@ -61,7 +63,7 @@ def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.
 
 def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
-    types = _resolve(ufunc, operands, name)
+    types = resolve(ufunc, operands, name)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
     return rules[kind_of(types[0])](*arrays)
 
@@ -155,6 +157,13 @@ bitwise_xor = _define(np.bitwise_xor, "bit_xor")
 invert = _define(np.invert, "bit_not")
 left_shift = _define(np.left_shift, "shift_left")
 right_shift = _define(np.right_shift, "shift_right")
+bitwise_count = _define(np.bitwise_count, "bit_count")
+
+# Digits.
+gcd = _define(np.gcd, "gcd")
+lcm = _define(np.lcm, d.lcm)
+nextafter = _define(np.nextafter, d.nextafter)
+spacing = _define(np.spacing, d.spacing)
 
 # Exponentials and logarithms.
 sqrt = _define(np.sqrt, "sqrt")
@@ -191,15 +200,23 @@ degrees = _define(np.degrees, lambda x: b.mul(x, f.DEGREES))
 copysign = _define(np.copysign, "copysign")
 heaviside = _define(np.heaviside, f.heaviside)
 
-# Functions of scipy.special, typed as np.exp is; scipy's own ufuncs find them by name.
-_define(np.exp, "erf", name="_erf")
-_define(np.exp, "erfinv", name="_erfinv")
-_define(np.exp, "sigmoid", name="_expit")
+# Functions of scipy.special, typed as np.exp or np.logaddexp are; scipy's own ufuncs find them by name.
+_SPECIAL_OF_ONE: dict[str, str | Rule] = {
+    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "log_expit": f.log_sigmoid,
+    "logit": f.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
+    "entr": f.entropy, "ndtr": f.normal_distribution,
+}  # fmt: skip
+_SPECIAL_OF_TWO: dict[str, str | Rule] = {
+    "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
+}  # fmt: skip
+SPECIAL = {name: _define(np.exp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_ONE.items()} | {
+    name: _define(np.logaddexp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_TWO.items()
+}
 
 
 def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    """A comparison: a Python int beyond the other operand's type is compared as a number, as NumPy does."""
-    inner = _define(ufunc, primitive)
+    """A comparison of numbers, as NumPy's: of int64 with uint64 too, and of a Python int beyond the other's type."""
+    inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y))
 
     def function(x: Any, y: Any, **options: Any) -> Any:
         for value, other, swapped in ((y, x, False), (x, y, True)):

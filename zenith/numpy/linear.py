@@ -38,8 +38,8 @@ from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "diag", "diagonal", "dot", "inner", "matmul", "matvec", "norm", "outer", "tensordot", "trace", "vdot", "vecdot",
-    "vecmat",
+    "diag", "diagflat", "diagonal", "dot", "inner", "matmul", "matvec", "norm", "outer", "tensordot", "trace", "vdot",
+    "vecdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return reductions.sum(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
 
 
-@implements(np.diagonal)
+@implements(np.diagonal, gives="shown")
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements of a diagonal of two axes, along a new last axis."""
     from zenith.ir.types import int64
@@ -230,7 +230,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return moveaxis(b.gather(x, ew.add(place, down), ew.add(place, across)), 0, -1)
 
 
-@implements(np.diag)
+@implements(np.diag, gives="view")
 def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
     from zenith.numpy.creation import eye
@@ -242,6 +242,17 @@ def diag(v: Any, k: int = 0) -> Any:
     size = dims_of(x)[0] + abs(k)
     padded = b.pad(x, np.zeros((), x.dtype), low=(max(k, 0),), high=(max(-k, 0),), interior=(0,))
     return where(eye(size, k=k, dtype=bool), reshape(padded, (1, -1)), np.zeros((), x.dtype))
+
+
+@implements(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix with the flattened array on diagonal ``k``.
+
+    >>> diagflat([[1], [2]])
+    array([[1, 0],
+           [0, 2]])
+    """
+    return diag(reshape(as_array(v), (-1,)), k)
 
 
 def sizes_by_letter(name: str, terms: Sequence[str], shapes: Sequence[tuple[Dim, ...]]) -> dict[str, Dim]:

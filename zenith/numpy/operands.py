@@ -21,11 +21,21 @@ from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
-from zenith.trace.tracer import Tracer
+from zenith.trace.tracer import ARGUMENTS, Tracer
 
 FLOAT64 = np.dtype(np.float64)
-INT64 = np.dtype(np.int64)
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 BOOL = np.dtype(np.bool_)
+
+
+HOST = "cpu"
+
+
+def check_device(device: Any) -> None:
+    """DeviceError unless arrays can be made there: on the host, or, in a trace, where the arguments are."""
+    if device not in (None, HOST, ARGUMENTS):
+        raise DeviceError(f"there is no device {device!r} in zenith.numpy", where=user_line(),
+                          fix="use 'cpu', or pass arrays of another device to a compiled function")  # fmt: skip
 
 
 def as_array(value: Any) -> Any:
@@ -68,6 +78,11 @@ def snapshot(value: Any) -> Any:
 def strong(x: Any) -> Any:
     """The same array, no longer acting as a Python number."""
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
+
+
+def number(x: Any) -> Any:
+    """An array without axes as NumPy's scalars are: nothing that is written changes it."""
+    return x.renewed() if isinstance(x, Tracer) else x
 
 
 def lift(x: Any) -> Any:

@@ -7,11 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import UnsupportedError, user_line
+from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.joining import cut
+from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
     align,
@@ -23,27 +24,22 @@ from zenith.numpy.operands import (
     dims_of,
     normal_axis,
     result_dtype,
+    spread,
     strong,
 )
 from zenith.trace.bind import b, known_dtype
-from zenith.trace.dispatch import implements
+from zenith.trace.dispatch import implementation, implements
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = [
     "allclose", "array_equal", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select", "sinc", "tri",
-    "tril", "triu", "where",
+    "tril", "triu",
 ]  # fmt: skip
 
 
-@implements(np.where)
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion."""
-    if x is None or y is None:
-        raise TraceError(
-            "where(condition) alone gives a result whose size depends on values",
-            where=user_line(),
-            fix="give both choices, where(condition, x, y), and keep the shape",
-        )
     dtype = result_dtype("where", (x, y))
     test = as_array(condition)
     test = test if test.dtype == BOOL else b.ne(test, b.zeros_like(test))
@@ -96,7 +92,7 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     return ew.multiply(ew.rint(ew.divide(x, scale)), scale)
 
 
-@implements(np.astype)
+@implements(np.astype, gives="view")
 def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
            device: Any = None) -> Any:  # fmt: skip
     """The array with another element type, as ``ndarray.astype``."""
@@ -104,17 +100,22 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok:
     known_dtype(target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
-    return x.copy() if isinstance(x, np.ndarray) and copy else strong(x)
+    return x.copy() if copy else strong(x)
 
 
-@implements(np.nan_to_num)
+@implements(np.nan_to_num, gives="view")
 def nan_to_num(
     x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """nan replaced by a number, infinities by the largest finite numbers or by given ones."""
-    x = compute_array("nan_to_num", x)
-    if kind_of(x.dtype) != "f":
-        return x
+    """nan replaced by a number, infinities by the largest finite numbers or by given ones; in place unless ``copy``."""
+    given = compute_array("nan_to_num", x)
+    result = _finite(given, nan, posinf, neginf) if kind_of(given.dtype) == "f" else given
+    if not copy:
+        return implementation("_write_result")(x, result, "nan_to_num")
+    return result.renewed() if isinstance(result, Tracer) else result.copy() if result is x else result
+
+
+def _finite(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
     limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
@@ -158,16 +159,33 @@ def sinc(x: Any) -> Any:
 
 
 @implements(np.diff)
-def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
-    """Differences of neighbours along an axis, ``n`` times."""
-    x = compute_array("diff", x)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, ``n`` times; ``prepend`` and ``append`` stand at its ends before.
+
+    >>> diff([1, 3, 6], prepend=0)
+    array([1, 2, 3])
+    """
+    x = compute_array("diff", a)
     at = normal_axis("diff", axis, x.ndim)
+    x = _between_ends(x, at, prepend, append)
     for _ in range(n):
         size = dims_of(x)[at]
         last = size - 1 if ask(size, ">=", 1) else size
         function = ew.not_equal if x.dtype.kind == "b" else ew.subtract
         x = function(cut(x, at, 1 if last != size else 0, size), cut(x, at, 0, last))
     return x
+
+
+def _between_ends(x: Any, axis: int, first: Any, last: Any) -> Any:
+    """The array between what is put in front and behind along an axis; a number is one slice."""
+    parts = []
+    for end in (first, x, last):
+        if end is None or end is np._NoValue:
+            continue
+        part = as_array(end)
+        shape = tuple(dim(1) if a == axis else n for a, n in enumerate(dims_of(x)))
+        parts.append(part if part.ndim else spread(part, shape))
+    return concatenate(parts, axis) if len(parts) > 1 else x
 
 
 # --- triangles -------------------------------------------------------------------------------------------------

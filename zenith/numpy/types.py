@@ -13,12 +13,13 @@ from zenith.trace.dispatch import implements
 
 __all__ = [
     "bfloat16", "bool_", "can_cast", "dtype", "e", "euler_gamma", "finfo", "float16", "float32", "float64", "iinfo",
-    "inf", "int32", "int64", "iscomplexobj", "isdtype", "isrealobj", "nan", "ndarray", "newaxis", "pi",
-    "promote_types", "real", "result_type", "uint32",
+    "inf", "int8", "int16", "int32", "int64", "iscomplexobj", "isdtype", "isrealobj", "nan", "ndarray", "newaxis", "pi",
+    "promote_types", "real", "result_type", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 bool_ = np.bool_
-int32, int64, uint32 = np.int32, np.int64, np.uint32
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 float16, float32, float64 = np.float16, np.float32, np.float64
 bfloat16 = ml_dtypes.bfloat16
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
@@ -65,7 +66,7 @@ def isrealobj(x: Any) -> bool:
     return True
 
 
-@implements(np.real)
+@implements(np.real, gives="view")
 def real(x: Any) -> Any:
     """The array itself: Zenith has no complex numbers."""
     return as_array(x)

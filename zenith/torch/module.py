@@ -86,6 +86,15 @@ class CompiledModule(Compilable):
     def __repr__(self) -> str:
         return f"<zenith.from_torch of {self.__name__}>"
 
+    def __reduce__(self) -> Any:
+        if self._released:
+            raise ZenithError(
+                f"{self.__name__} cannot be pickled: its programs have released the module's weights",
+                fix="save() it and load the file there, or keep the weights: release_weights=False",
+            )
+        options = self._dynamic_shapes, self._specializer.max_compilations, self._releases, self.numerics
+        return CompiledModule, (self.module, self._backend, *options)
+
     def _follow(self, every: bool) -> None:
         """Have the programs follow the module's weights; they are compiled again only for another structure."""
         with self._lock:

@@ -81,7 +81,7 @@ class Recorder:
         return self.graph.add(primitive, args, params, line)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        """A concrete array as a node: numbers become literals, arrays are snapshotted once, at their first use.
+        """A concrete array as a node: numbers become literals, arrays are snapshotted, again when they have changed.
 
         What an array repeats along an axis of stride 0 is stored once and broadcast.
         """
@@ -91,9 +91,19 @@ class Recorder:
             value = array.item() if array.dtype.kind in "biuf" else float(array)
             return self.graph.add(get("literal"), (), {"value": value, "dtype": dtype}, user_line())[0]
         known = self._constants.get(id(array))
-        if known is None:
+        if known is None or self._has_changed(known[1], array):
             known = self._constants[id(array)] = (array, self._stored(array))
         return known[1]
+
+    def _has_changed(self, stored: Value, array: np.ndarray[Any, Any]) -> bool:
+        """Whether an array may have been written since its snapshot was taken."""
+        node = self.graph.node(stored.node)
+        if not array.flags.writeable or not array.size:
+            return False
+        frozen = self.graph.stored(node) if node.primitive is get("constant") else None
+        if frozen is None:
+            return True
+        return not np.array_equal(frozen.view(np.uint8), np.ascontiguousarray(array).view(np.uint8))
 
     def _stored(self, array: np.ndarray[Any, Any]) -> Value:
         kept = [axis for axis, stride in enumerate(array.strides) if stride]

@@ -17,7 +17,7 @@ from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer, argument, is_weak
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def trace(
     recorder = Recorder(name, specs, traffic)
     with recording(recorder):
         values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]
-        tracers = [Tracer(recorder, v, weak=s.weak) for v, s in zip(values, specs, strict=True)]
+        tracers = [argument(recorder, v, s.weak, s.name) for v, s in zip(values, specs, strict=True)]
         outputs = list(call_user(function, tracers))
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None

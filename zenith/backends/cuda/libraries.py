@@ -162,7 +162,7 @@ def _engine(
     name: str, kind: str, doc: str, library: Door, calls: Callable[[Graph, Target], Calls | str],
     beside: Beside | None = None,
 ) -> Engine:  # fmt: skip
-    """An engine that offers calls which are worth it for some sizes. The library is looked for last: it takes long."""
+    """An engine whose calls are worth it for some sizes. The library is looked for last: that takes long."""
 
     def offer(body: Graph, target: Target) -> Calls | Refusal:
         if library.name not in target.libraries:

@@ -15,14 +15,14 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Scalar, Tile
+from zenith.ir.lowering import Prefix, Scalar, Tile
 from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
-RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
-RESERVED |= {"team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
+RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join", "run_along"}
+RESERVED |= {"behind", "team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
 _BUFFER = re.compile(
-    r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps|held)\d*"
+    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|\w+_(strip|first|last|before|chunk|inside|left|warps|factors|held)\d*"
 )  # a body's inputs and outputs, and printers' own
 
 
@@ -98,7 +98,7 @@ def body_symbols(body: Graph) -> tuple[str, ...]:
 def scalar_cost(body: Graph) -> int:
     """About how many simple operations one element of the body takes, its memory accesses included."""
     lowerings = [n.primitive.lowering for _, n in body.nodes()]
-    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar))
+    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar | Prefix))
 
 
 def find_loops(

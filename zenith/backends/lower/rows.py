@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, Kept
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Scalar
+from zenith.ir.lowering import Prefix, Scalar
 from zenith.ir.target import Target
 from zenith.ir.types import DType
 
@@ -49,16 +49,16 @@ class _Rows:
             self._fold_phase(phase)
         self._store_rows()
         self._store_elements()
-        count, length = product(space[:outer]), product(space[outer:])
+        count, length = product(space[:outer]), self.g.length
         self.e.append(TaskLoop(row, count, None, (), self.e.close(), False))
         return self.face.kernel(count, length * scalar_cost(self.body) + 20, self.e)
 
     def _walk(self) -> tuple[str, Dim, Index]:
         """Open the loop along the row: its variable, its length and the full index inside."""
-        length = product(self.g.space[self.g.outer :])
+        length = self.g.length
         j = self.e.fresh("j")
         self.e.open(j)
-        inner = decode_into(self.e, symbol(j), sizes(self.g.space, self.g.inner_groups), "q")
+        inner = decode_into(self.e, self.g.along(symbol(j)), sizes(self.g.space, self.g.inner_groups), "q")
         shifted = [[a - self.g.outer for a in g] for g in self.g.inner_groups]
         return j, length, self.outer_index + spread(shifted, len(self.g.space) - self.g.outer, inner)
 
@@ -70,7 +70,7 @@ class _Rows:
         self._keep(keep, index)
         accumulators = []
         for (number, operand), value in zip(folds, values, strict=True):
-            fold, name = self.g.fold_of(number), self.e.fresh("acc")
+            fold, name = self.g.joins(number), self.e.fresh("acc")
             accumulators.append(Accumulator(name, operand.dtype, fold.identity(operand.dtype), fold.combine, value))
         statements = self.e.close()
         self.e.append(Fold(j, dim(0), length, statements, tuple(accumulators)))
@@ -103,7 +103,7 @@ class _Rows:
     def _cost(self, value: Value) -> int:
         """About how many operations computing an element of a value again takes, reads included."""
         lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
-        return sum(low.cost if isinstance(low, Scalar) else 1 for low in lowerings)
+        return sum(low.cost if isinstance(low, Scalar | Prefix) else 1 for low in lowerings)
 
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
         """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
@@ -164,4 +164,5 @@ class _Rows:
         values = [(name, self.e.element(value, index)) for name, value in outputs]
         for name, value in values:
             self.e.append(Store(name, row_major(self.g.space, index), value))
-        self.e.append(Loop(j, dim(0), length, True, self.e.close()))
+        statements = self.e.close()
+        self.e.append(Loop(j, dim(0), length, not runs(statements), statements))

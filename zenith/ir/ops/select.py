@@ -80,8 +80,10 @@ def _cast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 
 register(Primitive(
-    name="cast", doc="Conversion to another element type, as NumPy's astype: nan and what is out of range become the "
-    "smallest int32 or int64.", params={"dtype": "dtype"},
+    name="cast", doc="Conversion to another element type, as NumPy's astype on x86-64. Integers wrap. Floats are "
+    "truncated to int32 for int8, int16, int32, uint8 and uint16, to int64 for int64 and uint32, of which the low bits "
+    "stay; nan and what is out of range become the smallest int32 or int64. uint64 has also the numbers from 2**63 on "
+    "below 2**64; what is larger becomes 0.", params={"dtype": "dtype"},
     typing=lambda types, params: (arrays("cast", types, 1)[0].with_dtype(params["dtype"]),),
     evaluate=_cast, lowering=Scalar("x", 1), jvp=_cast_jvp, vjp=_cast_vjp, batch=batch_elementwise("cast"), ulp=0.5,
     effect=False, samples=_cast_samples,

@@ -1,0 +1,236 @@
+"""Makes the documentation's site, without a network: a page for each primitive, beside the documents of the project.
+
+Pages are gathered in build/pages, and MkDocs makes HTML of them in build/site. What a page of a primitive says comes
+from its record and from what the planner chooses for its samples.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "build" / "pages"
+sys.path[:0] = [str(ROOT)]  # run as a script, only docs/ would be there
+
+from zenith.backends.cpu.target import cpu_target  # noqa: E402
+from zenith.backends.cuda.target import cuda_target  # noqa: E402
+from zenith.backends.plan import plan  # noqa: E402
+from zenith.ir.builder import Builder  # noqa: E402
+from zenith.ir.dims import DimLike, symbol  # noqa: E402
+from zenith.ir.graph import Graph, Value  # noqa: E402
+from zenith.ir.lowering import Elements, Fold, Prefix, Scalar, Tile  # noqa: E402
+from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives  # noqa: E402
+from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, float64  # noqa: E402
+from zenith.passes.pipeline import run  # noqa: E402
+
+DOCUMENTS = {
+    "README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md",
+}  # fmt: skip
+OUTSIDE = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+RULES = {"jvp": "Forward derivative", "vjp": "Reverse derivative", "batch": "Batching"}
+
+
+def main() -> None:
+    """Write all pages and make the site of them."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    gather(PAGES)
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True))
+
+
+def gather(folder: Path) -> None:
+    """Write every page into a folder, in place of what was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path, text in pages().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by its path in the site."""
+    own = {path.name: path for path in (ROOT / "docs").glob("*.md") if not path.name.endswith(".in.md")}
+    moved = {ROOT / name: page for name, page in DOCUMENTS.items()} | {path: name for name, path in own.items()}
+    found = {page: linked(source.read_text(encoding="utf-8"), source, moved) for source, page in moved.items()}
+    found |= {f"primitives/{p.name}.md": page_of(p) for p in all_primitives()}
+    return found | {"primitives/index.md": index()}
+
+
+def linked(text: str, source: Path, moved: dict[Path, str]) -> str:
+    """A document with links to other pages where they are in the site; of files that are no pages, the path remains."""
+
+    def target(match: re.Match[str]) -> str:
+        path = (source.parent / match[1]).resolve()
+        return f"]({moved[path]}" if path in moved else f"](#{path.relative_to(ROOT)}"
+
+    return OUTSIDE.sub(target, text)
+
+
+def index() -> str:
+    """A list of all primitives, by the file that defines them."""
+    lines = ["# Primitives", "", "Every operation that a graph can hold, each one complete record.", ""]
+    for file, members in grouped(all_primitives(), file_of).items():
+        lines += [f"## {file}", "", *(f"- [{p.name}]({p.name}.md): {p.doc}" for p in members), ""]
+    return "\n".join(lines)
+
+
+def page_of(primitive: Primitive) -> str:
+    """The page of a primitive."""
+    parts = [f"# {primitive.name}", primitive.doc, facts(primitive), *examples(primitive), *rules(primitive)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def facts(primitive: Primitive) -> str:
+    """What the record says in a word or two."""
+    types = [t.name for t in DTYPES if samples_of(primitive, t)]
+    params = ", ".join(f"`{name}` ({kind})" for name, kind in primitive.params.items())
+    rows = {
+        "Defined in": f"`{file_of(primitive)}`",
+        "Parameters": params or "none",
+        "Element types": ", ".join(types) or "tests give it no samples of its own",
+        "Kernels compute it as": form_of(primitive),
+        "Error": f"at most {primitive.ulp:g} units in the last place"
+        if primitive.ulp
+        else "none: exact, or rounded once",
+        "Order": "kept, by tokens" if primitive.effect else "free",
+        **{title: rule_of(getattr(primitive, rule)) for rule, title in RULES.items()},
+        "Engines": engines_of(primitive),
+    }
+    return "\n".join(
+        ["| | |", "|---|---|", *(f"| {name} | {text.replace('|', '&#124;')} |" for name, text in rows.items())]
+    )
+
+
+def form_of(primitive: Primitive) -> str:
+    """The lowering: its form and, where it is an expression or a tile kernel, which one."""
+    lowering = primitive.lowering
+    form = type(lowering).__name__
+    match lowering:
+        case Scalar(expression=str(text)):
+            return f"{form}: `{text}`"
+        case Scalar(expression=texts):
+            return f"{form}: " + ", ".join(f"`{text}` for kind {kind}" for kind, text in texts.items())
+        case Fold(combine=text) | Prefix(combine=text):
+            return f"{form}: `{text}`"
+        case Tile(kernel=kernel):
+            return f"{form}: {kernel}"
+        case Elements(computes=True):
+            return f"{form}: made of elements at computed places"
+        case Elements(cheap=cheap):
+            return f"{form}: an index map" + (", always fused" if cheap else "")
+    return form
+
+
+def rule_of(rule: Any) -> str:
+    """Whether there is a rule, and why not."""
+    return f"none: {rule.reason}" if isinstance(rule, NoRule) else "yes"
+
+
+def examples(primitive: Primitive) -> Iterator[str]:
+    """The types of some samples, each form once, with parameters."""
+    dtype = next((t for t in reversed(DTYPES) if samples_of(primitive, t)), None)
+    if dtype is None:
+        return
+    calls = dict.fromkeys(call_of(primitive, sample) for sample in samples_of(primitive, dtype)[:3])
+    yield "## Examples\n\n```text\n" + "\n".join(calls) + "\n```"
+
+
+def call_of(primitive: Primitive, sample: Sample) -> str:
+    """A sample as a line of a graph's text."""
+    graph, results = graph_of(primitive, sample)
+    line = str(graph).splitlines()[1].strip()
+    return f"{line}    # {', '.join(str(r.type) for r in results)}"
+
+
+def graph_of(primitive: Primitive, sample: Sample, symbolic: bool = False) -> tuple[Graph, tuple[Value, ...]]:
+    """A graph of the primitive alone, with its results."""
+    graph = Graph("example")
+    args = [graph.add_input(type_of(v, symbolic), f"x{i}") for i, v in enumerate(sample.values)]
+    results = Builder(graph).graph.add(primitive, args, sample.params)
+    graph.set_outputs(results)
+    return graph, results
+
+
+def type_of(array: Any, symbolic: bool) -> ArrayType:
+    """The type of a sample's array; ``symbolic`` makes sizes above 1 symbols, equal ones the same."""
+    sizes: list[DimLike] = [symbol(f"n{n}") if symbolic and n > 1 else n for n in array.shape]
+    dtype = dtype_of(array.dtype)
+    assert dtype is not None
+    return ArrayType(dtype, sizes)
+
+
+def samples_of(primitive: Primitive, dtype: DType) -> list[Sample]:
+    """The samples of an element type; none for what tests cannot run alone."""
+    return list(primitive.samples(dtype.numpy))
+
+
+def engines_of(primitive: Primitive) -> str:
+    """Who computes the first float32 sample, or that of the first type that has one, on either target."""
+    dtype = next((t for t in DTYPES[::-1] if samples_of(primitive, t)), None)
+    if dtype is None:
+        return "those of what it holds"
+    graph, _ = run(graph_of(primitive, samples_of(primitive, dtype)[0], symbolic=True)[0])
+    named = {}
+    for name, target in (("CPU", cpu_target()), ("CUDA", cuda_target())):
+        chosen = dict.fromkeys(group.choice.engine for group in plan(graph, target).groups)
+        named[name] = ", ".join(chosen) or "no kernel"
+    return "; ".join(f"{name}: {chosen}" for name, chosen in named.items())
+
+
+def rules(primitive: Primitive) -> Iterator[str]:
+    """The source of rules that are functions of their own, and graphs of what derivatives compute."""
+    for name, title in {"evaluate": "Reference", "typing": "Types", **RULES}.items():
+        if text := source_of(getattr(primitive, name)):
+            yield f"## {title}\n\n```python\n{text}\n```"
+        elif name in ("jvp", "vjp") and (graph := derivative(primitive, name)):
+            yield f"## {title}\n\n```text\n{graph}\n```"
+
+
+def source_of(rule: Any) -> str:
+    """The source of a function of the project; nothing for lambdas and for what other functions made."""
+    if not inspect.isfunction(rule) or "<" in rule.__qualname__:
+        return ""
+    return textwrap.dedent(inspect.getsource(rule)).rstrip()
+
+
+def derivative(primitive: Primitive, name: str) -> Graph | None:
+    """The graph that a derivative rule gives for a sample with axes, where it has one."""
+    rule = getattr(primitive, name)
+    found = [s for s in samples_of(primitive, float64) if any(v.ndim for v in s.values)]
+    if not inspect.isfunction(rule) or not found:
+        return None
+    graph, outputs = graph_of(primitive, found[0], symbolic=True)
+    primals = tuple(graph.inputs)
+    tangents = [graph.add_input(v.type, f"d{i}") for i, v in enumerate(primals if name == "jvp" else outputs)]
+    builder = Builder(graph)
+    if name == "jvp":
+        results = rule(builder, primals, tangents, outputs, found[0].params)
+    else:
+        results = rule(builder, primals, outputs, tangents, found[0].params)
+    graph.set_outputs([r for r in results if r is not None])
+    return graph
+
+
+def file_of(primitive: Primitive) -> str:
+    """The file whose typing, reference or samples the record has."""
+    code = next(f.__code__ for f in (primitive.samples, primitive.typing, primitive.evaluate) if inspect.isfunction(f))
+    return str(Path(code.co_filename).relative_to(ROOT))
+
+
+def grouped(items: Iterable[Primitive], key: Callable[[Primitive], str]) -> dict[str, list[Primitive]]:
+    """Items in lists by key, keys and items in the order in which they come."""
+    found: dict[str, list[Primitive]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+if __name__ == "__main__":
+    main()
