@@ -17,6 +17,7 @@ import numpy as np
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
 from tests.ir.cases import ALIKE
+from tests.program_places import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
 from tests.rewrite import specialize, widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
@@ -114,10 +115,14 @@ class _Program:
         """The integer types among the program's."""
         return [t for t in self.dtypes if t.is_integer]
 
+    def require(self, fits: bool) -> None:
+        """Reject the proposal unless it fits."""
+        if not fits:
+            raise _Rejected
+
     def one(self, items: Sequence[Any]) -> Any:
         """One of the items; rejects the proposal when there is none."""
-        if not items:
-            raise _Rejected
+        self.require(bool(items))
         return items[self.rng.integers(len(items))]
 
     def size(self) -> Dim:
@@ -428,66 +433,11 @@ def _argmax(program: _Program, name: str) -> None:
     program.emit(name, x, axis=int(program.rng.integers(len(x.shape))))
 
 
-def _places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
-    """Indices below a size: whole numbers modulo it."""
-    if size.evaluate(program.sizes) == 0:
-        raise _Rejected
-    dtype = program.one(program.integers())
-    numbers = program.find(dtype, shape)
-    count = program.convert(program.emit("size", value=size), dtype)
-    return program.emit("remainder", numbers, program.emit("broadcast", count, shape=tuple(shape), axes=()))
-
-
-def _take(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    axis = int(program.rng.integers(len(x.shape)))
-    shape = program.pick(lambda v: len(v.shape) <= 2).shape
-    program.emit(name, x, _places(program, x.shape[axis], shape), axis=axis)
-
-
-def _index_arrays(program: _Program, x: Value) -> list[Value]:
-    shape = program.pick(lambda v: len(v.shape) <= 2).shape
-    return [_places(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]
-
-
-def _gather(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    program.emit(name, x, *_index_arrays(program, x))
-
-
 def _scatter(program: _Program, name: str) -> None:
     x = _operand(program, get(name), least_rank=1)
-    places = _index_arrays(program, x)
+    places = index_arrays(program, x)
     updates = program.find(x.dtype, (*places[0].shape, *x.shape[len(places) :]))
     program.emit(name, x, updates, *places)
-
-
-def _update_slice(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    start = [minimum(1, size) if program.chance(0.5) else dim(0) for size in x.shape]
-    stop = [low + (size - low) // 2 if program.chance(0.4) else size for low, size in zip(start, x.shape, strict=True)]
-    step = tuple(int(s) for s in program.rng.integers(1, 3, len(start)))
-    shape = [(high - low + s - 1) // s for low, high, s in zip(start, stop, step, strict=True)]
-    program.emit(name, x, program.find(x.dtype, shape), start=tuple(start), stop=tuple(stop), step=step)
-
-
-def _part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
-    """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
-    sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
-    dtype = program.one(program.integers())
-    return sizes, [program.find(dtype, ()) for _ in sizes]
-
-
-def _dynamic_slice(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    sizes, starts = _part_of(program, x)
-    program.emit(name, x, *starts, sizes=tuple(sizes), batch=0)
-
-
-def _dynamic_update(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    sizes, starts = _part_of(program, x)
-    program.emit(name, x, program.find(x.dtype, sizes), *starts, batch=0)
 
 
 def _matmul(program: _Program, name: str) -> None:
@@ -506,9 +456,8 @@ def _matmul(program: _Program, name: str) -> None:
 _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
     "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
-    "argmax": _argmax, "take": _take, "gather": _gather, "matmul": _matmul, "scatter_set": _scatter,
+    "argmax": _argmax, "take": take, "gather": gather, "matmul": _matmul, "scatter_set": _scatter,
     "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
-    "update_slice": _update_slice,
-    "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
+    "update_slice": update_slice, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update,
     **dict.fromkeys(("real", "imag", "complex", "conj"), lambda program, name: _elementwise(program, get(name))),
 }  # fmt: skip

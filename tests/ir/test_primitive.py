@@ -234,7 +234,8 @@ def test_the_identity_of_a_prefix_changes_nothing(primitive: Primitive, dtype: D
         with np.errstate(all="ignore"):
             joined = eval(primitive.lowering.combine, names, {"x": identity, "y": value, "z": dtype.numpy.type(1)})
         assert joined == value
-        assert primitive.name in ("recurrence", "cumlogsumexp") or np.signbit(joined) == np.signbit(value)
+        signed = primitive.name not in ("recurrence", "cumlogsumexp") and not dtype.is_complex
+        assert not signed or np.signbit(joined) == np.signbit(value)
 
 
 def test_a_name_is_registered_once_and_must_be_an_identifier() -> None:
