@@ -184,8 +184,8 @@ class _LongRow:
 
     def _nodes(self, phase: int, element: bool) -> list[int]:
         """The elementwise nodes of a phase that stand at elements or beside them; the latter from the first on."""
-        folds = {n for n, _ in self.g.folds}
-        values = (Value(n, 0, r.types[0]) for n, r in self.body.nodes() if n not in folds)
+        joined = {n for n, _ in self.g.folds} | {*self.g.prefixes}
+        values = (Value(n, 0, r.types[0]) for n, r in self.body.nodes() if n not in joined)
         early = 0 if not element and phase == 1 else phase
         return [v.node for v in values if early <= self.g.phase[v.node] <= phase and self.g.is_element(v) == element]
 
