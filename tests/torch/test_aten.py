@@ -68,6 +68,12 @@ CASES = {
     "logic": (lambda b, i: (b & ~b, b | (i == 0), b ^ b, torch.logical_not(i), torch.logical_and(b, i), i & 3, i | 1,
                            torch.logical_or(b, i), torch.logical_xor(b, i), torch.bitwise_or(i, 4),
                            torch.bitwise_and(b, i), torch.bitwise_xor(i, i + 1)), B, N),
+    "complex numbers": (lambda z, x: (z.real, z.imag, z.abs(), torch.angle(z), torch.angle(x), z.conj().resolve_conj() * 2,
+                                      torch.conj_physical(z), torch.view_as_real(z) * 2, z.sgn(), z.resolve_neg() + 1,
+                                      torch.view_as_complex(torch.view_as_real(z) + 1), torch.complex(x, x + 1),
+                                      torch.polar(x.abs(), x), torch.view_as_real_copy(z), torch.view_as_complex_copy(
+                                          torch.view_as_real(z)), torch._conj_copy(z), torch._conj_physical(z)),
+                        torch.complex(X, X + 1), X),
     "choices": (lambda b, x, i: (torch.where(b, x, 0.0), torch.where(b, x, i), x.masked_fill(b, -1.0),
                                  i.masked_fill(b, x[0, 0].int()), torch.maximum(x, i * 1.0),
                                  torch.minimum(x, i * 1.0), torch.max(x, i * 1.0), torch.min(i, i + 1)), B, X, N),
