@@ -116,4 +116,4 @@ def test_random_programs_have_a_reason_for_each_value_between_kernels(seed):
     assert bool(found) >= between
     for s in found:
         if s.reason.startswith("its kernel is of kind"):
-            assert {"rows", "product"} & set(s.reason.replace(",", "").split())
+            assert {"rows", "product", "prefix"} & set(s.reason.replace(",", "").split())

@@ -285,8 +285,8 @@ _OWN = (
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-    "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "i0e", "i1",
-    "i1e",
+    "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfinv", "lgamma", "digamma",
+    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
 )  # fmt: skip
 
 NAMESPACE: dict[str, Any] = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.ir.types import int64
+from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.joining import flip, stack
@@ -101,12 +101,15 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 @implements(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    """The cross-correlation of two rows: element k is the sum of ``a[i + k] * v[i]``; arguments as :func:`convolve`.
+    """The cross-correlation of two rows: element k is the sum of ``a[i + k] * conj(v[i])``.
+
+    Arguments are as in :func:`convolve`.
 
     >>> correlate([1, 2, 3], [0, 1, 0.5])
     array([3.5])
     """
     x, y = _rows("correlate", a, v)
+    y = ew.conjugate(y) if kind_of(y.dtype) == "c" else y
     (n,), (m,) = dims_of(x), dims_of(y)
     if ask(m, ">", n):
         return flip(_windows(y, x, *_part("correlate", mode, m, n)))

@@ -165,26 +165,26 @@ FACTOR = {
 }
 
 
-def i0(k: Ops, x: Value) -> Value:
+def bessel_i0(k: Ops, x: Value) -> Value:
     """The modified Bessel function of order 0."""
     d, a = _magnitude(k, x)
     return k.narrow(_unscaled(d, a, _near(d, a, 0, k.dtype), _far(d, a, 0, k.dtype), k.dtype))
 
 
-def i1(k: Ops, x: Value) -> Value:
+def bessel_i1(k: Ops, x: Value) -> Value:
     """The modified Bessel function of order 1, an odd one."""
     d, a = _magnitude(k, x)
     near = d.mul(_near(d, a, 1, k.dtype), a)
     return k.narrow(d.copysign(_unscaled(d, a, near, _far(d, a, 1, k.dtype), k.dtype), k.widen(x)))
 
 
-def i0e(k: Ops, x: Value) -> Value:
+def bessel_i0e(k: Ops, x: Value) -> Value:
     """exp(-abs(x)) times the modified Bessel function of order 0."""
     d, a = _magnitude(k, x)
     return k.narrow(_scaled(d, a, _near(d, a, 0, k.dtype), _far(d, a, 0, k.dtype), k.dtype))
 
 
-def i1e(k: Ops, x: Value) -> Value:
+def bessel_i1e(k: Ops, x: Value) -> Value:
     """exp(-abs(x)) times the modified Bessel function of order 1."""
     d, a = _magnitude(k, x)
     near = d.mul(_near(d, a, 1, k.dtype), a)

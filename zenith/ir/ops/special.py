@@ -38,14 +38,14 @@ unary("lgamma", "log(abs(gamma(x))); infinite at 0 and negative integers.", "lga
 unary("digamma", "Derivative of lgamma; nan at negative integers. Near negative zeros the error is one of ulps of 1.",
       "digamma(x)", ref.digamma, lambda b, a, y: b.polygamma(a[0], order=1), ulp=5, cost=80,
       domain=(0.2, 5.0), **F)  # fmt: skip
-unary("i0", "Modified Bessel function of the first kind, order 0.", "i0(x)",
+unary("i0", "Modified Bessel function of the first kind, order 0.", "bessel_i0(x)",
       lambda x: ref.bessel(x, 0, False), lambda b, a, y: b.i1(a[0]), ulp=6, cost=80, **F)  # fmt: skip
-unary("i1", "Modified Bessel function of the first kind, order 1.", "i1(x)",
+unary("i1", "Modified Bessel function of the first kind, order 1.", "bessel_i1(x)",
       lambda x: ref.bessel(x, 1, False), lambda b, a, y: b.sub(b.i0(a[0]), _over(b, y, a[0])),
       ulp=6, cost=80, **F)  # fmt: skip
-unary("i0e", "exp(-abs(x)) i0(x); the derivative at 0 is 0.", "i0e(x)", lambda x: ref.bessel(x, 0, True),
+unary("i0e", "exp(-abs(x)) i0(x); the derivative at 0 is 0.", "bessel_i0e(x)", lambda x: ref.bessel(x, 0, True),
       lambda b, a, y: b.sub(b.i1e(a[0]), b.mul(b.sign(a[0]), y)), ulp=6, cost=80, domain=(0.1, 4.0), **F)  # fmt: skip
-unary("i1e", "exp(-abs(x)) i1(x).", "i1e(x)", lambda x: ref.bessel(x, 1, True),
+unary("i1e", "exp(-abs(x)) i1(x).", "bessel_i1e(x)", lambda x: ref.bessel(x, 1, True),
       lambda b, a, y: b.sub(b.sub(b.i0e(a[0]), b.mul(b.sign(a[0]), y)), _over(b, y, a[0])),
       ulp=6, cost=80, domain=(0.1, 4.0), **F)  # fmt: skip
 
