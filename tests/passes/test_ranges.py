@@ -59,3 +59,17 @@ v6 = lt(v3, v5)
 return (v6,)"""
     after = "v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=(n, 2), axes=())\nreturn (v2,)"
     expect(fold, "x: f32[n]", before, after)
+
+
+def test_places_from_the_start_are_no_places_from_the_end():
+    before = """v1 = iota(size=n, dtype=i32)
+v2 = broadcast(v1, shape=(2, n), axes=(1,))
+v3 = wrapped(v2, size=m)
+return (v3,)"""
+    after = """v1 = iota(size=n, dtype=i32)
+v2 = broadcast(v1, shape=(2, n), axes=(1,))
+v3 = cast(v2, dtype=i64)
+return (v3,)"""
+    expect(fold, "x: f32[n, m]", before, after)
+    unknown = "v1 = wrapped(x, size=4)\nreturn (v1,)"
+    expect(fold, "x: i64[n]", unknown, unknown)

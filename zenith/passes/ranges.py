@@ -10,7 +10,7 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import prove_at_least
 from zenith.ir.graph import Node, Value
 from zenith.ir.ops.reduce import highest
-from zenith.ir.types import bool_
+from zenith.ir.types import bool_, int64
 from zenith.passes.rewrite import number_of
 
 _MOVES = frozenset({"broadcast", "reshape", "reverse", "slice", "transpose"})
@@ -20,7 +20,12 @@ _ORDERED = {"lt": (0, 1, False), "ge": (0, 1, True), "gt": (1, 0, False), "le": 
 
 
 def decided(b: Builder, node: Node, args: tuple[Value, ...]) -> Value | None:
-    """The result of a comparison that has the same answer everywhere; None where that is not known."""
+    """The result of a comparison that has the same answer everywhere, or of wrapping indices that are none of those
+    from the end; None where that is not known.
+    """
+    if node.primitive.name == "wrapped":
+        least = _least(b, args[0])
+        return None if least is None or least < 0 else _as_int64(b, args[0])
     if node.primitive.name not in _ORDERED or not args[0].dtype.is_integer:
         return None
     large, small, answer = _ORDERED[node.primitive.name]
@@ -28,6 +33,10 @@ def decided(b: Builder, node: Node, args: tuple[Value, ...]) -> Value | None:
     if bound is None or number is None or bound < number:
         return None
     return b.full(answer, bool_, args[0].shape)
+
+
+def _as_int64(b: Builder, value: Value) -> Value:
+    return value if value.dtype == int64 else b.cast(value, dtype=int64)
 
 
 def _least(b: Builder, value: Value) -> int | None:
