@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
-from zenith.ir.types import bfloat16, float16, float32, float64
-from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, shape_text, spread, weak_kind
+from zenith.ir.types import float32, float64
+from zenith.numpy.operands import broadcast_dims, convert, dims_of, shape_text, spread
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
 from zenith.trace.bind import b
 
 _ROOT_TWO = math.sqrt(2.0)
-FLOATS = (float16.numpy, bfloat16.numpy, float32.numpy, float64.numpy)
-FLOAT_NAMES = "float16, bfloat16, float32 or float64"
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
@@ -27,8 +25,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float16, bfloat16, float32 or float64. There are 2**23 or 2**52 different numbers; those of 16 bits are
-        float32's, rounded, but never to 1.
+    dtype: float32 or float64. There are 2**23 or 2**52 different numbers.
     minval, maxval: numbers or arrays that broadcast to ``shape``.
 
     Returns
@@ -45,12 +42,12 @@ def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.
     array([0.895334  , 0.95715976], dtype=float32)
     """
     target = float_dtype("uniform", dtype)
-    sizes, wide = checked_shape("uniform", shape), computed_in(target)
-    unit = unit_interval(words_of(word_of("uniform", key), sizes), wide)
+    sizes = checked_shape("uniform", shape)
+    unit = unit_interval(words_of(word_of("uniform", key), sizes), target)
     if _is_number(minval, 0) and _is_number(maxval, 1):
-        return unit if wide == target else b.minimum(convert(unit, target), _below_one(target))
-    low, high = (fitted("uniform", bound, wide, sizes) for bound in (minval, maxval))
-    return convert(between(unit, low, high), target)
+        return unit
+    low, high = (fitted("uniform", bound, target, sizes) for bound in (minval, maxval))
+    return between(unit, low, high)
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
@@ -60,7 +57,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
+    dtype: float32 or float64.
 
     Returns
     -------
@@ -72,12 +69,11 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([ 1.623,  2.025, -0.434], dtype=float32)
     """
     target = float_dtype("normal", dtype)
-    words = words_of(word_of("normal", key), checked_shape("normal", shape))
-    return convert(normal_of(words, computed_in(target)), target)
+    return normal_of(words_of(word_of("normal", key), checked_shape("normal", shape)), target)
 
 
 def normal_of(word: Any, dtype: np.dtype[Any]) -> Any:
-    """The normal numbers of words, in float32 or float64."""
+    """The normal numbers of words."""
     lowest = float(np.nextafter(dtype.type(-1), dtype.type(0)))
     u = b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
     return b.mul(b.erfinv(u), _ROOT_TWO)
@@ -91,7 +87,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     key: uint32 array of shape (2,).
     lower, upper: numbers or arrays, in units of the standard deviation.
     shape: a size or a tuple of sizes; that of the broadcast bounds unless told.
-    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
+    dtype: float32 or float64.
 
     Returns
     -------
@@ -103,13 +99,12 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     array([ 0.862,  0.941, -0.291], dtype=float32)
     """
     target = float_dtype("truncated_normal", dtype)
-    wide = computed_in(target)
-    low, high = (convert(bound, wide) for bound in (lower, upper))
+    low, high = (convert(bound, target) for bound in (lower, upper))
     sizes = shape_or("truncated_normal", shape, (low, high))
-    low, high = (fitted("truncated_normal", bound, wide, sizes) for bound in (low, high))
-    unit = unit_interval(words_of(word_of("truncated_normal", key), sizes), wide)
+    low, high = (fitted("truncated_normal", bound, target, sizes) for bound in (low, high))
+    unit = unit_interval(words_of(word_of("truncated_normal", key), sizes), target)
     u = between(unit, *(b.erf(b.div(bound, _ROOT_TWO)) for bound in (low, high)))
-    return convert(b.minimum(b.maximum(b.mul(b.erfinv(u), _ROOT_TWO), low), high), target)
+    return b.minimum(b.maximum(b.mul(b.erfinv(u), _ROOT_TWO), low), high)
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
@@ -119,7 +114,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
+    dtype: float32 or float64.
 
     Returns
     -------
@@ -130,9 +125,8 @@ def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([2.95 , 3.843, 0.404], dtype=float32)
     """
     target = float_dtype("exponential", dtype)
-    words = words_of(word_of("exponential", key), checked_shape("exponential", shape))
-    u = unit_interval(words, computed_in(target))
-    return convert(b.neg(b.log1p(b.neg(u))), target)
+    u = unit_interval(words_of(word_of("exponential", key), checked_shape("exponential", shape)), target)
+    return b.neg(b.log1p(b.neg(u)))
 
 
 def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
@@ -142,7 +136,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
+    dtype: float32 or float64.
 
     Returns
     -------
@@ -154,12 +148,11 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([ 2.923,  3.833, -0.097], dtype=float32)
     """
     target = float_dtype("gumbel", dtype)
-    words = words_of(word_of("gumbel", key), checked_shape("gumbel", shape))
-    return convert(gumbel_of(words, computed_in(target)), target)
+    return gumbel_of(words_of(word_of("gumbel", key), checked_shape("gumbel", shape)), target)
 
 
 def gumbel_of(word: Any, dtype: np.dtype[Any]) -> Any:
-    """The Gumbel numbers of words, in float32 or float64."""
+    """The Gumbel numbers of words."""
     u = b.maximum(unit_interval(word, dtype), float(np.finfo(dtype).tiny))
     return b.neg(b.log(b.neg(b.log(u))))
 
@@ -193,26 +186,8 @@ def float_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     """An element type that ``name`` can give; DTypeError for others."""
     target = np.dtype(dtype)
     if target not in FLOATS:
-        raise DTypeError(f"{name} gives {FLOAT_NAMES}, not {target}", where=user_line(), fix="cast the result")
+        raise DTypeError(f"{name} gives float32 or float64, not {target}", where=user_line(), fix="cast the result")
     return target
-
-
-def computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type in which numbers of ``dtype`` are computed: float32 for 16-bit floats."""
-    return float32.numpy if dtype.itemsize == float16.itemsize else dtype
-
-
-def floats(what: str, value: Any) -> Any:
-    """Floating-point numbers that a distribution is given, in the type it computes in; DTypeError for others."""
-    x = convert(value, float32.numpy) if weak_kind(value) else as_array(value)
-    if x.dtype not in FLOATS:
-        raise DTypeError(f"{what} {FLOAT_NAMES}, not {x.dtype}", where=user_line(), fix="cast first")
-    return convert(x, computed_in(x.dtype))
-
-
-def _below_one(dtype: np.dtype[Any]) -> float:
-    """The largest number below 1."""
-    return 1.0 - float(ml_dtypes.finfo(dtype).eps) / 2
 
 
 def fitted(name: str, value: Any, dtype: np.dtype[Any], shape: tuple[Dim, ...]) -> Any:

@@ -8,21 +8,19 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.trace.bind import array_type
-from zenith.transforms.calls import Arguments, name_of, require_floats, require_result_kind
+from zenith.transforms.calls import Arguments, name_of, require_floats
 from zenith.transforms.products import linearize, vjp
 from zenith.transforms.vectorize import vmap
 
 Numbers = int | Sequence[int]
 
 
-def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
+def jacfwd(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
     """The Jacobian of ``function`` by forward mode, one product for each number of the input: for few inputs.
 
     Parameters
     ----------
-    argnums: the positional arguments to differentiate, as for :func:`~zenith.grad`; real ones, or complex ones where
-        ``holomorphic`` says that the function is differentiable as a complex function.
+    argnums: the positional arguments to differentiate, as for :func:`~zenith.grad`.
 
     Returns
     -------
@@ -34,10 +32,10 @@ def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool
     array([[2., 0.],
            [0., 4.]])
     """
-    return _jacobian(function, argnums, _by_columns, holomorphic)
+    return _jacobian(function, argnums, _by_columns)
 
 
-def jacrev(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
+def jacrev(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
     """The Jacobian of ``function`` by reverse mode, one product for each number of the result: for few results.
 
     Parameters and result as for :func:`jacfwd`.
@@ -46,7 +44,7 @@ def jacrev(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool
     >>> jacrev(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    return _jacobian(function, argnums, _by_rows, holomorphic)
+    return _jacobian(function, argnums, _by_rows)
 
 
 def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
@@ -60,9 +58,7 @@ def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[...,
     return jacfwd(jacrev(function, argnums), argnums)
 
 
-def _jacobian(
-    function: Callable[..., Any], argnums: Numbers, blocks: Callable[..., Any], holomorphic: bool
-) -> Callable[..., Any]:
+def _jacobian(function: Callable[..., Any], argnums: Numbers, blocks: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         numbers = [argnums] if isinstance(argnums, int) else list(argnums)
@@ -75,18 +71,15 @@ def _jacobian(
             return function(*every, **kwargs)
 
         arguments = Arguments((tuple(args[n] for n in numbers), {}), "argument")
-        what = f"the Jacobian of {name_of(function)}"
-        require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
-        found, treedef = blocks(of_chosen, arguments, holomorphic)
+        require_floats(arguments, [True] * len(arguments.leaves), f"the Jacobian of {name_of(function)}")
+        found, treedef = blocks(of_chosen, arguments)
         places = [arguments.rebuild(row)[0] for row in found]
         return tree.unflatten(treedef, [p[0] for p in places] if isinstance(argnums, int) else places)
 
     return wrapped
 
 
-def _by_columns(
-    function: Callable[..., Any], arguments: Arguments, holomorphic: bool
-) -> tuple[list[list[Any]], tree.TreeDef]:
+def _by_columns(function: Callable[..., Any], arguments: Arguments) -> tuple[list[list[Any]], tree.TreeDef]:
     """For each leaf of the result its block for each leaf of the arguments."""
     value, push = linearize(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
@@ -104,13 +97,10 @@ def _by_columns(
     return [list(row) for row in zip(*columns, strict=True)], treedef
 
 
-def _by_rows(
-    function: Callable[..., Any], arguments: Arguments, holomorphic: bool
-) -> tuple[list[list[Any]], tree.TreeDef]:
-    """The same, a result at a time: these are real, unless the function is holomorphic."""
+def _by_rows(function: Callable[..., Any], arguments: Arguments) -> tuple[list[list[Any]], tree.TreeDef]:
+    """The same, a result at a time."""
     value, back = vjp(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
-    require_result_kind([array_type(r) for r in results], f"a result of {name_of(function)}", holomorphic)
     rows = []
     for place, result in enumerate(results):
 
