@@ -6,12 +6,14 @@ from its record and from what the planner chooses for its samples.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from zenith.passes.pipeline import run  # noqa: E402
 DOCUMENTS = {
     "README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md",
 }  # fmt: skip
-OUTSIDE = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+LINK = re.compile(r"\[([^\]]*)\]\((?!https?://|#)([^)#\s]+)[^)]*\)")
 RULES = {"jvp": "Forward derivative", "vjp": "Reverse derivative", "batch": "Batching"}
 
 
@@ -64,13 +66,13 @@ def pages() -> dict[str, str]:
 
 
 def linked(text: str, source: Path, moved: dict[Path, str]) -> str:
-    """A document with links to other pages where they are in the site; of files that are no pages, the path remains."""
+    """A document with links to other pages where these are in the site; links to other files become their text."""
 
     def target(match: re.Match[str]) -> str:
-        path = (source.parent / match[1]).resolve()
-        return f"]({moved[path]}" if path in moved else f"](#{path.relative_to(ROOT)}"
+        path = (source.parent / match[2]).resolve()
+        return f"[{match[1]}]({moved[path]})" if path in moved else match[1]
 
-    return OUTSIDE.sub(target, text)
+    return LINK.sub(target, text)
 
 
 def index() -> str:
@@ -90,22 +92,20 @@ def page_of(primitive: Primitive) -> str:
 def facts(primitive: Primitive) -> str:
     """What the record says in a word or two."""
     types = [t.name for t in DTYPES if samples_of(primitive, t)]
+    error = f"at most {primitive.ulp:g} units in the last place" if primitive.ulp else "none: exact, or rounded once"
     params = ", ".join(f"`{name}` ({kind})" for name, kind in primitive.params.items())
     rows = {
         "Defined in": f"`{file_of(primitive)}`",
         "Parameters": params or "none",
         "Element types": ", ".join(types) or "tests give it no samples of its own",
         "Kernels compute it as": form_of(primitive),
-        "Error": f"at most {primitive.ulp:g} units in the last place"
-        if primitive.ulp
-        else "none: exact, or rounded once",
+        "Error": error,
         "Order": "kept, by tokens" if primitive.effect else "free",
         **{title: rule_of(getattr(primitive, rule)) for rule, title in RULES.items()},
         "Engines": engines_of(primitive),
     }
-    return "\n".join(
-        ["| | |", "|---|---|", *(f"| {name} | {text.replace('|', '&#124;')} |" for name, text in rows.items())]
-    )
+    lines = (f"| {name} | {text.replace('|', '&#124;')} |" for name, text in rows.items())
+    return "\n".join(["| | |", "|---|---|", *lines])
 
 
 def form_of(primitive: Primitive) -> str:
@@ -132,12 +132,9 @@ def rule_of(rule: Any) -> str:
 
 
 def examples(primitive: Primitive) -> Iterator[str]:
-    """The types of some samples, each form once, with parameters."""
-    dtype = next((t for t in reversed(DTYPES) if samples_of(primitive, t)), None)
-    if dtype is None:
-        return
-    calls = dict.fromkeys(call_of(primitive, sample) for sample in samples_of(primitive, dtype)[:3])
-    yield "## Examples\n\n```text\n" + "\n".join(calls) + "\n```"
+    """A few samples as lines of graphs."""
+    if found := widest_samples(primitive)[:3]:
+        yield "## Examples\n\n```text\n" + "\n".join(call_of(primitive, sample) for sample in found) + "\n```"
 
 
 def call_of(primitive: Primitive, sample: Sample) -> str:
@@ -151,7 +148,7 @@ def graph_of(primitive: Primitive, sample: Sample, symbolic: bool = False) -> tu
     """A graph of the primitive alone, with its results."""
     graph = Graph("example")
     args = [graph.add_input(type_of(v, symbolic), f"x{i}") for i, v in enumerate(sample.values)]
-    results = Builder(graph).graph.add(primitive, args, sample.params)
+    results = graph.add(primitive, args, sample.params)
     graph.set_outputs(results)
     return graph, results
 
@@ -169,12 +166,17 @@ def samples_of(primitive: Primitive, dtype: DType) -> list[Sample]:
     return list(primitive.samples(dtype.numpy))
 
 
+def widest_samples(primitive: Primitive) -> list[Sample]:
+    """The samples of the last element type that has any."""
+    return next((found for t in reversed(DTYPES) if (found := samples_of(primitive, t))), [])
+
+
 def engines_of(primitive: Primitive) -> str:
-    """Who computes the first float32 sample, or that of the first type that has one, on either target."""
-    dtype = next((t for t in DTYPES[::-1] if samples_of(primitive, t)), None)
-    if dtype is None:
+    """Who computes a sample of symbolic sizes on either target."""
+    found = widest_samples(primitive)
+    if not found:
         return "those of what it holds"
-    graph, _ = run(graph_of(primitive, samples_of(primitive, dtype)[0], symbolic=True)[0])
+    graph, _ = run(graph_of(primitive, found[0], symbolic=True)[0])
     named = {}
     for name, target in (("CPU", cpu_target()), ("CUDA", cuda_target())):
         chosen = dict.fromkeys(group.choice.engine for group in plan(graph, target).groups)
@@ -217,9 +219,30 @@ def derivative(primitive: Primitive, name: str) -> Graph | None:
 
 
 def file_of(primitive: Primitive) -> str:
-    """The file whose typing, reference or samples the record has."""
-    code = next(f.__code__ for f in (primitive.samples, primitive.typing, primitive.evaluate) if inspect.isfunction(f))
-    return str(Path(code.co_filename).relative_to(ROOT))
+    """The file that registers a primitive."""
+    return _files()[primitive.name]
+
+
+@cache
+def _files() -> dict[str, str]:
+    """For every primitive the file where a statement of the module, outside of functions, registers it."""
+    names, found = {p.name for p in all_primitives()}, dict[str, str]()
+    for path in sorted((ROOT / "zenith" / "ir" / "ops").glob("*.py")):
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            found |= dict.fromkeys(names.intersection(_registered(statement)), str(path.relative_to(ROOT)))
+    return found
+
+
+def _registered(statement: ast.stmt) -> list[Any]:
+    """What ``register(Primitive(name="x", ...))``, ``unary("x", ...)``, or a loop over such names, may register."""
+    if isinstance(statement, ast.For):
+        return [n.value for n in ast.walk(statement.iter) if isinstance(n, ast.Constant)]
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return []
+    call = statement.value
+    call = call.args[0] if call.args and isinstance(call.args[0], ast.Call) else call
+    said = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "name")]
+    return [n.value for n in said if isinstance(n, ast.Constant)]
 
 
 def grouped(items: Iterable[Primitive], key: Callable[[Primitive], str]) -> dict[str, list[Primitive]]:

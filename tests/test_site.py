@@ -24,6 +24,16 @@ def test_each_primitive_has_a_page_with_its_facts(pages):
         assert f"[{primitive.name}]({primitive.name}.md)" in pages["primitives/index.md"]
 
 
+def test_each_primitive_is_in_the_file_that_registers_it(pages):
+    """A page of each file, one whose records a function of another file makes among them."""
+    for name, file in {"hypot": "formulas", "ge": "elementwise", "bit_or": "logic", "fused": "region"}.items():
+        assert f"| Defined in | `zenith/ir/ops/{file}.py` |" in pages[f"primitives/{name}.md"]
+
+
+def test_links_to_files_outside_of_the_site_become_text(pages):
+    assert "[docs/gradients.md](gradients.md)" in pages["index.md"] and "ipynb)" not in pages["index.md"]
+
+
 def test_pages_say_what_records_say(pages):
     tanh, argmax, matmul = (pages[f"primitives/{name}.md"] for name in ("tanh", "argmax", "matmul"))
     assert "| Kernels compute it as | Scalar: `tanh(x)` |" in tanh and "v6 = sub(v4, v5)" in tanh

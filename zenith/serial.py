@@ -30,7 +30,7 @@ def load(path: str | Path) -> Loaded:
     archive = read(Path(path))
     check(archive.made_for, str(path))
     kind = _kind(archive)
-    copyreg.pickle(kind, _reduced)
+    copyreg.pickle(kind, _reduced)  # here, where the kind is known: that of modules is imported with torch only
     return kind(archive)
 
 
