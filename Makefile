@@ -5,7 +5,7 @@
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
-#   make docs    regenerate ARCHITECTURE.md, and the site in build/site
+#   make docs    regenerate ARCHITECTURE.md and docs/coverage.md, and the site in build/site
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
@@ -20,7 +20,7 @@ EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
 .PHONY: demo test lint pytest fuzz train bench docs format clean
-.PHONY: gpu gpu-check gpu-tests gpu-bench gpu-bench-autotune gpu-table gpu-wheels
+.PHONY: gpu gpu-check gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -64,7 +64,7 @@ GPU_RUN := env PYTHONPATH=$(CURDIR):$(abspath $(GPU_SITE)) $(GPU_PYTHON)
 
 # All parts, also when an earlier one failed; without a GPU nothing is tried.
 gpu: gpu-check
-	@failed=; for part in gpu-tests gpu-bench gpu-bench-autotune gpu-table; do \
+	@failed=; for part in gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table; do \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
@@ -81,6 +81,9 @@ gpu-tests: $(GPU_SITE)/stamp
 
 gpu-bench: $(GPU_SITE)/stamp
 	$(GPU_RUN) -m benchmarks.gpu run --seconds $(GPU_SECONDS) --output $(GPU_RESULTS)
+
+gpu-profiles: $(GPU_SITE)/stamp
+	timeout --signal=INT $(GPU_SECONDS) $(GPU_RUN) -m benchmarks.gpu profile --folder $(GPU_RESULTS)
 
 gpu-bench-autotune: $(GPU_SITE)/stamp
 	$(GPU_RUN) -m benchmarks.gpu run --autotune --seconds $(GPU_SECONDS) --output $(GPU_RESULTS)/autotune
@@ -101,6 +104,7 @@ gpu-wheels:
 
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_architecture.py
+	$(BIN)/python docs/make_coverage.py
 	$(BIN)/python docs/make_site.py
 
 format: $(VENV)/test.stamp

@@ -153,7 +153,7 @@ def _changing(record: Record, document: Record) -> Iterator[str]:
     yield str(record["facts"].get("compilations", ""))
     yield duration(max(0.0, *(a - b for a, b in zip(first, median, strict=True))))
     yield f"{stats.linearity(document['sizes'], median):.4f}"
-    yield f"{document['sentences'] / record['median_s']:.0f}" if document["sentences"] else ""
+    yield f"{document['sentences'] / record['median_s']:.0f}" if document.get("sentences") else ""
 
 
 def notes(documents: Sequence[Record]) -> list[str]:

@@ -27,7 +27,7 @@ from zenith.backends.plan import plan  # noqa: E402
 from zenith.ir.builder import Builder  # noqa: E402
 from zenith.ir.dims import DimLike, symbol  # noqa: E402
 from zenith.ir.graph import Graph, Value  # noqa: E402
-from zenith.ir.lowering import Elements, Fold, Scalar, Tile  # noqa: E402
+from zenith.ir.lowering import Elements, Fold, Prefix, Scalar, Tile  # noqa: E402
 from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives  # noqa: E402
 from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, float64  # noqa: E402
 from zenith.passes.pipeline import run  # noqa: E402
@@ -117,10 +117,12 @@ def form_of(primitive: Primitive) -> str:
             return f"{form}: `{text}`"
         case Scalar(expression=texts):
             return f"{form}: " + ", ".join(f"`{text}` for kind {kind}" for kind, text in texts.items())
-        case Fold(combine=text):
+        case Fold(combine=text) | Prefix(combine=text):
             return f"{form}: `{text}`"
         case Tile(kernel=kernel):
             return f"{form}: {kernel}"
+        case Elements(computes=True):
+            return f"{form}: made of elements at computed places"
         case Elements(cheap=cheap):
             return f"{form}: an index map" + (", always fused" if cheap else "")
     return form

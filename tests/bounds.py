@@ -1,9 +1,9 @@
 """How far a program's results may be from the reference, found by running it in the interpreter.
 
-A floating-point element may differ from the double-precision result by 4 times the larger of two things: the error of
-the reference itself, ``|ref32 - ref64|``, and the largest change over 8 runs in which every node is perturbed by its
-declared ulp (a sum's or product's terms by its ulp, as the order of its additions is free). Integers and bools are
-exact. An element that a discrete decision moved in one of these runs is left out and counted.
+A floating-point or complex element may differ from the double-precision result by 4 times the larger of two things:
+the error of the reference itself, ``|ref32 - ref64|``, and the largest change over 8 runs in which every node is
+perturbed by its declared ulp (a sum's or product's terms by its ulp, as the order of its additions is free). Integers
+and bools are exact. An element that a discrete decision moved in one of these runs is left out and counted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tests.rewrite import widen, widen_array
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Node
 from zenith.ir.interpret import bind_sizes, interpret
-from zenith.ir.lowering import Fold, Scatter, Tile
+from zenith.ir.lowering import Fold, Prefix, Scatter, Tile, complex_error
 from zenith.ir.types import ArrayType, kind_of
 
+INEXACT = ("f", "c")
 RUNS = 8
 FACTOR = 4.0
 _SIGNS = np.array([[1 - 2 * ((row & column).bit_count() % 2) for column in range(RUNS)] for row in range(RUNS)])
@@ -75,19 +76,20 @@ def discarded(bounds: Sequence[Bound]) -> float:
 
 def _near(result: Any, bound: Bound) -> Any:
     reference = bound.reference
-    if kind_of(reference.dtype) != "f":
+    if kind_of(reference.dtype) not in INEXACT:
         return result == reference
     with np.errstate(all="ignore"):
-        close = np.abs(result.astype(np.float64) - reference) <= bound.tolerance
+        close = np.abs(result.astype(reference.dtype) - reference) <= bound.tolerance
     return close | (result == reference) | (np.isnan(result) & np.isnan(reference))
 
 
 def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float) -> Bound:
-    if kind_of(plain.dtype) != "f":
+    if kind_of(plain.dtype) not in INEXACT:
         same = np.asarray(np.logical_and.reduce([np.asarray(r == plain) for r in (wide, *runs)]))
         return Bound(np.asarray(plain), np.zeros(plain.shape), same)
-    reference = np.asarray(wide, np.float64)
-    everything = [np.asarray(r, np.float64) for r in (plain, *runs)]
+    double = np.complex128 if kind_of(plain.dtype) == "c" else np.float64
+    reference = np.asarray(wide, double)
+    everything = [np.asarray(r, double) for r in (plain, *runs)]
     with np.errstate(all="ignore"):
         change = [np.abs(r - everything[0]) for r in everything[1:]]
         tolerance = FACTOR * np.maximum.reduce([np.abs(everything[0] - reference), *change])
@@ -107,17 +109,21 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
     sizes, count = bind_sizes(graph, list(args), {}), itertools.count()
 
     def move(array: Any, ulp: float) -> Any:
-        if array is None or kind_of(array.dtype) != "f" or ulp == 0:
+        if array is None or kind_of(array.dtype) not in INEXACT or ulp == 0:
             return array
         place = sum((axis + 1) * index for axis, index in enumerate(np.indices(array.shape, sparse=True)))
         rows = 1 + np.broadcast_to(place + next(count), array.shape) % (RUNS - 1)
         with np.errstate(all="ignore"):
             step = (_SIGNS[rows, run] * np.ceil(ulp) * np.spacing(np.abs(array))).astype(array.dtype)
+            if kind_of(array.dtype) == "c":  # parts by themselves, each by the error of the whole
+                step = step * (_SIGNS[rows, (run + 1) % RUNS] + 1j).astype(array.dtype)
             return np.where((array == 0) | ~np.isfinite(array), array, array + step)
 
     def watch(node: Node, operands: Sequence[Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
-        ulp = node.primitive.ulp
-        if ulp and isinstance(node.primitive.lowering, Fold | Tile | Scatter):
+        how, ulp = node.primitive.lowering, node.primitive.ulp
+        if any(r is not None and kind_of(np.asarray(r).dtype) == "c" for r in results):
+            ulp = complex_error(how, ulp)
+        if ulp and isinstance(how, Fold | Prefix | Tile | Scatter):
             params = params_.evaluate(node.primitive.params, node.params, sizes)
             results = node.primitive.evaluate([move(a, ulp) for a in operands], params)
         if node.primitive.name in ("eq", "ne"):
@@ -129,7 +135,7 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
 
 def _decided(name: str, run: int, a: Any, b: Any, result: Any) -> Any:
     """A comparison's result; where floats are nearly equal every second run takes them as equal, the others not."""
-    if kind_of(a.dtype) != "f":
+    if kind_of(a.dtype) not in INEXACT:
         return result
     with np.errstate(all="ignore"):
         apart = np.abs(a - b)

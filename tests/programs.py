@@ -16,19 +16,22 @@ import numpy as np
 
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
+from tests.ir.cases import ALIKE
+from tests.program_places import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
 from tests.rewrite import specialize, widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Region, Scalar
+from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Prefix, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, int32, int64, kind_of, uint32
+from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int64, kind_of
 
 __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "reference_bounds", "violations"]
 
-WIDE = tuple(t for t in DTYPES if not t.is_narrow)
-NARROW_EACH = 4  # one in so many programs has 16-bit floats among its element types
+WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex and t not in ALIKE)
+WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
+TURNS = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
 _MOST_AXES = 4
@@ -43,13 +46,14 @@ class _Rejected(Exception):
 def generated_primitives() -> list[Primitive]:
     """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
 
-    Nor composites without samples, which hold subgraphs or mean something to transforms alone.
+    Nor composites without samples, which hold subgraphs or mean something to transforms alone; nor the bits of floats,
+    which are others in the wider type that is the reference.
     """
-    left_out = ("input", "constant", "weight", "token")
+    left_out = ("input", "constant", "weight", "token", "float_bits", "bits_float")
     return [
         p for p in all_primitives()
         if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
-        and not (isinstance(p.lowering, Composite) and not list(p.samples(np.dtype(np.float32))))
+        and not (isinstance(p.lowering, Composite) and not any(list(p.samples(t.numpy)) for t in DTYPES))
     ]  # fmt: skip
 
 
@@ -59,7 +63,7 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
-    program = _Program(rng, DTYPES if seed % NARROW_EACH == NARROW_EACH - 1 else WIDE)
+    program = _Program(rng, element_types(seed))
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -71,6 +75,16 @@ def random_program(seed: int, size: int | None = None, symbolic: bool = True) ->
     program.finish()
     graph = program.graph if symbolic else specialize(program.graph, program.sizes)
     return graph, program.args
+
+
+def element_types(seed: int) -> tuple[DType, ...]:
+    """The element types of a program: the wide ones, and in turn 16-bit floats, integers like them, complex numbers."""
+    turn, rest = divmod(seed, TURNS)
+    if rest == TURNS - 1:
+        return (*WIDE, *(t for t in DTYPES if t.is_narrow))
+    if rest == TURNS - 2:
+        return (*WIDE, *(ALIKE[(turn + step) % len(ALIKE)] for step in range(2)))
+    return WITH_COMPLEX if rest == TURNS - 3 else WIDE
 
 
 class _Program:
@@ -97,10 +111,18 @@ class _Program:
         """True as often as ``probability`` says."""
         return bool(self.rng.random() < probability)
 
+    def integers(self) -> list[DType]:
+        """The integer types among the program's."""
+        return [t for t in self.dtypes if t.is_integer]
+
+    def require(self, fits: bool) -> None:
+        """Reject the proposal unless it fits."""
+        if not fits:
+            raise _Rejected
+
     def one(self, items: Sequence[Any]) -> Any:
         """One of the items; rejects the proposal when there is none."""
-        if not items:
-            raise _Rejected
+        self.require(bool(items))
         return items[self.rng.integers(len(items))]
 
     def size(self) -> Dim:
@@ -158,6 +180,9 @@ class _Program:
             return self.rng.integers(0, 2, shape).astype(bool)
         if dtype.is_integer:
             return self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
+        if dtype.is_complex:
+            parts = [self._random(dtype.real, shape) for _ in range(2)]
+            return np.asarray(parts[0] + 1j * parts[1], dtype.numpy)
         array = self.rng.uniform(-2, 2, shape).astype(dtype.numpy)
         return np.where(self.rng.random(shape) < 0.1, np.trunc(array), array)  # exact numbers, zeros of both signs
 
@@ -172,7 +197,7 @@ class _Program:
 
     def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A literal, repeated to a shape."""
-        exact = {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(number))
+        exact = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype.kind](dtype.numpy.type(number))
         scalar = self.emit("literal", value=exact, dtype=dtype)
         return self.emit("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
 
@@ -203,6 +228,8 @@ class _Program:
 
     def convert(self, value: Value, dtype: DType) -> Value:
         """A cast that is defined everywhere: no negative number becomes unsigned, no huge one a float."""
+        if value.dtype.is_complex and dtype.kind == "u":
+            value = self.emit("real", value)
         if value.dtype.is_float and dtype.kind == "u":
             value = self.emit("abs", value)
         try:
@@ -213,6 +240,8 @@ class _Program:
     def squash(self, value: Value, low: float, high: float) -> Value:
         """The value itself when it lies between the bounds, else brought there by tanh or a remainder."""
         array = self.arrays[value.node, value.output]
+        if value.dtype.is_complex:
+            return self.emit("complex", *(self.squash(self.emit(p, value), low, high) for p in ("real", "imag")))
         if value.dtype.kind == "b" or array.size == 0 or (low <= array.min() and array.max() <= high):
             return value
         if value.dtype.is_integer:
@@ -240,7 +269,9 @@ def _known(array: Any) -> DType:
 def _sane(array: Any) -> bool:
     if array.size > _MOST_ELEMENTS or array.ndim > _MOST_AXES:
         return False
-    return kind_of(array.dtype) != "f" or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
+    return (
+        kind_of(array.dtype) not in ("f", "c") or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
+    )
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------
@@ -252,6 +283,8 @@ def _propose(program: _Program, primitive: Primitive) -> None:
         hint(program, primitive.name)
     elif isinstance(primitive.lowering, Scalar) and not program.chance(0.05):
         _elementwise(program, primitive)
+    elif isinstance(primitive.lowering, Prefix) and not program.chance(0.05):
+        _elementwise(program, primitive, least_rank=1)
     elif isinstance(primitive.lowering, Fold) and not program.chance(0.1):
         x = _operand(program, primitive)
         program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
@@ -277,29 +310,34 @@ def _operand(program: _Program, primitive: Primitive, least_rank: int = 0) -> Va
         return program.convert(program.pick(lambda v: len(v.shape) >= least_rank), program.one(dtypes))
 
 
-def _elementwise(program: _Program, primitive: Primitive) -> None:
+def _elementwise(program: _Program, primitive: Primitive, least_rank: int = 0) -> None:
     """Operands of one shape; on a second try inside the range of the primitive's samples."""
-    anchor = _operand(program, primitive)
+    anchor = _operand(program, primitive, least_rank)
     samples = _samples(primitive, anchor.dtype)
     sample = program.one(samples)
+    params = sample.params if not least_rank else {**sample.params, "axis": program.one(range(len(anchor.shape)))}
     args = [program.find(_known(np.asarray(v)), anchor.shape) for v in sample.values]
     args = [
         anchor if a.type == anchor.type and program.chance(0.7 if i == 0 else 0.1) else a for i, a in enumerate(args)
     ]
     try:
-        program.emit(primitive.name, *args, **sample.params)
+        program.emit(primitive.name, *args, **params)
     except _Rejected:
         ranges = [[np.asarray(s.values[i]) for s in samples if np.size(s.values[i])] for i in range(len(args))]
         inside = [program.squash(a, _low(r), _high(r)) for a, r in zip(args, ranges, strict=True)]
-        program.emit(primitive.name, *inside, **sample.params)
+        program.emit(primitive.name, *inside, **params)
 
 
 def _low(arrays: Sequence[Any]) -> Any:
-    return min(a.min().item() for a in arrays)
+    return min(_real(a).min().item() for a in arrays)
 
 
 def _high(arrays: Sequence[Any]) -> Any:
-    return max(a.max().item() for a in arrays)
+    return max(_real(a).max().item() for a in arrays)
+
+
+def _real(array: Any) -> Any:
+    return array.real if array.dtype.kind == "c" else array
 
 
 # --- hints: parameters of what moves elements --------------------------------------------------------------------
@@ -314,7 +352,9 @@ def _counter(program: _Program, name: str) -> None:
     if name == "size":
         program.emit(name, value=program.size() + int(program.rng.integers(0, 3)))
     else:
-        program.emit(name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_]))
+        program.emit(
+            name, size=program.size(), dtype=program.one([t for t in program.dtypes if t != bool_ and not t.is_complex])
+        )
 
 
 def _cast(program: _Program, name: str) -> None:
@@ -393,57 +433,11 @@ def _argmax(program: _Program, name: str) -> None:
     program.emit(name, x, axis=int(program.rng.integers(len(x.shape))))
 
 
-def _places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
-    """Indices below a size: whole numbers modulo it."""
-    if size.evaluate(program.sizes) == 0:
-        raise _Rejected
-    dtype = program.one((int32, int64, uint32))
-    numbers = program.find(dtype, shape)
-    count = program.convert(program.emit("size", value=size), dtype)
-    return program.emit("remainder", numbers, program.emit("broadcast", count, shape=tuple(shape), axes=()))
-
-
-def _take(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    axis = int(program.rng.integers(len(x.shape)))
-    shape = program.pick(lambda v: len(v.shape) <= 2).shape
-    program.emit(name, x, _places(program, x.shape[axis], shape), axis=axis)
-
-
-def _index_arrays(program: _Program, x: Value) -> list[Value]:
-    shape = program.pick(lambda v: len(v.shape) <= 2).shape
-    return [_places(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]
-
-
-def _gather(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    program.emit(name, x, *_index_arrays(program, x))
-
-
 def _scatter(program: _Program, name: str) -> None:
     x = _operand(program, get(name), least_rank=1)
-    places = _index_arrays(program, x)
+    places = index_arrays(program, x)
     updates = program.find(x.dtype, (*places[0].shape, *x.shape[len(places) :]))
     program.emit(name, x, updates, *places)
-
-
-def _part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
-    """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
-    sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
-    dtype = program.one((int32, int64, uint32))
-    return sizes, [program.find(dtype, ()) for _ in sizes]
-
-
-def _dynamic_slice(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    sizes, starts = _part_of(program, x)
-    program.emit(name, x, *starts, sizes=tuple(sizes), batch=0)
-
-
-def _dynamic_update(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    sizes, starts = _part_of(program, x)
-    program.emit(name, x, program.find(x.dtype, sizes), *starts, batch=0)
 
 
 def _matmul(program: _Program, name: str) -> None:
@@ -462,6 +456,8 @@ def _matmul(program: _Program, name: str) -> None:
 _HINTS: dict[str, Callable[[_Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
     "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
-    "argmax": _argmax, "take": _take, "gather": _gather, "scatter_add": _scatter, "matmul": _matmul,
-    "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update,
+    "argmax": _argmax, "take": take, "gather": gather, "matmul": _matmul, "scatter_set": _scatter,
+    "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
+    "update_slice": update_slice, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update,
+    **dict.fromkeys(("real", "imag", "complex", "conj"), lambda program, name: _elementwise(program, get(name))),
 }  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.primitive import Primitive
-from zenith.ir.types import ArrayType, DType, Type, float64, kind_of
+from zenith.ir.types import ArrayType, DType, Type, complex128, float64, kind_of
 
 
 def rewrite(
@@ -58,10 +58,10 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
 
 
 def widen(graph: Graph) -> Graph:
-    """The program in double precision: every float becomes float64 everywhere."""
+    """The program in double precision: every float becomes float64 everywhere, complex ones complex128."""
 
     def change_dtype(dtype: DType) -> DType:
-        return float64 if dtype.is_float else dtype
+        return complex128 if dtype.is_complex else float64 if dtype.is_float else dtype
 
     def change_type(type: Type) -> Type:
         return type.with_dtype(change_dtype(type.dtype)) if isinstance(type, ArrayType) else type
@@ -73,5 +73,6 @@ def widen(graph: Graph) -> Graph:
 
 
 def widen_array(array: Any) -> Any:
-    """An array of floats as float64; any other as it is."""
-    return array.astype(np.float64) if array is not None and kind_of(array.dtype) == "f" else array
+    """An array of floats as float64, of complex numbers as complex128; any other as it is."""
+    wide = {"f": np.float64, "c": np.complex128}
+    return array if array is None else array.astype(wide.get(kind_of(array.dtype), array.dtype), copy=False)

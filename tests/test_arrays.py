@@ -67,16 +67,19 @@ def test_every_element_type_goes_round(adapter, dtype):
     view[...] = 1
     again = adapter.from_numpy(view)
     assert adapter.address(again) == adapter.address(made)
-    assert adapter.numpy(again).astype(np.float64).sum() == 6
+    assert np.real(adapter.numpy(again)).astype(np.float64).sum() == 6
 
 
 @pytest.mark.parametrize(
     ("array", "error", "text"),
     [
-        (np.zeros(2, np.int8), DTypeError, r"x has element type int8.*\n  fix: pass x.astype\(numpy.int32\)"),
-        (np.zeros(2, np.uint64), DTypeError, r"x.astype\(numpy.int64\)"),
+        (
+            np.zeros(2, "M8[s]"),
+            DTypeError,
+            r"x has element type datetime64.*\n  fix: pass an array of numbers: bool, int8",
+        ),
         (np.zeros(2, ">f4"), DTypeError, r'bytes are swapped: pass x.astype\(x.dtype.newbyteorder\("="\)\)'),
-        (np.zeros(2, np.complex64), DTypeError, "x.real and x.imag"),
+        (np.zeros(2, np.clongdouble), DTypeError, r"x.astype\(numpy.complex128\)"),
         (np.zeros(2, np.longdouble), DTypeError, r"x.astype\(numpy.float64\)"),
         (np.array([1, None]), DTypeError, r"x.astype\(numpy.float64\)"),
         (np.array(["a"]), DTypeError, "pass an array of numbers"),
@@ -115,9 +118,9 @@ class Subclass(torch.Tensor):
         (torch.zeros(2, requires_grad=True), UnsupportedError, r"x requires a gradient(.|\n)*torch.no_grad\(\)"),
         (torch.zeros(2, device="meta"), DeviceError, r"on device meta(.|\n)*x.cpu\(\)"),
         (torch.zeros(2).to_sparse(), UnsupportedError, r"x.to_dense\(\)"),
-        (torch.zeros(2, dtype=torch.int8), DTypeError, "torch.int8"),
-        (torch.zeros(2, dtype=torch.complex64), DTypeError, ".real and .imag"),
+        (torch.zeros(2, dtype=torch.float8_e5m2), DTypeError, r"torch.float8_e5m2(.|\n)*x.to\(torch.float32\)"),
         (torch.zeros(2, dtype=torch.complex64).conj().imag, UnsupportedError, "resolve_neg"),
+        (torch.zeros(2, dtype=torch.complex64).conj(), UnsupportedError, "resolve_conj"),
         (torch.zeros(2).as_subclass(Subclass), UnsupportedError, "Subclass"),
     ],
 )

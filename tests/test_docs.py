@@ -10,12 +10,15 @@ from pathlib import Path
 
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 
 from zenith.backends.cuda.compile import available
+from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/gradients.md", "docs/dask.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+DOCUMENTS += tuple(f"docs/{name}.md" for name in ("assignment", "coverage", "dask", "dtypes", "gradients"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -31,6 +34,14 @@ def read(name: str) -> str:
 
 def test_architecture_is_what_the_stages_print(generator):
     assert generator["architecture"]() == read("ARCHITECTURE.md"), "run `make docs`"
+
+
+def test_coverage_is_what_the_tables_say():
+    """Of the version of NumPy for which it was made, which the text names."""
+    text = read("docs/coverage.md")
+    if f"NumPy {'.'.join(np.__version__.split('.')[:2])} has" not in text:
+        pytest.skip(f"the tables were made for another version than {np.__version__}")
+    assert runpy.run_path(str(ROOT / "docs" / "make_coverage.py"))["coverage"]() == text, "run `make docs`"
 
 
 def test_exhibits_are_neither_missing_nor_left_out(generator):
@@ -62,11 +73,26 @@ def test_make_targets_that_are_named_exist(name):
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
 
 
-def test_gradients_by_example_runs():
+@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6)])
+def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
-    examples = re.findall(r"```python\n(.*?)```", read("docs/gradients.md"), re.DOTALL)
-    assert len(examples) >= 10
-    exec(compile("\n".join(examples), "docs/gradients.md", "exec"), {"__name__": "gradients"})
+    examples = re.findall(r"```python\n(.*?)```", read(f"docs/{name}.md"), re.DOTALL)
+    assert len(examples) >= least
+    exec(compile("\n".join(examples), f"docs/{name}.md", "exec"), {"__name__": name})
+
+
+def test_the_table_of_element_types_names_all_integers_and_the_example_runs():
+    text = read("docs/dtypes.md")
+    rows = re.findall(r"^\| ([\w, ]+) \| (`[\w`, ]+`) \|", text, re.MULTILINE)
+    pairs = {
+        p for names, short in rows for p in zip(names.split(", "), short.replace("`", "").split(", "), strict=True)
+    }
+    known, integers = ({(t.numpy_name, t.name) for t in types} for types in (DTYPES, INTEGERS))
+    assert integers <= pairs <= known
+    exec(
+        compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "docs/dtypes.md", "exec"),
+        {"__name__": "dtypes"},
+    )
 
 
 def test_there_are_notebooks():

@@ -105,6 +105,10 @@ class DTypeError(ZenithError, TypeError):
     """An element type does not fit or is not supported."""
 
 
+class ArgumentError(ZenithError, ValueError):
+    """An argument has a value that says nothing: an unknown word, a quantile above 1."""
+
+
 class UnsupportedError(ZenithError, NotImplementedError):
     """An operation that Zenith does not have."""
 

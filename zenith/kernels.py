@@ -105,6 +105,8 @@ class UserKernel:
 
 def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     values = generator.standard_normal(shape) * (1 if kind_of(dtype) == "f" else 20)
+    if dtype.kind == "c":
+        values = values + 1j * generator.standard_normal(shape)
     return (values > 0) if dtype.kind == "b" else values.astype(dtype)
 
 

@@ -51,6 +51,10 @@ class FunctionalStep(Step):
             self._weights, self._state = self._found, state
         return loss
 
+    def profile(self, *batch: Any) -> Any:
+        """What the compiled step says of its launches; the weights are used up."""
+        return self.step.profile(self._weights, self._state, *batch)  # type: ignore[attr-defined]
+
     def arrays(self) -> Sequence[Any]:
         """The new weights, or the last gradient."""
         found: Sequence[Any] = self._found

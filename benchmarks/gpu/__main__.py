@@ -1,4 +1,4 @@
-"""The command line: ``python -m benchmarks.gpu run [names]`` and ``table``. ``make gpu`` calls it."""
+"""The command line: ``python -m benchmarks.gpu run [names]``, ``profile`` and ``table``. ``make gpu`` calls it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.gpu import pool, report, session
+from benchmarks.gpu import pool, profiles, report, session
 from benchmarks.gpu.check import RESULTS
 from benchmarks.gpu.contenders import AUTOTUNE, COPY, EAGER, FROM_TORCH, GPU_CONTENDERS, JIT, PRODUCT
 from benchmarks.gpu.workloads import GPU_WORKLOADS
 from benchmarks.report import table as rich_table
+from benchmarks.sheets import changing_sizes
 from zenith.backends.cuda.presence import find, problem
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -65,6 +66,13 @@ def _measure_pool(folder: Path) -> None:
 
 
 @app.command()
+def profile(folder: Annotated[Path, typer.Option(help="Where the JSON files are.")] = RESULTS) -> None:
+    """Profile each stored workload in which a peer was faster than Zenith, into the folder's ``profiles``."""
+    made = profiles.write(session.load(folder), folder / "profiles", console.print)
+    console.print(f"{len(made)} profiles" if made else "nothing falls short, or nothing was measured")
+
+
+@app.command()
 def table(folder: Annotated[Path, typer.Option(help="Where the JSON files are.")] = RESULTS) -> None:
     """Print the stored results; write them to RESULTS.md and speedups.svg in the folder."""
     path = folder / "pool.json"
@@ -74,7 +82,8 @@ def table(folder: Annotated[Path, typer.Option(help="Where the JSON files are.")
         if not documents:
             console.print(f"{part}: {report.NOTHING}")
             continue
-        console.print(rich_table(report.best_peers(documents)), rich_table(report.times(documents)))
+        for sheet in (report.best_peers, report.beside_libraries, changing_sizes, report.times):
+            console.print(rich_table(sheet(documents)))
         (part / "RESULTS.md").write_text(report.document(documents, counters if part == folder else None))
         report.plot(documents, part / "speedups.svg")
 

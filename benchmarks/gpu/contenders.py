@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from benchmarks.contenders.contender import (
 from benchmarks.contenders.steps import Step, TorchStep
 from benchmarks.contenders.zenith import ZenithStep
 from benchmarks.gpu.workloads import REPLAYED
+from zenith.backends.cuda.libraries import LIBRARY_ENGINES
 
 if TYPE_CHECKING:
     from benchmarks.workloads import Array, Arrays, Workload
@@ -63,33 +64,39 @@ _CUPY: dict[int, tuple[Any, Any]] = {}
 
 def cuda_tensors(arrays: Arrays) -> tuple[Any, ...]:
     """Tensors on the GPU."""
-    import torch
+    from benchmarks.workloads.workload import tensor
 
-    return _moved(arrays, lambda x: torch.from_numpy(x).cuda(), _TENSORS)
+    return _moved(arrays, lambda x: tensor(x).cuda(), _TENSORS)
 
 
 def cupy_arrays(arrays: Arrays) -> tuple[Any, ...]:
     """CuPy's arrays."""
-    import cupy
-
-    return _moved(arrays, cupy.asarray, _CUPY)
+    return _moved(arrays, _cupy_array, _CUPY)
 
 
 def _cupy_array(array: Any) -> Any:
+    """An array on the GPU; bfloat16 comes by its bits."""
     import cupy
 
+    if array.dtype.name == "bfloat16":
+        return cupy.asarray(array.view("uint16")).view(array.dtype)
     return cupy.asarray(array)
 
 
 def _from_cupy(array: Any) -> Array:
     import cupy
 
-    found: Array = cupy.asnumpy(array)
+    narrow = array.dtype.name == "bfloat16"
+    found: Array = cupy.asnumpy(array.view("uint16")).view(array.dtype) if narrow else cupy.asnumpy(array)
     return found
 
 
 def _from_tensor(tensor: Any) -> Array:
-    found: Array = tensor.detach().cpu().numpy()
+    """As an array; NumPy has no bfloat16, of which every element is a float32."""
+    import torch
+
+    wide = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    found: Array = wide.detach().cpu().numpy()
     return found
 
 
@@ -153,16 +160,21 @@ def _without_graphs() -> Iterator[None]:
         config.graphs = before
 
 
-@contextmanager
-def _without_libraries() -> Iterator[None]:
-    from zenith.config import config
+def _with_engines(*engines: str) -> Callable[[], AbstractContextManager[None]]:
+    """Programs prefer engines, or leave those out that have a minus in front."""
 
-    before, config.engines = config.engines, ("-cublaslt", "-cudnn")
-    try:
-        with inference_mode():
-            yield
-    finally:
-        config.engines = before
+    @contextmanager
+    def scope() -> Iterator[None]:
+        from zenith.config import config
+
+        before, config.engines = config.engines, engines
+        try:
+            with inference_mode():
+                yield
+        finally:
+            config.engines = before
+
+    return scope
 
 
 def _is_replayed(workload: Workload) -> str | None:
@@ -308,7 +320,8 @@ def _product(workload: Workload) -> Program:
     import torch
 
     torch.set_float32_matmul_precision("highest")
-    kind = torch.float16 if workload.first()[0].dtype == "float16" else torch.float32
+    kinds = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+    kind = kinds.get(workload.first()[0].dtype.name, torch.float32)
     a, b = (torch.randn(SQUARE, SQUARE, device="cuda", dtype=kind) for _ in range(2))
     return lambda *arguments: torch.mm(a, b)
 
@@ -347,7 +360,14 @@ FROM_TORCH = Contender(
     fetch=_from_tensor,
 )
 LAUNCHES = replace(FROM_TORCH, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed)
-KERNELS = replace(FROM_TORCH, name=PREFIX + "zenith's kernels", scope=_without_libraries, declines=_multiplies)
+KERNELS = replace(
+    FROM_TORCH, name=PREFIX + "zenith's kernels", declines=_multiplies,
+    scope=_with_engines(*(f"-{engine.name}" for engine in LIBRARY_ENGINES)),
+)  # fmt: skip
+BY_LIBRARIES = replace(
+    FROM_TORCH, name=PREFIX + "zenith by libraries", declines=_multiplies,
+    scope=_with_engines(*(engine.name for engine in LIBRARY_ENGINES)),
+)  # fmt: skip
 CAPTURED = _torch_contender("torch.cuda.graph", compile=_captured, declines=_is_replayed)
 EAGER = _torch_contender("torch eager", step=_torch_step)
 INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None))
@@ -408,9 +428,10 @@ PRODUCT = Contender(
 )  # fmt: skip
 
 _ALL = (
-    JIT, FROM_TORCH, LAUNCHES, KERNELS, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW, TRITON, COPY,
-    PRODUCT,
+    JIT, FROM_TORCH, LAUNCHES, KERNELS, BY_LIBRARIES, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW,
+    TRITON, COPY, PRODUCT,
 )  # fmt: skip
 GPU_CONTENDERS = {contender.name: contender for contender in _ALL}
 OWN = (JIT.name, FROM_TORCH.name)
+OTHER_WAYS = (LAUNCHES.name, KERNELS.name, BY_LIBRARIES.name)  # of running the second of them
 CEILINGS = (COPY.name, PRODUCT.name)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import sheets
-from benchmarks.gpu.contenders import CEILINGS, COPY, EAGER, OWN, PREFIX
-from benchmarks.gpu.session import peers
+from benchmarks.gpu.contenders import BY_LIBRARIES, CEILINGS, COPY, EAGER, KERNELS, OWN, PREFIX
+from benchmarks.gpu.session import fastest_peer
 from benchmarks.sheets import Sheet, duration
 
 NOTHING = "No measurement on a GPU is stored yet: `make gpu` makes them on a machine that has one."
@@ -65,8 +65,7 @@ def best_peers(documents: Sequence[Record]) -> Sheet:
     """Zenith beside the fastest of all others, workload by workload, and beside the copy, with bounds."""
     rows = []
     for d in documents:
-        others = peers(d)
-        best = min(others, key=lambda name: float(others[name]["median_s"]), default=None)
+        best = fastest_peer(d)
         for own in OWN:
             if "median_s" in d["contenders"].get(own, {}):
                 over = d["zenith_over"]
@@ -74,6 +73,19 @@ def best_peers(documents: Sequence[Record]) -> Sheet:
                 rows.append((short(d["workload"]), short(own), short(best or ""), *ratios))
     columns = ("workload", "", "fastest peer", "Zenith over it (95 %)", "of the copy's speed (95 %)")
     return Sheet("Zenith beside the fastest peer", columns, rows, labels=3)
+
+
+def beside_libraries(documents: Sequence[Record]) -> Sheet:
+    """What Zenith's own kernels reach of the speed that cuBLASLt and cuDNN have in the same programs."""
+    rows = []
+    for d in documents:
+        kernels, libraries = (d["contenders"].get(name, {}) for name in (KERNELS.name, BY_LIBRARIES.name))
+        if "median_s" in kernels and "median_s" in libraries:
+            share = libraries["median_s"] / kernels["median_s"]
+            rows.append((short(d["workload"]), duration(kernels["median_s"]), duration(libraries["median_s"]),
+                         f"{share:.0%}"))  # fmt: skip
+    columns = ("workload", "Zenith's kernels", "by libraries", "share of their speed")
+    return Sheet("Zenith's own kernels beside cuBLASLt and cuDNN", columns, rows, labels=1)
 
 
 def _ratio(ratio: Record | None) -> str:
@@ -114,7 +126,8 @@ def document(documents: Sequence[Record], counters: Record | None) -> str:
     if not documents:
         return f"# Measurements on a GPU\n\n{NOTHING}\n"
     descriptions = "\n".join(f"- **{short(d['workload'])}**: {d['description']}" for d in documents)
-    parts = [sheets.markdown(best_peers(documents)), sheets.markdown(times(documents)), pool(counters), descriptions]
+    found = [best_peers(documents), beside_libraries(documents), sheets.changing_sizes(documents), times(documents)]
+    parts = [*(sheets.markdown(sheet) for sheet in found if sheet.rows), pool(counters), descriptions]
     return "\n\n".join(["# Measurements on a GPU", *parts, *notes(documents)]) + "\n"
 
 

@@ -18,12 +18,13 @@ from typing import Any
 
 from benchmarks import contenders, machine
 from benchmarks.gpu import check
-from benchmarks.gpu.contenders import CEILINGS, COPY, EAGER, OWN, PRODUCT, SQUARE, use_environment
+from benchmarks.gpu.contenders import CEILINGS, COPY, EAGER, OTHER_WAYS, OWN, PRODUCT, SQUARE, use_environment
 from benchmarks.gpu.workloads import GPU_WORKLOADS
 from benchmarks.harness import Progress, Session, Tally
 from benchmarks.process import Record, Worker
 from benchmarks.settings import Settings
 from benchmarks.workloads import Array, Arrays, Workload
+from benchmarks.workloads.workload import is_float
 
 SETTINGS = Settings(processes=1, rounds=7, round_s=0.06, warm_up_s=0.04, settle_s=0.01, timeout_s=200.0)
 QUICK = replace(SETTINGS, rounds=3, round_s=0.02)
@@ -76,7 +77,7 @@ def device_reference(workload: Workload) -> list[Array]:
     import cupy
 
     def wide(arrays: Arrays) -> Any:
-        return tuple(cupy.asarray(x, cupy.float64 if x.dtype.kind == "f" else x.dtype) for x in arrays)
+        return tuple(cupy.asarray(x.astype("float64") if is_float(x) else x) for x in arrays)
 
     program, batches = workload.numpy(wide(workload.weights()), cupy), workload.batches()
     found = [cupy.asnumpy(program(*wide(batches[number]))) for number in workload.checked()]
@@ -158,10 +159,16 @@ def failures(document: Record) -> list[str]:
     ]
 
 
-PEERS_EXCLUDED = (*OWN, *CEILINGS)
+PEERS_EXCLUDED = (*OWN, *OTHER_WAYS, *CEILINGS)
 
 
 def peers(document: Record) -> dict[str, Record]:
-    """The records of everybody else who was timed."""
+    """The records of everybody else who was timed; what is Zenith in another setting is no peer."""
     records: dict[str, Record] = document["contenders"]
     return {n: r for n, r in records.items() if n not in PEERS_EXCLUDED and "median_s" in r}
+
+
+def fastest_peer(document: Record) -> str | None:
+    """The name of the fastest of them."""
+    others = peers(document)
+    return min(others, key=lambda name: float(others[name]["median_s"]), default=None)

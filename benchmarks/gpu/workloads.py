@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.workloads.elementwise import CHAIN, GELU
 from benchmarks.workloads.encoder import BERT, ENCODER, LENGTH, Encoder
-from benchmarks.workloads.kernels import ATTENTION, HEAD, MATMUL_HALVES, RELU, halves, of_halves
+from benchmarks.workloads.kernels import ATTENTION, BFLOAT16, HEAD, MATMUL_HALVES, RELU, halves, of_halves
 from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
 from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
@@ -109,6 +109,15 @@ _ALL = (
         weights=lambda: halves(((SQUARE, SQUARE),), seed=3, scale=SQUARE**-0.5),
         flops=2 * SQUARE**3,
         bound=2e-3,
+    ),
+    replace(
+        MATMUL,
+        name="gpu_matmul_bf16",
+        description="8192x8192 @ 8192x8192 in bfloat16, sums in float32",
+        **of_halves(((SQUARE, SQUARE),), BFLOAT16),
+        weights=lambda: halves(((SQUARE, SQUARE),), 3, SQUARE**-0.5, BFLOAT16),
+        flops=2 * SQUARE**3,
+        bound=8e-3,
     ),
     replace(
         ATTENTION,

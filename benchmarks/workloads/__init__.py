@@ -3,6 +3,9 @@
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
 from benchmarks.workloads.kernels import ATTENTION, MATMUL_HALVES, RELU
+from benchmarks.workloads.order import ARGSORT, SORT
+from benchmarks.workloads.places import GATHER, SCATTER_ADD, SCATTER_SET
+from benchmarks.workloads.prefixes import CUMSUM, CUMSUM_ROWS
 from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B32
 from benchmarks.workloads.recurrent import RNN_FORWARD, RNN_FORWARD_SHORT, RNN_GRADIENT, RNN_GRADIENT_SHORT
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
@@ -17,6 +20,13 @@ _ALL = (
     SOFTMAX,
     LAYERNORM,
     LAYERNORM_SOFTMAX,
+    SORT,
+    ARGSORT,
+    CUMSUM,
+    CUMSUM_ROWS,
+    GATHER,
+    SCATTER_SET,
+    SCATTER_ADD,
     MATMUL,
     MATMUL_HALVES,
     ATTENTION,

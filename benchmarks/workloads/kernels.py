@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
+import numpy
+
 from benchmarks.workloads.workload import (
     Array,
     Arrays,
@@ -16,16 +19,17 @@ from benchmarks.workloads.workload import (
 )
 
 HEADS, KEYS, HEAD = 8, 512, 64  # of attention
+BFLOAT16 = ml_dtypes.bfloat16
 
 
-def halves(shapes: Shapes, seed: int, scale: float = 1.0) -> Arrays:
-    """Float16 arrays from a normal distribution of deviation ``scale``."""
-    return tuple((x * scale).astype("float16") for x in normal(shapes, seed))
+def halves(shapes: Shapes, seed: int, scale: float = 1.0, dtype: Any = "float16") -> Arrays:
+    """16-bit arrays from a normal distribution of deviation ``scale``."""
+    return tuple((x * numpy.float32(scale)).astype(dtype) for x in normal(shapes, seed))
 
 
-def of_halves(shapes: Shapes) -> dict[str, Any]:
-    """A workload's arguments, of the same sizes in all calls, in float16."""
-    return {"batches": lambda: [halves(shapes, seed=1)], "first": lambda: halves(shapes, seed=2)}
+def of_halves(shapes: Shapes, dtype: Any = "float16") -> dict[str, Any]:
+    """A workload's arguments, of the same sizes in all calls, in a 16-bit type."""
+    return {"batches": lambda: [halves(shapes, 1, dtype=dtype)], "first": lambda: halves(shapes, 2, dtype=dtype)}
 
 
 def _numpy_relu(_: Arrays, np: Any) -> Program:

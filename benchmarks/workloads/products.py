@@ -17,6 +17,7 @@ from benchmarks.workloads.workload import (
     first_inputs,
     inputs,
     normal,
+    tensor,
     weights,
 )
 
@@ -40,7 +41,7 @@ def _torch_matmul(arrays: Arrays) -> Any:
     class Product(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.weight = torch.nn.Parameter(torch.from_numpy(arrays[0]))
+            self.weight = torch.nn.Parameter(tensor(arrays[0]))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.mm(x, self.weight)

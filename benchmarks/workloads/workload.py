@@ -105,7 +105,7 @@ class Workload:
 
         module = self.torch(self.weights()).double().eval()
         with torch.inference_mode():
-            return [module(*map(torch.from_numpy, batch)).numpy() for batch in arguments]
+            return [module(*map(tensor, batch)).numpy() for batch in arguments]
 
     def _descend(self, calls: Sequence[Arrays]) -> list[Array]:
         """What :func:`flat` makes of each call: the gradients are PyTorch's in float64, the steps are made here."""
@@ -126,7 +126,21 @@ class Workload:
 
 
 def _doubles(arrays: Arrays) -> Arrays:
-    return tuple(x.astype(np.float64) if x.dtype.kind == "f" else x for x in arrays)
+    return tuple(x.astype(np.float64) if is_float(x) else x for x in arrays)
+
+
+def is_float(array: Array) -> bool:
+    """Whether an array has floating-point elements; NumPy does not count bfloat16 among them."""
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+
+
+def tensor(array: Array) -> Any:
+    """A tensor that shares an array's memory; torch takes bfloat16 from NumPy by its bits alone."""
+    import torch
+
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def flat(loss: Any, others: Sequence[Any]) -> Array:

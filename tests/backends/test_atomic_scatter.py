@@ -12,7 +12,7 @@ import pytest
 import zenith
 from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, plan_of
-from tests.backends.test_scatter import PROGRAMS, SIZES, arguments, graph_of
+from tests.backends.test_scatter import PROGRAMS, SIZES, arguments, as_numpy, graph_of
 from tests.passes.compare import program
 from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
@@ -34,7 +34,8 @@ j = broadcast(i, shape=(n,), axes=())
 v = scatter_add(x, w, j)
 return (v, z)
 """
-KINDS = {"f32": "f32", "f64": "f64", "i32": "[us]32", "u32": "[us]32", "i64": "[us]64"}  # as PTX names them
+# As PTX names them.
+KINDS = {"f32": "f32", "f64": "f64", "i32": "[us]32", "u32": "[us]32", "i64": "[us]64", "u64": "[us]64"}
 needs_compiler = pytest.mark.skipif(not available(), reason="the CUDA compiler is not installed")
 
 
@@ -60,10 +61,10 @@ def test_sums_differ_by_rounding_only(name: str, way: str) -> None:
     run = executable(graph, way)
     for sizes in (SIZES, {**SIZES, "n": 0}, {**SIZES, "n": 1}):
         x, u, *places = arguments(graph, sizes)
-        turned = np.transpose(u, (1, 2, 0)) if name == "turned" else u
+        index, turned = as_numpy(name, u, places)
         expected, magnitude = x.astype(np.float64), np.abs(x).astype(np.float64)
-        np.add.at(expected, tuple(places), turned.astype(np.float64))
-        np.add.at(magnitude, tuple(places), np.abs(turned).astype(np.float64))
+        np.add.at(expected, index, turned.astype(np.float64))
+        np.add.at(magnitude, index, np.abs(turned).astype(np.float64))
         (result,) = call(run, graph, [x, u, *places])
         terms = turned.size + 1  # at most so many roundings at a place, in whatever order
         assert np.all(np.abs(result - expected) <= terms * np.finfo(np.float32).eps * magnitude)

@@ -77,6 +77,50 @@ def both(buffer, row):
     return put(made, row, 1), put(made, row, 2)
 
 
+def assigned(buffer, row):
+    """A chain of assignments, through views too, to what is returned."""
+    made = np.exp(buffer)
+    made[1:] += 1
+    made[0] = row
+    made[:, 2] = row[:1]
+    made.T[3, ::2] = 5
+    made[[1, 3]] = row
+    np.add.at(made, [4, 4], row)
+    made.reshape(-1)[7:9] *= 2
+    return made
+
+
+def assigned_to_zeros(buffer, row):
+    made = np.zeros_like(buffer)
+    made[1:-1] = buffer[2:] + buffer[:-2]
+    made[-1] = row
+    return made, made.sum(0)
+
+
+def read_between(buffer, row):
+    """What is read of an array before it is written stays what it was."""
+    made = np.exp(buffer)
+    before = made[1] * 2
+    made[1] = row
+    middle = made[1:3] + 0
+    made[2] = before
+    return made, before, middle
+
+
+def where_it_is_read(buffer, row):
+    """Each element is read by the task that writes it."""
+    made = np.exp(buffer)
+    made[1:] += row
+    made[:, 1:] *= made[:, 1:] - 1
+    return made
+
+
+def beside_where_it_is_read(buffer, row):
+    made = np.exp(buffer)
+    made[1:-1] = made[:-2] + made[2:] * row
+    return made
+
+
 def chain(buffer, row):
     made = np.exp(buffer)
     return put(put(put(made, row, 1), row, 2), row, 3) + 1
@@ -94,11 +138,16 @@ def batched(buffer, row):
 
 
 FUNCTIONS = [fill, twice, from_before, while_below, nested, added, old_kept, exchanged, shared, both, chain, backwards,
-             batched]  # fmt: skip
+             batched, assigned, assigned_to_zeros, read_between,
+             where_it_is_read, beside_where_it_is_read]  # fmt: skip
+THOROUGH = (assigned_to_zeros, read_between, beside_where_it_is_read)  # compiled by make fuzz only
 
 
-@pytest.mark.parametrize("backend", ["lanes", "cpu"])
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+COMPILED = [pytest.param("cpu", f, marks=[pytest.mark.thorough] if f in THOROUGH else []) for f in FUNCTIONS]
+
+
+@pytest.mark.parametrize(("backend", "function"), [*(("lanes", f) for f in FUNCTIONS), *COMPILED],
+                         ids=lambda f: getattr(f, "__name__", f))  # fmt: skip
 def test_results_are_those_of_the_interpreter(function, backend):
     graph = zenith.make_graph(function)(BUFFER, ROW)
     found = call(compiled(graph, backend), graph, [BUFFER, ROW])
@@ -132,7 +181,50 @@ def test_a_buffer_that_the_next_step_reads_is_copied():
 
 def test_outside_of_loops_memory_that_nobody_needs_is_written_over():
     assert len(copies(planned(chain).steps)) == 0
-    assert len(copies(planned(both).steps)) == 2  # both are returned, in memory of the caller's
+    assert len(copies(planned(both).steps)) == 1  # the last is made where the array was, which is returned nowhere
+
+
+@pytest.mark.parametrize("function", [assigned, assigned_to_zeros, read_between], ids=lambda f: f.__name__)
+def test_a_chain_of_assignments_is_written_where_it_is_returned(function):
+    """No step but the first touches the whole array, and no memory but the result's is as large."""
+    found = planned(function)
+    first, *others = [s for s in found.steps if any(p.name == "result0" for p in s.places)]
+    whole = [s for s in others if s.kernel.tasks.evaluate(SIZES) >= 24 and s.places[-1].name == "result0"]
+    assert not whole and first.kernel.tasks.evaluate(SIZES) == 24
+    slots = {p.name for s in found.steps for p in s.places if p.kind == "slot"}
+    assert all(b.size.evaluate(SIZES) < 24 for s in found.steps
+               for b, p in zip(s.kernel.buffers, s.places, strict=True) if p.name in slots)  # fmt: skip
+
+
+def test_what_is_read_where_it_is_written_needs_no_memory():
+    here, beside = planned(where_it_is_read), planned(beside_where_it_is_read)
+    assert [len(here.steps), len(here.slots)] == [3, 0]
+    assert [len(beside.steps), len(beside.slots)] == [3, 1]  # the part is computed first
+
+
+def test_an_assignment_is_recorded_once_where_sizes_are_found_equal():
+    def function(buffer, other):
+        made = buffer * 1
+        made[1:] += other[1:]
+        return made
+
+    graph = zenith.make_graph(function)(BUFFER, BUFFER)
+    assert [node.primitive.name for _, node in graph.nodes()].count("update_slice") == 1
+
+
+def test_memory_does_not_grow_with_the_number_of_assignments():
+    def count(function):
+        """Bytes of what passes between kernels, for a long buffer of short rows."""
+        arena = zenith.jit(function, backend="lanes").lower(BUFFER, ROW).compile().memory_analysis().arena
+        return arena.evaluate({**SIZES, "buffer0": 10_000})
+
+    def more(buffer, row):
+        made = assigned(buffer, row)
+        for i in range(5):
+            made[i, 1:] = row[1:] * i
+        return made
+
+    assert 0 <= count(more) - count(assigned) < 10_000
 
 
 def test_the_way_back_through_a_filled_buffer_is_in_place_too():

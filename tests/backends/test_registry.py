@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,10 +12,10 @@ import numpy as np
 import pytest
 
 from tests.backends.running import add_sample, call, check, compiled
-from tests.ir.cases import SUPPORTED, named
+from tests.ir.cases import SUPPORTED, in_turn
 from tests.rewrite import widen_array
 from zenith.ir.graph import Graph
-from zenith.ir.lowering import Scalar
+from zenith.ir.lowering import Scalar, complex_error
 from zenith.ir.primitive import Primitive, Sample, all_primitives
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, kind_of, uint32
 
@@ -23,8 +24,16 @@ GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 OTHERS = [p for p in dict(SUPPORTED) if p not in ELEMENTWISE]
 
 
-@pytest.mark.parametrize("backend", ["lanes", "scalar"])
-@pytest.mark.parametrize(("primitive", "dtype"), named(SUPPORTED))
+def _plain_cases() -> Iterator[Any]:
+    numbers = {p: i for i, p in enumerate(dict(SUPPORTED))}
+    for backend in ("lanes", "scalar"):
+        for primitive, dtype in SUPPORTED:
+            rare = backend == "scalar" and not in_turn(numbers[primitive], dtype)
+            marks = [pytest.mark.thorough] * rare
+            yield pytest.param(primitive, dtype, backend, marks=marks, id=f"{primitive.name}-{dtype}-{backend}")
+
+
+@pytest.mark.parametrize(("primitive", "dtype", "backend"), list(_plain_cases()))
 def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, backend: str) -> None:
     for sample in primitive.samples(dtype.numpy):
         for symbolic in (True, False):
@@ -33,11 +42,23 @@ def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, 
             check(call(compiled(graph, backend), graph, args), graph, args)
 
 
+def _planned_cases() -> Iterator[Any]:
+    """Each primitive on most element types, and on those that are left."""
+    for number, primitive in enumerate(OTHERS):
+        groups: list[list[DType]] = [[], []]
+        for dtype in (t for p, t in SUPPORTED if p is primitive):
+            groups[not in_turn(number, dtype)].append(dtype)
+        for dtypes, rest in zip(groups, ([], ["rest"]), strict=True):
+            if dtypes:
+                marks = [pytest.mark.thorough] * bool(rest)
+                yield pytest.param(primitive, dtypes, marks=marks, id="-".join([primitive.name, *rest]))
+
+
 @pytest.mark.parametrize("backend", ["cpu", "cuda on lanes", GPU])
-@pytest.mark.parametrize("primitive", OTHERS, ids=lambda p: p.name)
-def test_samples_as_planned_for_each_target(primitive: Primitive, backend: str) -> None:
+@pytest.mark.parametrize(("primitive", "dtypes"), list(_planned_cases()))
+def test_samples_as_planned_for_each_target(primitive: Primitive, dtypes: list[DType], backend: str) -> None:
     """Sample k of all element types is one program, whose kernels other samples share: sizes are symbols."""
-    samples = [list(primitive.samples(t.numpy)) for t in DTYPES]
+    samples = [list(primitive.samples(t.numpy)) for t in dtypes]
     for k in range(max(map(len, samples))):
         graph, sizes, args = Graph("samples"), dict[int, str](), []
         for sample in (s[k] for s in samples if k < len(s)):
@@ -60,7 +81,15 @@ def test_samples_of_static_sizes(backend: str) -> None:
 _FLOAT_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.0, 1e-3, 40.0, -40.0, 200.0, 1e30, np.inf, -np.inf, np.nan)
 
 
+_PART_EDGES = (0.0, -0.0, 1.0, -1.5, 3.0, 1e-3, np.inf, -np.inf, np.nan)  # products of these do not overflow
+
+
 def _edges(dtype: DType) -> Any:
+    if dtype.is_complex:
+        real, imag = (part.ravel() for part in np.meshgrid(_PART_EDGES, _PART_EDGES))
+        edges = np.empty(real.size, dtype.numpy)
+        edges.real, edges.imag = real, imag
+        return edges
     if dtype == bool_:
         return np.array([False, True])
     if dtype.is_float:
@@ -82,11 +111,15 @@ def _operands(primitive: Primitive, dtype: DType) -> list[Any]:
     return [np.concatenate([*map(np.ravel, column), grid.ravel()]) for column, grid in zip(columns, grids, strict=True)]
 
 
-def _cases() -> Iterator[tuple[DType, int]]:
-    for dtype in DTYPES:
-        for arity in (1, 2, 3):
-            if any(p for p in ELEMENTWISE if _arity(p, dtype) == arity):
-                yield dtype, arity
+def _cases() -> Iterator[Any]:
+    """Element types, numbers of operands, and the primitives: all, of types that are alike some in turn."""
+    for dtype, arity in itertools.product(DTYPES, (1, 2, 3)):
+        primitives = [p for p in ELEMENTWISE if _arity(p, dtype) == arity]
+        some = [p for number, p in enumerate(primitives) if in_turn(number, dtype)]
+        if len(some) < len(primitives):
+            yield pytest.param(dtype, arity, primitives, marks=pytest.mark.thorough, id=f"{dtype}-{arity}-all")
+        if some:
+            yield pytest.param(dtype, arity, some, id=f"{dtype}-{arity}")
 
 
 def _arity(primitive: Primitive, dtype: DType) -> int:
@@ -94,9 +127,10 @@ def _arity(primitive: Primitive, dtype: DType) -> int:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "lanes", GPU])
-@pytest.mark.parametrize(("dtype", "arity"), list(_cases()), ids=str)
-def test_elementwise_primitives_at_the_edges(dtype: DType, arity: int, backend: str) -> None:
-    primitives = [p for p in ELEMENTWISE if _arity(p, dtype) == arity]
+@pytest.mark.parametrize(("dtype", "arity", "primitives"), list(_cases()))
+def test_elementwise_primitives_at_the_edges(
+    dtype: DType, arity: int, primitives: list[Primitive], backend: str
+) -> None:
     graph, args = Graph("edges"), []
     for primitive in primitives:
         args += add_sample(graph, primitive, Sample(tuple(_operands(primitive, dtype)), {}), True, {0: "n"})
@@ -113,7 +147,9 @@ def _wrong(primitive: Primitive, args: Sequence[Any], result: Any) -> str:
     """What is wrong with a result, or nothing: exact, or within the declared error of the value in a wider type."""
     (expected,) = primitive.evaluate(args, {})
     with np.errstate(all="ignore"):
-        if primitive.ulp == 0 or kind_of(expected.dtype) != "f":
+        if kind_of(expected.dtype) == "c":
+            good = _within_complex(primitive, args, result, expected)
+        elif primitive.ulp == 0 or kind_of(expected.dtype) != "f":
             good = _identical(result, expected, signs=primitive.name not in ("maximum", "minimum"))
         else:
             good = _within(primitive, args, result, expected)
@@ -124,6 +160,8 @@ def _wrong(primitive: Primitive, args: Sequence[Any], result: Any) -> str:
 
 
 def _identical(result: Any, expected: Any, signs: bool) -> Any:
+    if kind_of(expected.dtype) == "c":
+        return _identical(result.real, expected.real, signs) & _identical(result.imag, expected.imag, signs)
     if kind_of(expected.dtype) != "f":
         return result == expected
     same_sign = (np.signbit(result) == np.signbit(expected)) | (not signs)
@@ -139,20 +177,47 @@ def _within(primitive: Primitive, args: Sequence[Any], result: Any, expected: An
     return close | _identical(result, expected, signs=True)
 
 
+def _within_complex(primitive: Primitive, args: Sequence[Any], result: Any, expected: Any) -> Any:
+    """The same by magnitudes where the result is finite; else each part is, nan, infinite or a number, as NumPy's."""
+    double = expected.dtype == np.complex128
+    wide = expected if double else primitive.evaluate([widen_array(a) for a in args], {})[0]
+    ulp = complex_error(primitive.lowering, primitive.ulp) + double
+    close = np.abs(result - wide) <= ulp * np.spacing(np.abs(expected)).astype(np.float64)
+    pairs = [(result.real, expected.real), (result.imag, expected.imag)]
+    uncertain = np.isnan(expected)  # beside nan the sign of an infinity is not said
+    alike = [
+        (np.isnan(r) & np.isnan(e))
+        | (np.isfinite(r) & np.isfinite(e))
+        | (r == e)
+        | (uncertain & np.isinf(r) & np.isinf(e))
+        for r, e in pairs
+    ]
+    return close | (alike[0] & alike[1] & ~np.isfinite(expected))
+
+
+_NEAR_INTEGERS = np.array(
+    [127.5, 128.5, 255.5, 256.5, -129, 32768, 65536, -7e4, 2.0**31, 2.0**32, 2.0**63, 1.2e19, 2.0**64]
+)
+
+
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="NumPy's own conversions differ elsewhere")
 @pytest.mark.parametrize("backend", ["cpu", "lanes", GPU])
 def test_casts_at_the_edges(backend: str) -> None:
     cast = next(p for p in all_primitives() if p.name == "cast")
     graph = Graph("casts")
-    inputs = [graph.add_input(ArrayType(t, _edges(t).shape), f"x{i}") for i, t in enumerate(DTYPES)]
-    graph.set_outputs(graph.add(cast, (x,), {"dtype": t})[0] for x in inputs for t in DTYPES)
     args = [_edges(t) for t in DTYPES]
+    with np.errstate(over="ignore"):
+        args = [np.append(a, _NEAR_INTEGERS.astype(a.dtype)) if kind_of(a.dtype) == "f" else a for a in args]
+    inputs = [
+        graph.add_input(ArrayType(t, a.shape), f"x{i}") for i, (t, a) in enumerate(zip(DTYPES, args, strict=True))
+    ]
+    graph.set_outputs(graph.add(cast, (x,), {"dtype": t})[0] for x in inputs for t in DTYPES)
     results = iter(call(compiled(graph, backend), graph, args))
     for array in args:
         for target in DTYPES:
             (expected,) = cast.evaluate([array], {"dtype": target})
             result = next(results)
             good = _identical(result, expected, signs=True)
-            if kind_of(array.dtype) == "f" and target == uint32:  # beyond, NumPy's answer depends on its loop
-                good |= ~(np.abs(widen_array(array)) < 2**31)
+            if kind_of(array.dtype) in ("f", "c") and target == uint32:  # beyond, NumPy's answer depends on its loop
+                good |= ~(np.abs(widen_array(array.real)) < 2**31)
             assert good.all(), f"{array[~good]} as {target} is {expected[~good]}, not {result[~good]}"

@@ -26,6 +26,12 @@ PROGRAMS = {
     "turned": ("x: f32[a, b, c], t: f32[c, n, b], i: i64[n]",
                "u = transpose(t, axes=(1, 2, 0))\nv = scatter_add(x, u, i)"),
     "known sizes": ("x: f32[11, 5], u: f32[n, 5], i: i64[n]", "v = scatter_add(x, u, i)"),
+    "rows apart": ("x: f32[a, b, c], u: f32[a, n, c], i: i64[a, n]",
+                   "r = iota(size=a, dtype=i64)\nk = broadcast(r, shape=(a, n), axes=(0,))\n"
+                   "v = scatter_add(x, u, k, i)"),
+    "elements apart": ("x: f32[a, b], u: f32[n, a], i: i32[n, a]",
+                       "r = iota(size=a, dtype=i64)\nk = broadcast(r, shape=(n, a), axes=(1,))\n"
+                       "v = scatter_add(x, u, k, i)"),
     "one place": ("x: f32[a, b], u: f32[b], i: i64", "v = scatter_add(x, u, i)"),
 }  # fmt: skip
 SIZES = {"a": 11, "b": 5, "c": 3, "n": 40, "m": 2}
@@ -49,6 +55,14 @@ def arguments(graph: Graph, sizes: dict[str, int]) -> list[Any]:
     return found
 
 
+def as_numpy(name: str, updates: Any, places: list[Any]) -> tuple[Any, Any]:
+    """The index and the updates with which NumPy does what a program does."""
+    if name in ("rows apart", "elements apart"):
+        rows = np.arange(SIZES["a"])
+        places = [rows[:, None] if name == "rows apart" else rows, *places]
+    return tuple(places), np.transpose(updates, (1, 2, 0)) if name == "turned" else updates
+
+
 def executable(graph: Graph, way: str) -> Any:
     if way == "three tasks":
         plan = plan_of(graph, replace(cuda_target(), threads=3))
@@ -64,7 +78,7 @@ def test_additions_are_made_in_index_order(name: str, way: str) -> None:
     for sizes in (SIZES, {**SIZES, "n": 0}, {**SIZES, "n": 1}):
         x, u, *places = arguments(graph, sizes)
         expected = x.copy()
-        np.add.at(expected, tuple(places), np.transpose(u, (1, 2, 0)) if name == "turned" else u)
+        np.add.at(expected, *as_numpy(name, u, places))
         (result,) = call(run, graph, [x, u, *places])
         assert np.array_equal(result.view(np.int32), expected.view(np.int32))
 
@@ -77,6 +91,31 @@ def test_a_place_outside_is_an_error(way: str) -> None:
         places[3] = wrong
         with pytest.raises(OutOfBoundsError, match="an index is outside"):
             call(executable(graph, way), graph, [x, u, places])
+
+
+@pytest.mark.parametrize("name", ["rows apart", "elements apart"])
+def test_rows_that_meet_nowhere_are_tasks(name: str) -> None:
+    for target in (None, cuda_target()):
+        plan = plan_of(graph_of(name), target)
+        assert plan.groups[-1].choice.engine == "scatter"
+        joining = plan.steps[-1]
+        assert isinstance(joining, Launch)
+        assert str(joining.kernel.tasks) == "a"
+
+
+MODES = {"set": lambda x, i, u: x.__setitem__(i, u), "mul": np.multiply.at, "max": np.maximum.at, "min": np.minimum.at}
+
+
+@pytest.mark.parametrize("way", ["cpu", "lanes", "cuda on lanes", "three tasks"])
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_joins_in_index_order(mode: str, way: str) -> None:
+    graph = program(PROGRAMS["rows"][0], f"v = scatter_{mode}(x, u, i)\nreturn (v,)")
+    x, u, places = arguments(graph, SIZES)
+    u[3], x[2, 1] = np.nan, np.nan
+    expected = x.copy()
+    with np.errstate(all="ignore"):
+        MODES[mode](expected, places, u)
+    np.testing.assert_array_equal(call(executable(graph, way), graph, [x, u, places])[0], expected)
 
 
 def test_on_a_gpu_a_task_has_a_range_of_places() -> None:

@@ -99,7 +99,7 @@ def test_random_programs_against_their_buffers(seed):
             held["in" if buffer.role == "in" else "out"] += buffer.size.evaluate(sizes) * buffer.dtype.itemsize
         assert 0 <= step.work.read.evaluate(sizes) <= held["in"]
         written = step.work.written.evaluate(sizes)
-        changes = any(word in step.kernel.doc for word in ("scatter_add", "dynamic_update_slice"))
+        changes = any(word in step.kernel.doc for word in ("scatter_", "update_slice"))
         assert 0 <= written <= held["out"] and (written == held["out"] or changes)
     bodies = [
         n.params["body"] for _, n in graph.nodes()

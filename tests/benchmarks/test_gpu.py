@@ -10,13 +10,25 @@ import numpy as np
 import pytest
 
 from benchmarks import contenders, report, workloads
-from benchmarks.gpu import check, pool, session
+from benchmarks.gpu import check, pool, profiles, session
 from benchmarks.gpu import report as gpu_report
 from benchmarks.gpu.by_hand import NAMES
-from benchmarks.gpu.contenders import CEILINGS, COPY, EAGER, GPU_CONTENDERS, JIT, cuda_tensors, cupy_arrays
+from benchmarks.gpu.contenders import (
+    BY_LIBRARIES,
+    CEILINGS,
+    COPY,
+    EAGER,
+    GPU_CONTENDERS,
+    JIT,
+    KERNELS,
+    cuda_tensors,
+    cupy_arrays,
+)
 from benchmarks.gpu.raw_kernels import source
 from benchmarks.gpu.workloads import GPU_WORKLOADS
 from benchmarks.settings import Settings
+from benchmarks.workloads.kernels import BFLOAT16
+from benchmarks.workloads.workload import is_float, tensor
 from tests.benchmarks import fakes
 
 QUICK = Settings(processes=1, rounds=3, round_s=0.005, warm_up_s=0.0, settle_s=0.0, threads=1, timeout_s=60.0)
@@ -120,6 +132,50 @@ def test_failures_of_zenith_are_told(document):
     document["contenders"][JIT.name] = {"refused": "error 1"}
     assert session.failures(document) == ["gpu_chain, gpu zenith jit: refused: error 1"]
     assert set(session.peers(document)) == {EAGER.name, "gpu jax"} and not {*CEILINGS} & set(session.peers(document))
+
+
+def test_own_kernels_have_a_share_of_the_libraries_speed(document):
+    document["contenders"] |= {KERNELS.name: record(4e-4), BY_LIBRARIES.name: record(3e-4)}
+    ((workload, *_, share),) = gpu_report.beside_libraries([document]).rows
+    assert (workload, share) == ("chain", "75%") and session.fastest_peer(document) == "gpu jax"
+    assert "beside cuBLASLt and cuDNN" in gpu_report.document([document], None)
+
+
+def test_pauses_at_new_sizes_are_told(document):
+    """W12: the longest call with a size that was not there before, beside the same call later."""
+    document["sizes"] = [100, 200, 300]
+    document["contenders"][JIT.name] |= {
+        "calls": {"first_s": [0.2, 0.2, 0.3], "median_s": [0.1, 0.2, 0.3]}, "facts": {"compilations": 1},
+    }  # fmt: skip
+    assert "gpu zenith jit | 1 | 100 ms | 1.0000" in gpu_report.document([document], None)
+
+
+def test_what_falls_short_is_profiled(document, tmp_path):
+    told, make = [], lambda contender, workload: f"{contender} in {workload}"
+    assert profiles.write([document], tmp_path, told.append, make) == [], "the fastest peer is slower"
+    document["zenith_over"]["gpu jax"][JIT.name]["median"] = 0.9
+    (path,) = profiles.write([document], tmp_path / "profiles", told.append, make)
+    assert path.name == "gpu_chain_jit.txt" and path.read_text() == "gpu zenith jit in gpu_chain"
+    assert told == ["gpu_chain, gpu zenith jit: slower than gpu jax"]
+
+
+@pytest.mark.parametrize("workload", ["tiny_call", pytest.param("train_mlp", marks=pytest.mark.thorough)])
+def test_a_profile_names_the_launches(workload, monkeypatch):
+    monkeypatch.setattr("zenith.api.profile.peak", lambda device: 1e11)  # measuring the machine takes longest
+    monkeypatch.setattr("zenith.api.profile.bandwidth", lambda moved, device: 1e10)
+    assert "GB/s" in profiles.profile("zenith jit", workload)
+
+
+def test_bfloat16_comes_and_goes_by_its_bits(monkeypatch):
+    torch = pytest.importorskip("torch")
+    product = GPU_WORKLOADS["gpu_matmul_bf16"]
+    x = np.arange(6, dtype=np.float32).reshape(2, 3).astype(BFLOAT16)
+    assert tensor(x).dtype is torch.bfloat16 and tensor(x).tolist() == x.tolist() and is_float(x)
+    assert np.array_equal(EAGER.fetch(tensor(x)), x.astype(np.float32))
+    small = replace(product, batches=lambda: [(x,)], weights=lambda: (x.T.copy(),))
+    (found,) = small.reference()
+    assert found.dtype == np.float64 and np.array_equal(found, x.astype(float) @ x.T.astype(float))
+    assert np.array_equal(EAGER.fetch(product.torch(small.weights())(tensor(x))), found)
 
 
 def test_without_measurements_nothing_is_claimed(tmp_path):

@@ -1,4 +1,7 @@
-"""Derivative rules against central differences, and forward against reverse, for every primitive in float64."""
+"""Derivative rules against central differences, and forward against reverse, for every primitive in double precision.
+
+A cotangent c of a complex value belongs to its change t by the real part of ``c * t`` (JAX's convention).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ import pytest
 
 from tests.ir.cases import apply, named, start, type_of, with_rule
 from zenith.ir.interpret import interpret
+from zenith.ir.ops.common import random_array
 from zenith.ir.primitive import Primitive, Sample
-from zenith.ir.types import DType, float64, kind_of
+from zenith.ir.types import DType, complex128, float64, kind_of
 from zenith.ir.verify import verify
 
-DIFFERENTIABLE = [(p, t) for p, t in with_rule("jvp") if t == float64]
+MOVING, SINGLE = ("f", "c"), (np.float32, np.complex64)
+DIFFERENTIABLE = [(p, t) for p, t in with_rule("jvp") if t in (float64, complex128)]
 
 
 def _samples(primitive: Primitive, dtype: DType) -> list[Sample]:
@@ -25,10 +30,14 @@ def _samples(primitive: Primitive, dtype: DType) -> list[Sample]:
 
 
 def _directions(sample: Sample, seed: int) -> list[Any]:
-    """A random direction for every floating-point argument, None for the others."""
+    """A random direction for every floating-point or complex argument, None for the others."""
     rng = np.random.default_rng(seed)
     arrays = [np.asarray(v) for v in sample.values]
-    return [rng.uniform(-1, 1, a.shape).astype(a.dtype) if kind_of(a.dtype) == "f" else None for a in arrays]
+    return [_direction(rng, a) if kind_of(a.dtype) in MOVING else None for a in arrays]
+
+
+def _direction(rng: Any, array: Any) -> Any:
+    return random_array(rng, array.dtype, array.shape, -1.0, 1.0)
 
 
 def _forward(primitive: Primitive, sample: Sample, tangents: Sequence[Any], symbolic: bool) -> list[Any]:
@@ -62,7 +71,7 @@ def _run(builder: Any, found: Sequence[Any], arrays: Sequence[Any]) -> list[Any]
 def _differences(primitive: Primitive, sample: Sample, tangents: Sequence[Any]) -> list[Any]:
     arrays = [np.asarray(v) for v in sample.values]
     plain = primitive.evaluate(arrays, sample.params)
-    step = 1e-2 if any(np.asarray(r).dtype == np.float32 for r in plain) else 1e-6
+    step = 1e-2 if any(np.asarray(r).dtype in SINGLE for r in plain) else 1e-6
 
     def move(sign: float) -> tuple[Any, ...]:
         args = [a if t is None else a + sign * step * t for a, t in zip(arrays, tangents, strict=True)]
@@ -72,7 +81,8 @@ def _differences(primitive: Primitive, sample: Sample, tangents: Sequence[Any]) 
 
 
 def _quotient(up: Any, down: Any, step: float) -> Any:
-    up, down = np.asarray(up, np.float64), np.asarray(down, np.float64)
+    double = np.complex128 if kind_of(np.asarray(up).dtype) == "c" else np.float64
+    up, down = np.asarray(up, double), np.asarray(down, double)
     with np.errstate(invalid="ignore"):  # infinity minus itself, where a reduction of nothing is infinite
         return np.where(up == down, 0.0, (up - down) / step)
 
@@ -96,17 +106,17 @@ def test_reverse_rule_is_the_transpose_of_the_forward_rule(primitive: Primitive,
     for seed, sample in enumerate(_samples(primitive, dtype)):
         tangents = _directions(sample, seed)
         plain = [np.asarray(r) for r in primitive.evaluate([np.asarray(v) for v in sample.values], sample.params)]
-        if any(kind_of(r.dtype) != "f" for r in plain):
+        if all(kind_of(r.dtype) not in MOVING for r in plain):
             continue  # a cast to integers: there is nothing to send back
         rng = np.random.default_rng(seed + 99)
-        cotangents = [rng.uniform(-1, 1, r.shape).astype(r.dtype) for r in plain]
+        cotangents = [_direction(rng, r) if kind_of(r.dtype) in MOVING else np.zeros_like(r) for r in plain]
         forward = _forward(primitive, sample, tangents, symbolic)
         reverse = _reverse(primitive, sample, cotangents, symbolic)
         for argument, back in zip(sample.values, reverse, strict=True):
             assert back is None or (back.shape, back.dtype) == (np.shape(argument), np.asarray(argument).dtype)
-        left = sum(float(np.sum(c * f)) for c, f in zip(cotangents, forward, strict=True) if f is not None)
-        right = sum(float(np.sum(b * t)) for b, t in zip(reverse, tangents, strict=True) if b is not None)
-        rtol = 1e-5 if any(r.dtype == np.float32 for r in plain) else 1e-9
+        left = sum(np.sum(c * f).real for c, f in zip(cotangents, forward, strict=True) if f is not None)
+        right = sum(np.sum(b * t).real for b, t in zip(reverse, tangents, strict=True) if b is not None)
+        rtol = 1e-5 if any(r.dtype in SINGLE for r in plain) else 1e-9
         np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol)
 
 

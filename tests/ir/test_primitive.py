@@ -17,6 +17,7 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
+from zenith.ir.lowering import complex_error
 from zenith.ir.params import KINDS
 from zenith.ir.primitive import NoRule, Primitive, WithResiduals, all_primitives, get, register
 from zenith.ir.text import parse
@@ -102,7 +103,7 @@ def test_wrong_operands_are_an_error_of_zenith(primitive: Primitive, dtype: DTyp
         if isinstance(primitive.lowering, lowering.Scalar):
             wrong += [inputs[1:]] + [[other, *inputs[1:]]] * (len(inputs) > 1)
         for args in wrong:
-            if primitive.name == "concat" and args[0] is not token:
+            if primitive.name in ("concat", "interleave") and args[0] is not token:
                 continue  # it takes any number
             with pytest.raises(ZenithError):
                 apply(builder, primitive, args, sample.params)
@@ -119,7 +120,12 @@ def test_a_composite_expands_to_what_it_computes(primitive: Primitive, dtype: DT
         builder.graph.set_outputs(primitive.lowering.expand(builder, inputs, sample.params))
         expected = primitive.evaluate(arrays, sample.params)
         pairs = list(zip(interpret(verify(builder.graph), *arrays), expected, strict=True))
-        if primitive.ulp and all(kind_of(np.asarray(e).dtype) == "f" for e in expected):
+        if complex_error(primitive.lowering, 0) and dtype.is_complex:
+            for found, right in pairs:
+                assert found.dtype == right.dtype
+                unit = np.spacing(np.abs(right)) * 2 * complex_error(primitive.lowering, 0)
+                assert (np.abs(found - right) <= unit).all()
+        elif primitive.ulp and all(kind_of(np.asarray(e).dtype) == "f" for e in expected):
             for found, right in pairs:  # both may be off
                 assert found.dtype == right.dtype
                 if dtype.is_narrow:
@@ -162,8 +168,20 @@ class _Numbers:
         return dim(int(value))
 
     @staticmethod
+    def wrapped(value: Any, size: Dim) -> Any:
+        return np.int64(value) + (size.evaluate({}) if value < 0 else 0)
+
+    @staticmethod
     def between(value: Any, last: Dim) -> Dim:
         return dim(max(0, min(int(value), last.evaluate({}))))
+
+    @staticmethod
+    def compare(text: str, x: Any, y: Any) -> bool:
+        return bool(eval(text, {"x": x, "y": y}))
+
+    @staticmethod
+    def search(size: Dim, condition: Any) -> Dim:
+        return dim(sum(bool(condition(dim(i))) for i in range(size.evaluate({}))))
 
 
 def _reader(array: Any) -> Any:
@@ -202,6 +220,22 @@ def test_the_identity_of_a_fold_changes_nothing(primitive: Primitive, dtype: DTy
             assert eval(primitive.lowering.combine, names, {"x": identity, "y": value}) == value
     (nothing,) = primitive.evaluate([np.zeros((0,), dtype.numpy)], {"axes": (0,)})
     assert same(nothing, identity)
+
+
+PREFIXES = [(p, t) for p, t in SUPPORTED if isinstance(p.lowering, lowering.Prefix)]
+
+
+@pytest.mark.parametrize(("primitive", "dtype"), named(PREFIXES))
+def test_the_identity_of_a_prefix_changes_nothing(primitive: Primitive, dtype: DType) -> None:
+    assert isinstance(primitive.lowering, lowering.Prefix)
+    identity = np.asarray(primitive.lowering.identity(dtype), dtype.numpy)[()]
+    names = {"maximum": np.maximum, "minimum": np.minimum, "logaddexp": np.logaddexp}
+    for value in np.asarray([0, 1, 3, -0.0], dtype.numpy):
+        with np.errstate(all="ignore"):
+            joined = eval(primitive.lowering.combine, names, {"x": identity, "y": value, "z": dtype.numpy.type(1)})
+        assert joined == value
+        signed = primitive.name not in ("recurrence", "cumlogsumexp") and not dtype.is_complex
+        assert not signed or np.signbit(joined) == np.signbit(value)
 
 
 def test_a_name_is_registered_once_and_must_be_an_identifier() -> None:

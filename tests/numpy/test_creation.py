@@ -8,7 +8,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, traced, values
-from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from zenith.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError, UnsupportedError
 from zenith.ir.interpret import interpret
 from zenith.trace import dispatch
 
@@ -75,6 +75,12 @@ LIKE = {
     "nan_to_num": lambda xp, a: xp.nan_to_num(a),
     "isclose": lambda xp, a: (xp.isclose(a, a * 1.000001), xp.isclose(a, a + 1, equal_nan=True)),
     "diff": lambda xp, a: (xp.diff(a), xp.diff(a, axis=0), xp.diff(a, 2)),
+    "diff between ends": lambda xp, a: (
+        xp.diff(a, prepend=1),
+        xp.diff(a, axis=0, append=a[:1]),
+        xp.diff(a, 2, 1, a, 0),
+    ),
+    "equivalence": lambda xp, a: (xp.array_equiv(a, a[:1]), xp.array_equiv(a * 0, 0), xp.array_equiv(a, a[:, :2])),
     "triangles": lambda xp, a: (xp.tril(a), xp.triu(a), xp.tril(a, 1), xp.triu(a, -1)),
     "sinc": lambda xp, a: xp.sinc(a),
 }
@@ -171,16 +177,21 @@ def test_types_of_traced_arrays():
 def test_what_cannot_be_made():
     with pytest.raises(ShapeError, match="a shape has a negative size"):
         znp.zeros((2, -1))
-    with pytest.raises(DTypeError, match="full computes in int8"):
-        znp.zeros(3, np.int8)
+    with pytest.raises(DTypeError, match="full computes in float128"):
+        znp.zeros(3, np.longdouble)
     with pytest.raises(DTypeError, match="not an array: list"):
         znp.add([1, [2]], 1)
     with pytest.raises(TraceError, match="the step of arange cannot be zero"):
         znp.arange(0, 3, 0)
     with pytest.raises(TraceError, match="the step of arange must be a fixed number, not zero"):
         run_traced(lambda a: znp.arange(0, a.shape[0], 0), np.zeros(3))
-    with pytest.raises(UnsupportedError, match="linspace: retstep and axis are not supported"):
-        znp.linspace(0, 1, 3, retstep=True)
+    for make in (
+        lambda d: znp.zeros(3, device=d),
+        lambda d: znp.arange(3, device=d),
+        lambda d: znp.asarray(3, device=d),
+    ):
+        with pytest.raises(DeviceError, match=r"there is no device 'moon' in zenith\.numpy"):
+            make("moon")
     with pytest.raises(UnsupportedError, match="round of integers to tens is not supported"):
         znp.round(np.arange(3), -1)
     with pytest.raises(TraceError, match="a bound of arange must be known before the program runs"):
@@ -189,9 +200,51 @@ def test_what_cannot_be_made():
         run_traced(lambda a: znp.zeros(a.sum()), np.zeros(3))
 
 
+ENDS = {"linspace": (-1.0, 2.0), "logspace": (-1.0, 2.0), "geomspace": (0.5, 16.0)}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_numbers_between_two_ends(name):
+    low, high = ENDS[name]
+    x = values(np.dtype("f8"), (3,), 1, 0.1, 5.0)
+    for count in (1, 2, 5):
+        check(lambda xp, a, n=count: getattr(xp, name)(a, high, n, axis=-1), x, ulps=64)
+        check(lambda xp, a, n=count: getattr(xp, name)(a, a[::-1], n, endpoint=False), x, ulps=64)
+        np.testing.assert_allclose(
+            getattr(znp, name)(low, high, count), getattr(np, name)(low, high, count), rtol=1e-14
+        )
+    check(lambda xp, a: xp.linspace(a, 3, 4, retstep=True), x)
+    check(lambda xp, a: xp.linspace(a, 9, 4, dtype=np.int32), x)
+    check(lambda xp, a: xp.logspace(a, 2, 4, base=np.array([2.0, 3.0, 4.0])), x, ulps=64)
+    check(lambda xp, a: xp.geomspace(-a, -9, 3), x, ulps=64)
+
+
+def test_the_namespace_tells_about_itself():
+    info = znp.__array_namespace_info__()
+    assert info.capabilities()["boolean indexing"] and info.devices() == [info.default_device()] == ["cpu"]
+    assert info.default_dtypes()["integral"] == np.dtype("int64")
+    assert info.dtypes(kind="real floating") == {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
+    assert set(info.dtypes(kind=("bool", "signed integer"))) >= {"bool", "int32", "int64"}
+
+    def function(a):
+        assert not info.capabilities()["data-dependent shapes"]
+        assert a.to_device(a.device) is a is znp.from_dlpack(a)
+        assert a.__array_namespace__(api_version="2024.12") is znp
+        with pytest.raises(ArgumentError, match=r"no version '1999\.01' of the array API standard"):
+            a.__array_namespace__(api_version="1999.01")
+        with pytest.raises(DeviceError, match="a traced array cannot be moved to 'cpu'"):
+            a.to_device("cpu")
+        return a + znp.ones(3, device=a.device)
+
+    assert run_traced(function, np.zeros(3))[0].tolist() == [1.0] * 3
+    assert znp.from_dlpack(np.arange(3), copy=True).tolist() == [0, 1, 2]
+    with pytest.raises(ArgumentError, match="from_dlpack: list has no __dlpack__"):
+        znp.from_dlpack([1])
+
+
 def test_the_namespace_holds_numpys_names():
     chapters = [m for m in vars(znp).values() if inspect.ismodule(m)]
     public = {name for name, value in vars(znp).items() if not name.startswith("_") and value not in chapters}
     own = {name for name in public if not hasattr(np, name)}
-    assert {name for name in own if not name.startswith("dynamic_")} == {"attention", "bfloat16", "norm"}
+    assert {name for name in own if not name.startswith("dynamic_")} == {"attention", "bfloat16", "norm", "top_k"}
     assert set(dispatch.names()) - {"flatten"} <= public

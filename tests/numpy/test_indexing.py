@@ -159,11 +159,23 @@ def test_iteration_over_a_fixed_axis():
         (1.0, TraceError, "an index must be an integer or a slice, not a float"),
         (slice(None, None, 0), ShapeError, "the step of a slice cannot be zero"),
         (slice(None, "x"), TraceError, "a bound of a slice must be an integer, not str"),
-        (np.array([True, False, True]), TraceError, "boolean mask"),
-        (True, TraceError, "boolean mask"),
+        (np.array([True, False]), OutOfBoundsError, "a mask must have the sizes of the axes that it picks from"),
     ],
     ids=str,
 )
 def test_wrong_indices(index, error, text):
     with pytest.raises(error, match=text):
         run_traced(lambda a: a[index], np.zeros((3, 2)), symbolic=False)
+
+
+def test_masks_whose_values_are_known():
+    x = values(np.dtype("f4"), (3, 4, 2), 5)
+    rows, both = np.array([True, False, True]), np.random.default_rng(0).uniform(size=(3, 4)) < 0.5
+    check(lambda xp, a: (a[rows], a[..., [True, False]], a[both], a[both, 1], a[:, both[0]], a[..., both[0], :]), x)
+    check(lambda xp, a: (a[both & False], a[None, rows, 1:], a[rows, [0, 1]]), x)
+
+
+def test_masks_that_are_computed_name_the_way():
+    for pick in (lambda a: a[a > 0], lambda a: a[0, a[0] > 0]):
+        with pytest.raises(TraceError, match=r"boolean mask gives(.|\n)*zenith.numpy.extract\(mask, x, size=n\)"):
+            run_traced(pick, np.zeros((2, 3)))

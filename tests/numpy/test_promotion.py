@@ -8,10 +8,11 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import run_traced
+from zenith.ir import types
 from zenith.numpy.promotion import loop, promote
 
 BRAIN, HALF, SINGLE, DOUBLE = (np.dtype(t) for t in (ml_dtypes.bfloat16, "float16", "float32", "float64"))
-OTHERS = [np.dtype(t) for t in ("bool", "int32", "int64", "uint32", "float32", "float64")]
+OTHERS = [t.numpy for t in types.DTYPES if not t.is_narrow]
 
 
 @pytest.mark.parametrize("other", [*OTHERS, int, float], ids=str)

@@ -5,7 +5,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced, traced, values
-from zenith.errors import ShapeError, UnsupportedError
+from zenith.errors import ArgumentError, ShapeError
 
 F4 = np.dtype("f4")
 SHAPES = ((2, 3, 4), (1, 3, 4), (2, 3, 0), (1, 1, 1))
@@ -15,7 +15,11 @@ FUNCTIONS = {
     "reshape back": lambda xp, a: a.reshape(a.shape[1], a.shape[0], a.shape[2]),
     "reshape unknown": lambda xp, a: a.reshape((a.shape[2], -1)) if a.shape[2] > 0 else a,
     "reshape all": lambda xp, a: a.reshape(-1),
-    "ravel": lambda xp, a: (xp.ravel(a), a.ravel(), a.flatten()),
+    "ravel": lambda xp, a: (xp.ravel(a), a.ravel(), a.flatten(), xp.ravel(a, "F"), a.flatten("F")),
+    "reshape with the first axis fastest": lambda xp, a: (
+        xp.reshape(a, (a.shape[1], -1), order="F") if a.shape[1] > 0 and a.shape[2] > 0 else a
+    ),
+    "rollaxis": lambda xp, a: (xp.rollaxis(a, 2), xp.rollaxis(a, 0, 3), xp.rollaxis(a, -1, 1)),
     "transpose": lambda xp, a: (
         xp.transpose(a),
         a.T,
@@ -52,6 +56,8 @@ FUNCTIONS = {
     "split": lambda xp, a: [*xp.split(a, [1, 2], axis=1), *xp.split(a, [-1], axis=0)],
     "split equal": lambda xp, a: xp.split(a, 3, axis=1) if a.shape[1] == 3 else [a],
     "array_split": lambda xp, a: [*xp.array_split(a, 2, axis=1), *xp.array_split(a, 5, axis=2)],
+    "split along named axes": lambda xp, a: [*xp.vsplit(a, [1]), *xp.hsplit(a, [1, 2]), *xp.dsplit(a, [2])],
+    "block": lambda xp, a: (xp.block([[a, a], [a * 2, a]]), xp.block([a[0, 0], 1]), xp.block([[a[0], a[0]]])),
     "pad": lambda xp, a: (
         xp.pad(a, 1),
         xp.pad(a, ((1, 0), (0, 2), (3, 3)), constant_values=7),
@@ -114,10 +120,6 @@ def test_shapes_that_do_not_fit(function, text):
         run_traced(function, np.zeros((2, 3)), symbolic=False)
 
 
-def test_modes_that_are_not_supported():
-    with pytest.raises(UnsupportedError, match="pad with one constant only"):
-        run_traced(lambda a: np.pad(a, 1, mode="edge"), np.zeros(3))
-    with pytest.raises(UnsupportedError, match="Fortran order"):
-        run_traced(lambda a: np.reshape(a, (3, 1), order="F"), np.zeros(3))
-    with pytest.raises(UnsupportedError, match="a count for each element"):
-        run_traced(lambda a: np.repeat(a, [1, 2, 3]), np.zeros(3))
+def test_orders_that_are_none():
+    with pytest.raises(ArgumentError, match="reshape: 'K' is no order"):
+        run_traced(lambda a: np.reshape(a, (3, 1), order="K"), np.zeros(3))

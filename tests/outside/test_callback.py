@@ -270,7 +270,7 @@ def test_where_it_cannot_be_is_said_when_the_function_is_traced(wrap, said):
         ((), TraceError, "declares no array"),
         (np.float32, TraceError, "holds a type, which declares no array"),
         (Struct(("n",), np.float32), ShapeError, "has a name for a size"),
-        (np.ones(3, np.int16), DTypeError, "programs have no arrays of int16"),
+        (np.ones(3, "M8[s]"), DTypeError, "programs have no arrays of datetime64"),
     ],
 )
 def test_declarations_are_checked(structs, error, said):

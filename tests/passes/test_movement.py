@@ -128,6 +128,15 @@ CANCEL = {
 }
 
 SINK = {
+    "below a prefix of turned axes": (
+        "v = transpose(x, axes=(1, 0))\nw1 = cumsum(v, axis=0, reverse=True)\nreturn (w1,)",
+        "v = cumsum(x, axis=1, reverse=True)\nw1 = transpose(v, axes=(1, 0))\nreturn (w1,)",
+    ),
+    "below a prefix with a unit axis": (
+        "v = cumsum(u, axis=0, reverse=False)\nreturn (v,)",
+        "v = reshape(u, shape=(n,))\nv1 = cumsum(v, axis=0, reverse=False)\nv2 = reshape(v1, shape=(n, 1))\n"
+        "return (v2,)",
+    ),
     "broadcasts of one kind": (
         "v = broadcast(y, shape=(n, m), axes=(0,))\nw1 = exp(v)\nw2 = add(w1, v)\nreturn (w2,)",
         "v = exp(y)\nw1 = add(v, y)\nw2 = broadcast(w1, shape=(n, m), axes=(0,))\nreturn (w2,)",

@@ -28,6 +28,27 @@ def test_what_depends_on_the_place_stays(comparison):
     expect(fold, "x: f32[n]", before, before)
 
 
+@pytest.mark.parametrize(("dtype", "size", "known"), [("i8", "n", False), ("i8", "128", True), ("i8", "129", False),
+                                                      ("u8", "n", True), ("i32", "n", True)])  # fmt: skip
+def test_places_that_may_wrap_are_not_trusted(dtype, size, known):
+    before = f"""v1 = iota(size={size}, dtype={dtype})
+v2 = literal(value=0, dtype={dtype})
+v3 = broadcast(v2, shape=({size},), axes=())
+v4 = lt(v1, v3)
+return (v4,)"""
+    after = f"v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=({size},), axes=())\nreturn (v2,)"
+    expect(fold, "x: f32[n]", before, after if known else before)
+
+
+def test_unsigned_numbers_are_not_negative():
+    before = """v1 = literal(value=0, dtype=u16)
+v2 = broadcast(v1, shape=(n,), axes=())
+v3 = lt(x, v2)
+return (v3,)"""
+    after = "v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=(n,), axes=())\nreturn (v2,)"
+    expect(fold, "x: u16[n]", before, after)
+
+
 def test_through_moves():
     before = """v1 = size(value=n)
 v2 = broadcast(v1, shape=(2, n), axes=())
@@ -38,3 +59,17 @@ v6 = lt(v3, v5)
 return (v6,)"""
     after = "v1 = literal(value=False, dtype=bool)\nv2 = broadcast(v1, shape=(n, 2), axes=())\nreturn (v2,)"
     expect(fold, "x: f32[n]", before, after)
+
+
+def test_places_from_the_start_are_no_places_from_the_end():
+    before = """v1 = iota(size=n, dtype=i32)
+v2 = broadcast(v1, shape=(2, n), axes=(1,))
+v3 = wrapped(v2, size=m)
+return (v3,)"""
+    after = """v1 = iota(size=n, dtype=i32)
+v2 = broadcast(v1, shape=(2, n), axes=(1,))
+v3 = cast(v2, dtype=i64)
+return (v3,)"""
+    expect(fold, "x: f32[n, m]", before, after)
+    unknown = "v1 = wrapped(x, size=4)\nreturn (v1,)"
+    expect(fold, "x: i64[n]", unknown, unknown)

@@ -54,6 +54,14 @@ CASES = {
               "c = mul(a, b)"),
         ("exp", "reduce_sum", separation.NEEDED_TOO),
     ),
+    "a prefix in another direction": (
+        lines(*MATRIX, "a = cumsum(x, axis=1, reverse=False)", "b = cumsum(a, axis=1, reverse=True)"),
+        ("cumsum", "cumsum", separation.OTHER_WALK),
+    ),
+    "a prefix along another axis": (
+        lines(*MATRIX, "a = cumsum(x, axis=0, reverse=False)", "b = cumsum(a, axis=1, reverse=False)"),
+        ("cumsum", "cumsum", separation.OTHER_WALK),
+    ),
     "a circle": (
         lines(*MATRIX, "a = exp(x)", "s = reduce_sum(a, axes=(0,))", "b = broadcast(s, shape=(n, m), axes=(1,))",
               "c = mul(a, b)"),
@@ -108,4 +116,4 @@ def test_random_programs_have_a_reason_for_each_value_between_kernels(seed):
     assert bool(found) >= between
     for s in found:
         if s.reason.startswith("its kernel is of kind"):
-            assert {"rows", "product"} & set(s.reason.replace(",", "").split())
+            assert {"rows", "product", "prefix"} & set(s.reason.replace(",", "").split())

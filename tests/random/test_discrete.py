@@ -59,6 +59,34 @@ def test_integers_are_equally_likely(dtype, low, high):
     assert abs(chi_squared(counts, np.full(high - low, COUNT / (high - low)))) < 4
 
 
+def test_small_integers_are_those_of_32_bits():
+    key = random.key(9)
+    for low, high in ((0, 7), (-3, 100), (5, 5)):
+        wide = random.randint(key, (500,), low, high)
+        for dtype in (np.int8, np.int16):
+            found = random.randint(key, (500,), low, high, dtype)
+            assert found.dtype == dtype and np.array_equal(found, wide)
+    kinds = (np.int8, np.uint8, np.int16, np.uint16)
+    compiled = under_jit(lambda k: [random.randint(k, (5000,), -(2**40), 2**40, t) for t in kinds], key)
+    for dtype, found in zip(kinds, compiled, strict=True):
+        assert np.array_equal(random.randint(key, (5000,), -(2**40), 2**40, dtype), found)
+        limits = np.iinfo(dtype)
+        counts = np.bincount((found.astype(np.int64) - limits.min) >> (limits.bits - 4), minlength=16)
+        assert found.dtype == dtype and abs(chi_squared(counts, np.full(16, 5000 / 16))) < 4
+
+
+def test_unsigned_integers_of_64_bits():
+    key, ends = random.key(8), np.array([[2**64 - 1], [2**63], [5], [3]], np.uint64)
+    found = random.randint(key, (4, 5000), 4, ends, np.uint64)
+    assert found.dtype == np.uint64 and found.min() >= 4 and np.all(found[:2] < ends[:2])
+    assert np.all(found[2:] == 4)
+    assert np.array_equal(zenith.jit(lambda k, e: random.randint(k, (4, 5000), 4, e, np.uint64))(key, ends), found)
+    everything = random.randint(key, (COUNT,), -1, 2**64, np.uint64)
+    for numbers, step in ((everything, 60), (found[0], 60), (found[1], 59)):
+        counts = np.bincount((numbers >> np.uint64(step)).astype(np.int64), minlength=16)
+        assert abs(chi_squared(counts, np.full(16, numbers.size / 16))) < 4
+
+
 def test_integers_of_64_bits():
     low, high = -(2**61), 2**61
     found = random.randint(random.key(8), (COUNT,), low, high, np.int64)
@@ -110,13 +138,13 @@ def test_categories_of_many_sizes_are_one_program():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda key: random.bernoulli(key, np.int64(1)), DTypeError, "a probability is float32 or float64, not int64"),
+        (lambda key: random.bernoulli(key, np.int64(1)), DTypeError, "a probability is .* or float64, not int64"),
         (lambda key: random.bernoulli(key, np.full(3, 0.5), (2, 2)), ShapeError, "do not fit together"),
-        (lambda key: random.randint(key, 3, 0, 5, np.float32), DTypeError, "randint gives int32, int64 or uint32"),
+        (lambda key: random.randint(key, 3, 0, 5, np.float32), DTypeError, "randint gives integers, not float32"),
         (lambda key: random.randint(key, 3, 0.0, 5), DTypeError, "a bound is an integer, not float64"),
         (lambda key: random.randint(key, 3, -(2**63), 2**63 - 1, np.int64), NumberError, r"2\*\*63 or more integers"),
         (lambda key: random.randint(key, 3, 0, 2**64), NumberError, "out of bounds for int64"),
-        (lambda key: random.categorical(key, np.arange(3)), DTypeError, "logits are float32 or float64, not int64"),
+        (lambda key: random.categorical(key, np.arange(3)), DTypeError, "logits are .* or float64, not int64"),
         (lambda key: random.categorical(key, np.zeros((2, 3)), shape=()), ShapeError, r"shape \(\) has fewer axes"),
         (lambda key: random.categorical(key, np.zeros((2, 3)), shape=(5,)), ShapeError, "do not fit together"),
         (lambda key: random.categorical(key, np.zeros((2, 3)), 2), ShapeError, "axis 2 is out of bounds"),

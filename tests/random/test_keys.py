@@ -82,6 +82,22 @@ def test_fold_in_is_that_of_jax(data):
     assert np.array_equal(under_jit(lambda k: random.fold_in(k, data), key), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint64])
+def test_bits_of_other_widths_are_those_of_jax(dtype):
+    jax = pytest.importorskip("jax")
+    key = random.key(2**40 + 7)
+    found = random.bits(key, (3, 50), dtype)
+    with jax.enable_x64(True):
+        assert found.dtype == dtype and np.array_equal(found, jax_random("bits", key, (3, 50), dtype))
+    assert np.array_equal(under_jit(lambda k: random.bits(k, (3, 50), dtype), key), found)
+
+
+def test_seeds_of_every_integer_type():
+    assert np.array_equal(random.key(np.uint64(2**63 + 5)), random.key(2**63 + 5))
+    assert np.array_equal(random.key(np.int8(-1)), random.key(np.int32(-1)))
+    assert np.array_equal(random.fold_in(random.key(0), np.uint8(3)), random.fold_in(random.key(0), 3))
+
+
 def test_counters_go_beyond_32_bits():
     key, counters = word((5, 6)), np.arange(2**32 - 20, 2**32 + 20)
     expected = [threefry2x32(key, word(divmod(int(i), 2**32))) for i in counters]
@@ -146,7 +162,7 @@ def test_words_of_one_element_are_the_block_function():
         (lambda: random.bits(np.uint32(1), 3), ShapeError, r"bits takes one key"),
         (lambda: random.bits(random.key(0), (2, -1)), ShapeError, r"negative size: \(2, -1\)"),
         (lambda: random.bits(random.key(0), 1.5), TraceError, "bits: a size must be an integer, not float"),
-        (lambda: random.bits(random.key(0), 3, np.int32), DTypeError, "bits gives uint32, not int32"),
+        (lambda: random.bits(random.key(0), 3, np.int32), DTypeError, "bits gives unsigned integers, not int32"),
         (lambda: random.key(2**64), NumberError, "more than 64 bits"),
         (lambda: random.key(1.0), DTypeError, "the seed must be an integer, not float64"),
         (lambda: random.key(np.arange(3)), ShapeError, "the seed must be one number"),

@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -140,9 +141,9 @@ def test_truncated_normal_stays_inside_and_takes_arrays():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda key: random.uniform(key, 3, np.int32), DTypeError, "uniform gives float32 or float64, not int32"),
-        (lambda key: random.uniform(key, 3, np.float16), DTypeError, "not float16"),
-        (lambda key: random.normal(key, 3, np.int32), DTypeError, "normal gives float32 or float64, not int32"),
+        (lambda key: random.uniform(key, 3, np.int32), DTypeError, "uniform gives .* or float64, not int32"),
+        (lambda key: random.uniform(key, 3, np.longdouble), DTypeError, "not float128"),
+        (lambda key: random.normal(key, 3, np.int32), DTypeError, "normal gives .* or float64, not int32"),
         (lambda key: random.exponential(key, -3), ShapeError, r"negative size: \(-3,\)"),
         (lambda key: random.truncated_normal(key, 0, [1, 2], (3,)), ShapeError, "do not fit together"),
         (lambda key: random.uniform(key, (3,), minval=np.zeros((2, 3))), ShapeError, r"shape \(2, 3\) does not broad"),
@@ -152,3 +153,44 @@ def test_truncated_normal_stays_inside_and_takes_arrays():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(random.key(0))
+
+
+# --- 16-bit floats ---------------------------------------------------------------------------------------------
+
+SHORT = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+
+
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_numbers_of_16_bits_are_those_of_float32_rounded(dtype):
+    key, shape = random.key(11), (3, 400)
+
+    def draw(k, dtype):
+        others = [getattr(random, name)(k, *given[0], shape, dtype) for name, given in DISTRIBUTIONS.items()]
+        between = random.uniform(k, shape, dtype, minval=-3, maxval=np.ones(400, SHORT[0]))
+        return [*others, between, random.gamma(k, 2.5, shape, dtype)]
+
+    compiled = under_jit(lambda k: draw(k, dtype), key)
+    for found, again, single in zip(draw(key, dtype), compiled, draw(key, np.float32), strict=True):
+        assert found.dtype == again.dtype == dtype
+        np.testing.assert_array_equal(found, single.astype(dtype))
+        unit = ml_dtypes.finfo(dtype).eps * np.abs(single) + 1e-6  # an ulp of float32 may move what is rounded
+        assert np.all(np.abs(again.astype(np.float32) - single) <= unit)
+
+
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_uniform_numbers_of_16_bits_stay_below_one(dtype):
+    key = random.key(3)
+    found, single = (random.uniform(key, (100_000,), t) for t in (dtype, np.float32))
+    assert found.dtype == dtype and single.astype(dtype).max() == 1 > found.max()
+    assert np.mean(found != single.astype(dtype)) < 0.005
+    assert np.array_equal(under_jit(lambda k: random.uniform(k, (100_000,), dtype), key), found)
+
+
+def test_chances_of_16_bits_are_taken_as_float32():
+    key, half = random.key(3), np.float16([0.25, 0.5, 0.125])
+    for draw in (
+        lambda p: random.bernoulli(key, p, (50, 3)),
+        lambda p: random.categorical(key, p, shape=(50,)),
+        lambda p: random.choice(key, 3, (50,), p=p),
+    ):
+        np.testing.assert_array_equal(draw(half), draw(half.astype(np.float32)))

@@ -87,7 +87,7 @@ def test_edges_and_shapes():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda key: random.gamma(key, 1.0, 3, np.int32), DTypeError, "gamma gives float32 or float64, not int32"),
+        (lambda key: random.gamma(key, 1.0, 3, np.int32), DTypeError, "gamma gives .* or float64, not int32"),
         (lambda key: random.gamma(key, np.ones((2, 3)), (3,)), ShapeError, r"gamma: .*shape \(2, 3\) does not"),
         (lambda key: random.gamma(key, 1.0, (-2,)), ShapeError, "negative size"),
     ],

@@ -1,6 +1,7 @@
 """What tracing records: graphs, lines, weak numbers, constants, effects, dead and foreign values."""
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from zenith.ir.primitive import get
 from zenith.ir.text import parse
 from zenith.ir.types import bool_, float32, float64, int64
 from zenith.ir.verify import verify
-from zenith.trace import InputSpec, Tracer, current_recorder, trace
+from zenith.trace import InputSpec, Tracer, current_recorder, dispatch, trace
 from zenith.trace.bind import b, bind
 
 F4 = np.dtype("f4")
@@ -205,10 +206,11 @@ def test_tracing_takes_linear_time():
     assert len(chain(200)) - 1 == 2 * (len(chain(100)) - 1)
 
 
-def test_a_tracer_is_its_own_copy_and_says_its_type():
+def test_a_copy_holds_the_same_value_and_a_tracer_says_its_type():
     def function(x):
-        assert copy.copy(x) is x
-        assert copy.deepcopy([x, x.shape[0]])[0] is x
+        one, twice = copy.copy(x), copy.deepcopy([x, x, x.shape[0]])
+        assert one is not x and one.value == x.value
+        assert twice[0] is twice[1] is not x and twice[0].value == x.value
         assert copy.copy(x.shape[0]) == copy.deepcopy(x.shape[0])
         assert f"{x}" == repr(x) == "Tracer<f32[n]>"
         with pytest.raises(TypeError, match="len\\(\\) of unsized object"):
@@ -235,3 +237,27 @@ def test_equal_sizes_and_effects_together():
 
     found = trace(function, [X, InputSpec("y", float32, (symbol("m"),), (3,))], "f")
     assert [str(v.type) for v in verify(found.graph).outputs] == ["f32[m]", "token"]
+
+
+ARGUMENTS = {f: own for f, own in dispatch._BY_FUNCTION.items() if not isinstance(f, np.ufunc)}
+
+
+@pytest.mark.parametrize("function", ARGUMENTS, ids=lambda f: f.__name__)
+def test_arguments_stand_where_numpy_has_them(function):
+    """By place they are NumPy's, and one that NumPy lets be named is found under that name."""
+    theirs, ours = (inspect.signature(f).parameters for f in (function, ARGUMENTS[function]))
+    by_place = [[p.name for p in ps.values() if p.kind in dispatch._BY_PLACE] for ps in (theirs, ours)]
+    own = dispatch._own_names(function, ARGUMENTS[function])
+    anything = any(p.kind is p.VAR_KEYWORD for p in ours.values())
+    for place, name in enumerate(by_place[0]):
+        assert anything or own.get(name, name) in ours, f"{name} is no argument"
+        if place < len(by_place[1]):
+            assert own.get(name, name) == by_place[1][place]
+
+
+def test_arguments_may_have_numpys_names():
+    x = values(F4, (2, 3))
+    graph = trace(
+        lambda a: [np.sum(a=a, axis=0), np.moveaxis(a=a, source=0, destination=1)], specs_for([x], False), "f"
+    )
+    assert [o.type.rank for o in graph.graph.outputs] == [1, 2]

@@ -123,3 +123,29 @@ def test_a_sum_that_is_read_twice_is_one_addend():
     lines = ["def step(x: f64[3]) -> (f64[3]):", "    v1 = add(x, x)", *doubled, "    return (v11,)"]
     sums = StepSums(parse("\n".join(lines)), 1, same=[], parts=[])
     assert len(sums.carried[0]) == 2
+
+
+def kept_by(slopes, backend):
+    """How many values a gradient keeps of a layer: the results of its kernel, of which nothing else is needed."""
+    shapes = [zenith.ShapeDtypeStruct(s, "float32") for s in (("n", 8), (8, 16), (16, 4))]
+    gradient = zenith.grad(lambda x, w, v: np.sum(slopes(x @ w) @ v), argnums=(0, 1, 2))
+    graph = zenith.jit(gradient, backend=backend).lower(*shapes)._lowering.lowered.graph
+    first = next(node for _, node in graph.nodes() if node.primitive.name == "fused")
+    return len(first.types)
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(0.7978846 * (x + 0.044715 * x * x * x)))
+
+
+@pytest.mark.parametrize(
+    ("slopes", "backend", "kept"),
+    [
+        (lambda x: np.maximum(x, 0), "cpu", 1),  # its argument, not the mask
+        (gelu, "cpu", 2),  # its argument and the tanh in it, not 1 - tanh**2
+        (gelu, "cuda", 1),  # its argument, where moving bytes takes longer
+    ],
+    ids=["relu", "gelu", "gelu on a GPU"],
+)
+def test_slopes_are_no_results_of_the_way_forward(slopes, backend, kept):
+    assert kept_by(slopes, backend) == kept

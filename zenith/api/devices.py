@@ -14,6 +14,7 @@ from typing import Any
 from zenith.api.leaves import adapter_of, is_number
 from zenith.arrays import Adapter, place_of
 from zenith.errors import DeviceError
+from zenith.ir.target import TRAFFIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class Where:
 
     backend: str
     device: int | None = None
+
+    @property
+    def traffic(self) -> int:
+        """What memory traffic costs there (:data:`zenith.ir.target.TRAFFIC`)."""
+        return TRAFFIC["cuda" if self.backend == "cuda" else "cpu"]
 
 
 def choose(wanted: str | None, leaves: Iterable[tuple[str, Any]], abstract: bool = False) -> Where:

@@ -20,7 +20,7 @@ import numpy as np
 from zenith import tree
 from zenith.api.abstract import stand_in_for, with_stand_ins
 from zenith.api.compilable import Compilable
-from zenith.api.devices import choose
+from zenith.api.devices import Where, choose
 from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
@@ -117,20 +117,20 @@ class Jitted(Compilable):
         donated = call.donated(self._signature.donated_numbers)
         where = choose(self._backend, zip(paths, call.leaves, strict=True), abstract)
         describe = partial(self._signature.describe, call)
-        return Request(call.leaves, lambda: self._build(call, paths), describe, where, donated)
+        return Request(call.leaves, lambda: self._build(call, paths, where), describe, where, donated)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         made, kwargs = with_stand_ins(args, kwargs, stand_in_for(self._backend))
         call = self._signature.split(made, kwargs)
         return call.key(lambda: self._signature.paths(call)), self._request(call, abstract=made is not args)
 
-    def _build(self, call: Call, paths: list[str]) -> Program:
+    def _build(self, call: Call, paths: list[str], where: Where) -> Program:
         names = input_names(paths)
         sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
         specs, conditions = declare(specs, self._dims)
         flat = FlatFunction(self.function, call)
-        traced = trace(flat, specs, self._signature.name)
+        traced = trace(flat, specs, self._signature.name, where.traffic)
         return Program(traced, Result.of(flat.treedef), tuple(conditions))
 
     def _run_plain(self, call: Call) -> Any:

@@ -16,11 +16,11 @@ import numpy as np
 from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
 from zenith.errors import DTypeError, TraceError
 from zenith.ir.dims import Dim, dim, symbol
-from zenith.ir.types import DType, bool_, dtype_of, float64, int64
+from zenith.ir.types import DType, bool_, complex128, dtype_of, float64, int64
 from zenith.trace import InputSpec
 from zenith.tree import identifier, unique
 
-NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64}
+NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 # How a leaf of each type is described in the key of a compilation, by exact type: the fast path of every call.
 KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **dict.fromkeys(NUMBERS, type)}
@@ -91,9 +91,6 @@ def _describe(leaf: Any, name: str) -> Callable[[Any], Hashable]:
 def not_an_array(leaf: Any, name: str) -> TraceError:
     """The error for a leaf that is neither an array nor a number."""
     kind = type(leaf).__name__
-    if isinstance(leaf, complex):
-        return TraceError(f"{name} is a complex number, which Zenith does not have yet",
-                          fix="pass real and imaginary part as two arguments")  # fmt: skip
     if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
         return TraceError(f"{name} is a {kind}, an array of a library that Zenith does not know",
                           fix=f"pass numpy.asarray({name})")  # fmt: skip

@@ -25,7 +25,7 @@ from zenith.ir.types import DType, dtype_of
 
 CUDA, CUDA_MANAGED = 2, 13  # kDLCUDA, kDLCUDAManaged
 VERSION = (1, 0)  # the newest version of the protocol that is read here
-_LETTERS = {0: "i", 1: "u", 2: "f"}
+_LETTERS = {0: "i", 1: "u", 2: "f", 5: "c"}
 
 
 class _Device(ctypes.Structure):

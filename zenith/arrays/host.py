@@ -90,9 +90,7 @@ def cast_advice(dtype: np.dtype[Any], name: str) -> str:
     """How to make an array of an element type that Zenith has."""
     if not dtype.isnative and dtype_of(dtype.newbyteorder("=")) is not None:
         return f'its bytes are swapped: pass {name}.astype({name}.dtype.newbyteorder("="))'
-    if dtype.kind == "c":
-        return f"complex numbers are not supported yet: compute with {name}.real and {name}.imag"
-    target = {"i": "int32", "u": "int64", "f": "float64", "O": "float64"}.get(dtype.kind)
+    target = {"f": "float64", "c": "complex128", "O": "float64"}.get(dtype.kind)
     if target is None:
         return "pass an array of numbers: " + ", ".join(t.numpy_name for t in DTYPES)
     return f"pass {name}.astype(numpy.{target})"

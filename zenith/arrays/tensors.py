@@ -42,21 +42,25 @@ class TorchAdapter(PlainAdapter):
             raise DeviceError(f"{name} is on device {array.device}; Zenith computes on the CPU and on CUDA's devices",
                               fix=f"pass {name}.cpu()")  # fmt: skip
         if array.dtype not in self._from_torch:
-            raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have", fix=(
-                "pass " + name + (".real and .imag" if array.is_complex() else ".to(torch.int32)")))  # fmt: skip
+            fix = ".to(torch.complex64)" if array.is_complex() else ".to(torch.float32)"
+            raise DTypeError(
+                f"{name} has element type {array.dtype}, which Zenith does not have", fix=f"pass {name}{fix}"
+            )
         if array.is_neg():
             raise UnsupportedError(f"{name} is a view that negates lazily", fix=f"pass {name}.resolve_neg()")
+        if array.is_conj():
+            raise UnsupportedError(f"{name} is a view that conjugates lazily", fix=f"pass {name}.resolve_conj()")
         if array.requires_grad and torch.is_grad_enabled():
             raise requires_grad(name)
 
     def signature(self, array: Any) -> Hashable:
         """Everything that :meth:`check` asks: one accepted tensor stands for all of its signature."""
         loses_gradient = array.requires_grad and self._torch.is_grad_enabled()
-        return array.dtype, array.ndim, array.device, array.layout, loses_gradient, array.is_neg()
+        return array.dtype, array.ndim, array.device, array.layout, loses_gradient, array.is_neg(), array.is_conj()
 
     def signature_of(self, dtype: DType, rank: int) -> Hashable:
-        """A strided tensor of this device, which loses no gradient and does not negate lazily."""
-        return self._to_torch[dtype], rank, self._device, self._torch.strided, False, False
+        """A strided tensor of this device, which loses no gradient and does nothing lazily."""
+        return self._to_torch[dtype], rank, self._device, self._torch.strided, False, False, False
 
     def address(self, array: Any) -> int:
         """The address of the first element."""

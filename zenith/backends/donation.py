@@ -2,7 +2,9 @@
 
 A result takes the memory of an argument of its size if every step that touches the argument comes before the first one
 that touches the result. No kernel then reads and writes the same memory, and of a program nothing changes but an
-address. In a training step the update of one weight is written where that of an earlier one was read.
+address. In a training step the update of one weight is written where that of an earlier one was read. Or the last step
+that touches the argument copies it to the result, which is then written in place: on one memory the copy changes
+nothing, and may be left out.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class Donation:
         self.given = [i for i, flag in enumerate(donated) if flag]
         self._first: dict[str, int] = {}
         self._last: dict[str, int] = {}
+        self.copies: dict[tuple[int, int], int] = {}  # a result and the input that a step copies to it -> the step
         for number, step in enumerate(steps):
+            self._note_copy(number, step)
             for name in {place.name for inner in walk([step]) for place in inner.places}:
                 self._first.setdefault(name, number)
                 self._last[name] = number
@@ -37,12 +41,25 @@ class Donation:
         found = []
         for result in sorted(range(len(self.outputs)), key=self._begin):
             kind, begin = _kind(self.outputs[result][1], sizes), self._begin(result)
-            fitting = (i for i, own in free.items() if own == kind and self._last.get(self.inputs[i][0], -1) < begin)
-            argument = next(fitting, None)
+            fitting = [i for i, own in free.items() if own == kind and self._is_over(i, result, begin)]
+            argument = min(fitting, key=lambda i: (result, i) not in self.copies, default=None)
             if argument is not None:
                 del free[argument]
                 found.append((result, argument))
         return tuple(found)
+
+    def _note_copy(self, number: int, step: Any) -> None:
+        inputs = {name: i for i, (name, _) in enumerate(self.inputs)}
+        outputs = {name: i for i, (name, _) in enumerate(self.outputs)}
+        if getattr(step, "copies", False):
+            source, target = (place.name for place in step.places)
+            if source in inputs and target in outputs:
+                self.copies[outputs[target], inputs[source]] = number
+
+    def _is_over(self, argument: int, result: int, begin: int) -> bool:
+        """Whether nobody touches an argument when a result begins, but for what copies the one to the other."""
+        last = self._last.get(self.inputs[argument][0], -1)
+        return last < begin or last == begin == self.copies.get((result, argument))
 
     def _begin(self, result: int) -> int:
         return self._first.get(self.outputs[result][0], -1)

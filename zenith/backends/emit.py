@@ -42,7 +42,9 @@ from zenith.backends.kernel import (
     PackPanel,
     Position,
     ProductTile,
+    Running,
     Scratch,
+    Search,
     SharedProduct,
     Simple,
     SoftmaxTile,
@@ -52,6 +54,7 @@ from zenith.backends.kernel import (
     Store,
     Strip,
     TaskLoop,
+    runs,
     walk,
 )
 from zenith.ir.dims import Dim, dim, symbol
@@ -132,6 +135,8 @@ class Printer:
                 return self.fold_held(statement)
             case LastOf():
                 return self.last(statement)
+            case Running() | Search():
+                return self.running(statement) if isinstance(statement, Running) else self.search(statement)
             case Source(text):
                 return text.splitlines()
             case _:
@@ -172,12 +177,12 @@ class Printer:
             case SoftmaxTile():
                 return self.softmax(leaf)
             case StageTile(target, rows, columns, source):
-                words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width))]
+                words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width, leaf.at))]
                 return f"stage_tile({rows}, {columns}, {target}, {', '.join(words)})"
             case HeldProduct():
                 shape = f"{leaf.rows}, {leaf.columns}, {leaf.terms}, {int(leaf.turned)}, {int(leaf.onto)}"
                 kind = str(leaf.instruction.element)
-                return f"held_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b})"
+                return f"held_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b}, {self.size(leaf.at)})"
             case CallNative():
                 return self.native(leaf)
 
@@ -194,15 +199,44 @@ class Printer:
 
     def loop(self, loop: Loop) -> list[str]:
         """A loop, lanes or not."""
-        return self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
+        lines = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
+        return lines + self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
+
+    def running(self, run: Running) -> list[str]:
+        """What a turn makes of what runs along."""
+        words = [run.name, *map(self.expression, run.values)]
+        return [f"{run.name} = {run.dtype}({self.apply(run.combine, words)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
         return [f"for {index} in range({start}, {stop}):", *self.block(body)]
 
+    def search(self, search: Search) -> list[str]:
+        """Halve what is left until nothing is; the middle is looked at, and what is in front of it left out or not."""
+        left = f"{search.at}_left"
+        lines = [f"{search.name} = {self.place('0')}", f"{left} = {self.place(self.size(search.stop))}"]
+        lines.append(f"while {left} > 0:")
+        return lines + ["    " + line for line in self.halve(search)]
+
+    def halve(self, search: Search) -> list[str]:
+        """One step of a search."""
+        at, left = search.at, f"{search.at}_left"
+        condition = self.expression(search.condition)
+        return [
+            f"{at} = {self.place(f'{search.name} + ({left} + 1) // 2 - 1')}",
+            *(line for s in search.body for line in self.statement(s)),
+            f"{search.name} = where({condition}, {self.place(f'{at} + 1')}, {search.name})",
+            f"{left} = {self.place(f'{left} // 2')}",
+        ]
+
+    def place(self, text: str) -> str:
+        """A number as a place that is computed with."""
+        return f"i64({text})"
+
     def fold(self, fold: Fold) -> list[str]:
         """A loop that joins its iterations."""
-        lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        lines = [f"{r.name} = {self.expression(r.initial)}" for r in runs(fold.body)]
+        lines += [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
         lines.append(f"for {fold.index} in range({self.size(fold.start)}, {self.size(fold.stop)}):")
         lines += self.block(fold.body)
         for a in fold.accumulators:
@@ -292,12 +326,27 @@ class LanesPrinter(Printer):
     """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
 
     in_lanes = ""  # the variable of the lanes loop around, if there is one
+    along = ""  # the variable of the loop around that is one operation, and in which something runs along
 
     def line(self, statement: Simple) -> str:
         if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all name one place
             at, value = self.size(statement.at), self.expression(statement.value)
             return f"atomic_add({statement.buffer}, {at} + 0*{self.in_lanes}, {value})"
         return super().line(statement)
+
+    def loop(self, loop: Loop) -> list[str]:
+        if self.in_lanes or not runs(loop.body):
+            return super().loop(loop)
+        self.along = loop.index
+        lines = self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), True, loop.body)
+        self.along = ""
+        return lines
+
+    def running(self, run: Running) -> list[str]:
+        if not self.along:
+            return super().running(run)
+        words = map(self.expression, (run.initial, *run.values))
+        return [f"{run.name} = run_along({run.combine!r}, {self.along}, {', '.join(words)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         if not lanes:
@@ -312,8 +361,10 @@ class LanesPrinter(Printer):
             return super().fold(fold)
         if fold.start == fold.stop:  # a check in it would be made all the same: without lanes of its own, once
             return [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        self.along = fold.index
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
         lines += [line for s in fold.body for line in self.statement(s)]
+        self.along = ""
         for a in fold.accumulators:
             initial = self.expression(Number(a.initial, a.dtype))
             value = self.expression(a.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from zenith.backends.kernel import Kernel
 from zenith.backends.routines import Use
@@ -17,6 +18,7 @@ from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
+from zenith.ir.types import ArrayType
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,38 @@ class Refusal:
 class Calls:
     """Routines and kernels, in order, that compute a group in calls whose ``gain`` is at least ``least``.
 
-    The gain is in operations, a formula of the sizes.
+    The gain is in operations, a formula of the sizes. ``why`` kernels are among the parts, reports tell.
     """
 
     parts: tuple[Use | Kernel, ...]
     gain: Dim
     least: int
+    why: str = ""
 
 
+T = TypeVar("T")
+Beside = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
 Accepts = Callable[[Graph, Target], float | Refusal]
 Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
+
+
+def in_two_steps(
+    cost: float,
+    find: Callable[[Graph, Target], T | Refusal],
+    write: Callable[[Graph, Target, Collection[str], T], list[Kernel] | Calls],
+) -> tuple[Accepts, Lower]:
+    """What accepts groups at a cost, and what lowers them, where both begin with finding the same: how it is done."""
+
+    def accepts(body: Graph, target: Target) -> float | Refusal:
+        found = find(body, target)
+        return found if isinstance(found, Refusal) else cost
+
+    def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel] | Calls:
+        found = find(body, target)
+        assert not isinstance(found, Refusal), "an engine lowers what it accepted"
+        return write(body, target, fixed, found)
+
+    return accepts, lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,8 @@ class Engine:
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
     library: the library that it calls; such an engine answers with :class:`Calls`.
+    beside: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
+        this type, beside it (:mod:`zenith.backends.beside`).
     """
 
     name: str
@@ -67,6 +93,7 @@ class Engine:
     accepts: Accepts
     lower: Lower
     library: str = ""
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True, slots=True)

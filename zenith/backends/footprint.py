@@ -8,23 +8,29 @@ from dataclasses import fields, is_dataclass
 from zenith.backends.kernel import (
     Apply,
     AtomicAdd,
+    Bind,
     CallNative,
     Check,
     Expr,
     Fold,
     FoldHeld,
     HeldProduct,
+    Kernel,
     LastOf,
     Let,
     Load,
+    Name,
     PackPanel,
     ProductTile,
+    Running,
+    Search,
     SharedProduct,
     SoftmaxTile,
     Source,
     StageTile,
     Statement,
     Store,
+    TaskLoop,
     walk,
 )
 from zenith.ir.dims import Dim
@@ -45,6 +51,17 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
     return read, written
 
 
+def is_copy(kernel: Kernel) -> bool:
+    """Whether all that a kernel does is to write each element of its one operand where it was read."""
+    found = [s for s in walk(kernel.body) if not isinstance(s, TaskLoop | Bind)]
+    if [b.role for b in kernel.buffers] != ["in", "out"] or len(found) != 2:
+        return False
+    match found:
+        case [Let(name, Load(_, source)), Store(_, target, Name(copied))]:
+            return name == copied and source == target
+    return False
+
+
 def _read_by(statement: Statement) -> set[str]:
     match statement:
         case Let(_, value) | Check(_, value) | Store(_, _, value):
@@ -53,6 +70,8 @@ def _read_by(statement: Statement) -> set[str]:
             return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):
             return {b for a in accumulators for b in _loads(a.value)}
+        case Running() | Search():
+            return {b for value in statement.values for b in _loads(value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             return {a.buffer, b.buffer, *([] if statement.onto == 0 else [target.buffer])}
         case HeldProduct():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from zenith.backends.outputs import own_outputs, root_of
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import View
+from zenith.ir.lowering import Region, View
 
 UPDATES = ("update", "scatter")  # kinds whose first kernel copies the first operand
 
@@ -35,12 +35,22 @@ def overwritten(graph: Graph, value: Value) -> Value | None:
 
 
 def _changed_input(node: Node) -> int | None:
-    """The input of a group's body that is its result but for some elements; None when the group reads it besides."""
+    """The input of a group's body that is its result but for some elements; None when the group reads others of it.
+
+    An element may be read by the task that then writes it: the slice that an update writes over.
+    """
     body: Graph = node.params["body"]
     (result,) = body.outputs
     array = body.args(result.node)[0]
-    alone = len(body.users(array.node)) == 1
+    others = [user for _, user, argument in body.users(array.node) if (user, argument) != (result.node, 0)]
+    alone = all(_is_written_slice(body, user, result.node) for user in others)
     return next((i for i, v in enumerate(body.inputs) if v == array and alone), None)
+
+
+def _is_written_slice(body: Graph, number: int, update: int) -> bool:
+    node, writing = body.node(number), body.node(update)
+    names = (node.primitive.name, writing.primitive.name)
+    return names == ("slice", "update_slice") and node.params == writing.params
 
 
 def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
@@ -61,6 +71,21 @@ def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
             return None
         value = operand
     return found
+
+
+def made_of(graph: Graph, result: Value) -> Iterator[Value]:
+    """The computed values that can be made where ``result`` is: what it is made of in place, and so on."""
+    value = root_of(graph, result)
+    while True:
+        operand = overwritten(graph, value)
+        if operand is None:
+            return
+        operand = root_of(graph, operand)
+        made = isinstance(graph.node(operand.node).primitive.lowering, Region)
+        if not made or not is_last_reader(graph, operand, value.node):
+            return
+        yield operand
+        value = operand
 
 
 def is_last_reader(graph: Graph, value: Value, number: int) -> bool:

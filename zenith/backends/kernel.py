@@ -14,8 +14,10 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``Let, Store``            bind a name, write an element
 ``AtomicAdd``             add to an element that other tasks may add to at the same time
 ``Check``                 an index in bounds, else the status word is set and the index is clamped
+``Search``                the first place that does not fulfil a condition, by bisection
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
+``Running``               in these: what all iterations so far join to, in order
 ``Source``                statements that a person wrote
 ``Scratch``               a small buffer of the task's own
 ``Strip``                 an element for each turn of some loops, kept from one loop to the next
@@ -37,12 +39,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from zenith.backends.expressions import Apply as Apply
+from zenith.backends.expressions import Expr
+from zenith.backends.expressions import Load as Load
+from zenith.backends.expressions import Name as Name
+from zenith.backends.expressions import Number as Number
+from zenith.backends.expressions import Position as Position
+from zenith.backends.leaves import NOWHERE as NOWHERE
+from zenith.backends.leaves import STAGED as STAGED
+from zenith.backends.leaves import CallNative as CallNative
+from zenith.backends.leaves import HeldProduct as HeldProduct
+from zenith.backends.leaves import Leaf
+from zenith.backends.leaves import Operand as Operand
+from zenith.backends.leaves import PackPanel as PackPanel
+from zenith.backends.leaves import ProductTile as ProductTile
+from zenith.backends.leaves import SharedProduct as SharedProduct
+from zenith.backends.leaves import SoftmaxTile as SoftmaxTile
+from zenith.backends.leaves import StageTile as StageTile
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim
-from zenith.ir.target import MatrixInstruction, MatrixTile
-from zenith.ir.types import ArrayType, DType, float32, int64
+from zenith.ir.dims import Dim
+from zenith.ir.types import ArrayType, DType, float32
 
-STAGED = 16  # terms of a shared product that a team has at hand at a time
 BAND = 16  # rows of what is held that one warp has
 
 
@@ -63,51 +80,6 @@ class Buffer:
     def type(self) -> ArrayType:
         """All elements as one row."""
         return ArrayType(self.dtype, (self.size,))
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A literal element."""
-
-    value: float | int | bool
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """An element that was bound by a statement."""
-
-    name: str
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The element of a buffer at a position."""
-
-    buffer: str
-    at: Dim
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """An index expression as an int64 element."""
-
-    at: Dim
-    dtype: DType = int64
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """``text`` over its arguments, named ``x``, ``y``, ``z`` in it, converted to ``dtype``."""
-
-    text: str
-    args: tuple[Expr, ...]
-    dtype: DType
-
-
-Expr = Number | Name | Load | Position | Apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +182,48 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Running:
+    """In a loop or fold: ``name`` is what the values of all iterations up to this one join to, in order.
+
+    ``combine`` joins ``x``, all before from ``initial`` on, and ``y``, this iteration's. With a ``factor`` it has it as
+    ``z``, and neighbours are as one value whose factor is the product of theirs. It is associative, and the tree of
+    combinations is a fold's.
+    """
+
+    name: str
+    dtype: DType
+    initial: Expr
+    combine: str
+    value: Expr
+    factor: Expr | None = None
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """What each iteration has."""
+        return (self.value,) if self.factor is None else (self.value, self.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Bind ``name`` to the number of places ``at`` below ``stop`` that fulfil ``condition``.
+
+    None does behind one that does not. ``body`` binds what the condition needs at a place. How many places are looked
+    at depends on ``stop`` alone.
+    """
+
+    name: str
+    at: str
+    stop: Dim
+    body: tuple[Statement, ...]
+    condition: Expr
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """What is asked at each place."""
+        return (self.condition,)
+
+
+@dataclass(frozen=True, slots=True)
 class Scratch:
     """A buffer of ``length`` elements that lives while the kernel runs."""
 
@@ -228,93 +242,6 @@ class Strip:
     name: str
     dtype: DType
     extent: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A matrix inside a buffer: where it starts and the strides of its two axes, in elements."""
-
-    buffer: str
-    at: Dim
-    strides: tuple[Dim, Dim]
-
-
-@dataclass(frozen=True, slots=True)
-class ProductTile:
-    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
-
-    Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
-    is fetched into the cache.
-    """
-
-    rows: int
-    vectors: int
-    lanes: int
-    target: Operand
-    a: Operand
-    b: Operand
-    terms: Dim
-    ahead: Dim
-    onto: Dim = field(default=dim(0))
-
-
-@dataclass(frozen=True, slots=True)
-class PackPanel:
-    """Copy ``terms`` rows of ``columns`` elements of ``source`` into a dense panel of ``vectors`` * ``lanes`` columns.
-
-    The panel is the buffer ``target`` from position ``at`` on; the rest of its rows becomes zero.
-    """
-
-    vectors: int
-    lanes: int
-    target: str
-    at: Dim
-    source: Operand
-    terms: Dim
-    columns: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class SharedProduct:
-    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
-
-    The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
-    strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
-    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
-    up to ``STAGED`` terms of the tile's rows and of its columns.
-
-    With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
-    terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
-    are written to it, it may hold operands.
-    """
-
-    rows: int
-    columns: int
-    height: Dim
-    width: Dim
-    target: Operand
-    a: Operand
-    b: Operand
-    terms: Dim
-    onto: Dim = field(default=dim(0))
-    schedule: MatrixTile | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SoftmaxTile:
-    """One step of an online softmax for ``lanes`` columns of ``scores``, whose rows are ``keys``.
-
-    Scores become weights, ``exp`` of their difference to the largest so far times ``scale``, which is positive.
-    ``state`` names the buffers of the largest scores, the sums of weights and the factors by which those shrank, each
-    for the columns from ``place`` on.
-    """
-
-    lanes: int
-    scores: Operand
-    keys: Dim
-    scale: Number
-    state: tuple[str, str, str]
-    place: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,55 +288,6 @@ class FoldHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class StageTile:
-    """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
-
-    In what order the tile has them is the printer's business: only a :class:`HeldProduct` reads it. ``ahead``, threads
-    do not wait for what they copy before all have begun.
-    """
-
-    target: str
-    rows: int
-    columns: int
-    source: Operand
-    height: Dim
-    width: Dim
-    ahead: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeldProduct:
-    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``turned``, on tensor cores.
-
-    ``b`` is a staged tile, and ``a`` another one or, ``a_held``, a held matrix, whose elements are rounded as the
-    instruction's operands are. With ``onto`` the sums are added to what the target holds.
-    """
-
-    instruction: MatrixInstruction
-    target: str
-    rows: int
-    columns: int
-    terms: int
-    a: str
-    a_held: bool
-    b: str
-    turned: bool
-    onto: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CallNative:
-    """Call the native function whose address is the first element of the buffer ``function``.
-
-    It takes the addresses of elements, each a buffer and a position, then ``sizes`` as 64-bit integers.
-    """
-
-    function: str
-    elements: tuple[tuple[str, Dim], ...]
-    sizes: tuple[Dim, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """Statements that a person wrote, as Python text over the names that are bound here, on these buffers."""
 
@@ -439,9 +317,8 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
 Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Held | Leaf
-Statement = Simple | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
+Statement = Simple | Running | Search | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,8 +327,9 @@ class Kernel:
 
     ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it.
     ``operations`` is what all tasks together compute, None for everything in the group's body. A chunk has at least
-    ``together`` neighbouring tasks, which are computed in lanes or share memory. The argument block holds the address
-    of a status word, the buffers' addresses and the sizes, in this order.
+    ``together`` neighbouring tasks, which are computed in lanes or share memory. ``wide`` says that it gains where
+    neighbours are read and written at once. The argument block holds the address of a status word, the buffers'
+    addresses and the sizes, in this order.
     """
 
     name: str
@@ -463,6 +341,7 @@ class Kernel:
     body: tuple[Statement, ...]
     operations: Dim | None = None
     together: int = 1
+    wide: bool = True
 
     @property
     def can_fail(self) -> bool:
@@ -470,11 +349,16 @@ class Kernel:
         return any(isinstance(s, Check) for s in walk(self.body))
 
 
+def runs(statements: tuple[Statement, ...]) -> tuple[Running, ...]:
+    """What runs along with a loop that has these statements."""
+    return tuple(s for s in statements if isinstance(s, Running))
+
+
 def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
     if isinstance(statement, TaskLoop | EachHeld):
         return statement.before + statement.body
-    if isinstance(statement, (Loop, Fold, LastOf)):
+    if isinstance(statement, (Loop, Fold, Search, LastOf)):
         return statement.body
     if isinstance(statement, Branch):
         return tuple(s for case in statement.cases for s in case)

@@ -150,6 +150,8 @@ def _part(
 
 
 def _view(place: Place, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
-    """The elements at a place. Something stands behind an empty array, since reads of it are made and discarded."""
-    found = arena[place.name].view(dtype) if place.kind == "slot" else memory[place.name]
-    return found if found.size else np.zeros(EMPTY, dtype)
+    """The elements at a place, of complex arrays the parts. Something stands behind an empty array, since reads of it
+    are made and discarded.
+    """
+    found = arena[place.name] if place.kind == "slot" else memory[place.name]
+    return found.view(dtype) if found.size else np.zeros(EMPTY, dtype)

@@ -37,14 +37,20 @@ def copy_graph(graph: Graph) -> Graph:
 
 
 def _copied(graph: Graph, value: Value) -> Value:
+    line = graph.node(value.node).line
+    if value.dtype.is_complex:
+        (value,) = graph.add(get("as_parts"), (value,), {}, line)
+        return graph.add(get("of_parts"), (_copied(graph, value),), {}, line)[0]
     params = {"body": copying_body(value), "anchor": "loops"}
-    return graph.add(get("fused"), (value,), params, graph.node(value.node).line)[0]
+    return graph.add(get("fused"), (value,), params, line)[0]
 
 
 def copying_body(value: Value) -> Graph:
-    """The body of a group that copies a value of this type."""
-    body = Graph("body")
-    body.set_outputs([body.add_input(value.type, "p0")])
+    """The body of a group that copies the memory of a value of this type; kernels know no complex numbers."""
+    body, type = Graph("body"), value.type
+    if value.dtype.is_complex:
+        type = ArrayType(value.dtype.real, (*value.shape, 2))
+    body.set_outputs([body.add_input(type, "p0")])
     return body
 
 

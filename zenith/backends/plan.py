@@ -11,34 +11,35 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from zenith.backends.arena import Arena
+from zenith.backends.beside import Pair, arranged, pairs
 from zenith.backends.control import PLANS
-from zenith.backends.engines import Choice
+from zenith.backends.engines import Choice, Refusal
 from zenith.backends.footprint import symbols_of
-from zenith.backends.in_place import UPDATES, is_last_reader, overwritten
+from zenith.backends.in_place import UPDATES, is_last_reader, made_of, overwritten
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower.groups import Lowered, lower_group, temporaries
+from zenith.backends.lower.groups import Lowered, lower_beside, lower_group, temporaries
+from zenith.backends.lower.library_product import SUMS
 from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
 from zenith.backends.routines import Use, python_routine
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,
-    Branch,
     Call,
     Either,
     Launch,
-    Loop,
     Place,
     Prepared,
     Slot,
     Step,
     Weight,
+    symbols_of_step,
     walk,
 )
 from zenith.backends.work import Work, bytes_of, work_of
@@ -98,7 +99,8 @@ class Plan:
 
 def plan(graph: Graph, target: Target) -> Plan:
     """The plan of a fused graph."""
-    return _Planner(own_outputs(graph), target).plan()
+    own = own_outputs(graph)
+    return _Planner(arranged(own) if target.libraries else own, target).plan()
 
 
 @dataclass(slots=True)
@@ -133,6 +135,8 @@ class _Planner:
         self.passed_on: set[tuple[int, int]] = set()  # values in whose memory another one stands
         self.steps: list[Step] = []
         self.last_use = self._last_uses()
+        self.pairs = pairs(graph) if target.libraries and around is None else {}
+        self.begun: dict[int, int] = {}  # how many steps there were in front of a node's
 
     def plan(self) -> Plan:
         inputs = []
@@ -142,10 +146,9 @@ class _Planner:
             self.places[value.node, 0] = Place("input", name)
         self._place_outputs([Place("output", f"result{i}") for i in range(len(self.graph.outputs))])
         steps = self._all_steps()
-        returned = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
-        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(returned) if isinstance(v.type, ArrayType))
+        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(self._returned()) if isinstance(v.type, ArrayType))
         self.arena.add_workspace()
-        symbols = tuple(sorted({s for step in walk(steps) for s in _symbols(step)} | self._outer_symbols()))
+        symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
         shared = self.shared
         return Plan(
             self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(self.arena.slots),
@@ -155,6 +158,7 @@ class _Planner:
     def _all_steps(self) -> tuple[Step, ...]:
         self.shared.constants.update(self.graph.constants)
         for number, node in self.graph.nodes():
+            self.begun[number] = len(self.steps)
             self._visit(number, node)
             self._release(number)
         return tuple(self.steps)
@@ -184,10 +188,18 @@ class _Planner:
         return found
 
     def _place_outputs(self, places: Iterable[Place]) -> None:
-        arrays = [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
-        for value, place in zip(arrays, places, strict=False):
-            root = root_of(self.graph, value)
+        """Let results be made where they are returned, and so what they are made of in place."""
+        arrays = [(root_of(self.graph, v), p) for v, p in zip(self._returned(), places, strict=False)]
+        for root, place in arrays:
             self.places[root.node, root.output] = place
+        for root, place in arrays:
+            for value in made_of(self.graph, root):
+                if (value.node, value.output) in self.places:
+                    break
+                self.places[value.node, value.output] = place
+
+    def _returned(self) -> list[Value]:
+        return [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
 
     def _last_uses(self) -> dict[tuple[int, int], int]:
         last: dict[tuple[int, int], int] = {}
@@ -280,6 +292,8 @@ class _Planner:
         self.shared.groups.append(PlannedGroup(lowered.choice, tuple(part.name for part in parts), lines))
         if lowered.calls is not None:
             self._add_either(home, lowered, bound, lines, body)
+            if number in self.pairs and home is self:
+                self._add_beside(self.pairs[number], lowered.choice, bound, lines, body)
             return
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
@@ -296,17 +310,39 @@ class _Planner:
         """Calls of a library in some calls of the program, kernels in others."""
         calls = lowered.calls
         assert calls is not None
+        first, second = (self._parts(home, p, bound, lines, body) for p in (calls.parts, lowered.kernels))
+        home.steps.append(Either(calls.gain, calls.least, first, second, lines))
 
-        def steps(parts: Sequence[Use | Kernel]) -> tuple[Step, ...]:
-            places = dict(bound)
-            for b in temporaries(parts):
-                places[b.name] = self._make(home, b.size, b.dtype)
-            found = tuple(self._part(part, places, lines, body) for part in parts)
-            self._give_back(temporaries(parts), places)
-            return found
+    def _add_beside(
+        self, pair: Pair, choice: Choice, bound: dict[str, Place], lines: tuple[SourceLine, ...], body: Graph
+    ) -> None:
+        """The steps of a pair as one choice: sums and product by one call, or as they are."""
+        assert isinstance(pair.total.type, ArrayType)
+        calls, before = lower_beside(body, self.target, choice, pair.operand, pair.total.type), self.begun[pair.sums[0]]
+        if isinstance(calls, Refusal):
+            told = replace(choice, others=(*choice.others, (f"sums beside by {choice.engine}", calls.why)))
+            self.shared.groups[-1] = replace(self.shared.groups[-1], choice=told)
+            return
+        places = {**bound, SUMS: self._place(pair.total)}
+        first = self._parts(self, calls.parts, places, lines, body)
+        self.steps[before:] = [Either(calls.gain, calls.least, first, tuple(self.steps[before:]), lines)]
+        self.shared.groups.append(PlannedGroup(choice, tuple(part.name for part in calls.parts), lines))
 
-        first = steps(calls.parts)
-        home.steps.append(Either(calls.gain, calls.least, first, steps(lowered.kernels), lines))
+    def _parts(
+        self,
+        home: _Planner,
+        parts: Sequence[Use | Kernel],
+        bound: Mapping[str, Place],
+        lines: tuple[SourceLine, ...],
+        body: Graph,
+    ) -> tuple[Step, ...]:
+        """The steps of parts of a group; what lives between them has places here."""
+        places = dict(bound)
+        for b in temporaries(parts):
+            places[b.name] = self._make(home, b.size, b.dtype)
+        found = tuple(self._part(part, places, lines, body) for part in parts)
+        self._give_back(temporaries(parts), places)
+        return found
 
     def _part(
         self, part: Use | Kernel, places: Mapping[str, Place], lines: tuple[SourceLine, ...], body: Graph
@@ -444,19 +480,3 @@ def _is_static(kernel: Kernel) -> bool:
 def _total_bytes(types: Iterable[Type]) -> int:
     """The bytes of arrays of static sizes."""
     return sum(t.size.evaluate({}) * t.dtype.itemsize for t in types if isinstance(t, ArrayType))
-
-
-def _symbols(step: Step) -> set[str]:
-    """The sizes that a step itself needs, without those of the steps that it holds."""
-    match step:
-        case Launch(kernel=kernel):
-            return set(kernel.sizes)
-        case Call(types=types):
-            return {s for t in types for size in t.shape for s in size.symbols()}
-        case Either(size=size):
-            return size.symbols()
-        case Loop(count=count, carries=carries, slices=slices):
-            sizes = [c.length for c in carries] + [s.length for s in slices] + ([] if count is None else [count])
-            return {s for size in sizes for s in size.symbols()}
-        case Branch():
-            return set()

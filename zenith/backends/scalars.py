@@ -24,7 +24,7 @@ def _converter(dtype: DType) -> Callable[[Any], Any]:
             return np.asarray(x).astype(dtype.numpy)[()]
 
     convert.__name__ = dtype.name
-    convert.__doc__ = f"Convert to {dtype}; nan and what is out of range become the smallest int32 or int64."
+    convert.__doc__ = f"Convert to {dtype} as NumPy does; see the primitive ``cast`` for nan and what is out of range."
     return convert
 
 
@@ -46,9 +46,10 @@ def _scratch(dtype: DType) -> Callable[..., Any]:
     return scratch
 
 
-CONVERT = {t.name: _converter(t) for t in DTYPES}
-BUFFER = {f"{t}_buffer": _buffer(t) for t in DTYPES}
-SCRATCH = {f"{t}_scratch": _scratch(t) for t in DTYPES}
+TYPES = tuple(t for t in DTYPES if not t.is_complex)  # which a complex array has in kernels: that of its parts
+CONVERT = {t.name: _converter(t) for t in TYPES}
+BUFFER = {f"{t}_buffer": _buffer(t) for t in TYPES}
+SCRATCH = {f"{t}_scratch": _scratch(t) for t in TYPES}
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,11 +117,40 @@ def int_power(x: Any, y: Any) -> Any:
     return reference(np.asarray(x), np.asarray(y))[()]
 
 
+def bit_count(x: Any) -> Any:
+    """The number of ones among the bits of the absolute value."""
+    return np.bitwise_count(x)
+
+
 def threefry2x32(key: Any, word: Any) -> Any:
     """Threefry-2x32-20 of a word under a key; see the reference."""
     from zenith.ir.ops.reference import threefry2x32 as reference
 
     return reference(np.asarray(key), np.asarray(word))[()]
+
+
+def ordered(x: Any) -> Any:
+    """An unsigned integer of the width of x, which orders as x does: nan is the largest, zeros are equal.
+
+    Of a positive number the sign bit is set, of a negative one all bits are turned (M. Herf, "Radix Tricks", 2001).
+    """
+    x = np.asarray(x)
+    word = np.dtype(f"u{x.dtype.itemsize}")
+    if x.dtype.kind not in "if":
+        return x.astype(word)[()]
+    top = word.type(1) << word.type(8 * word.itemsize - 1)
+    bits = x.view(word)
+    if x.dtype.kind == "i":
+        return (bits ^ top)[()]
+    bits = np.where(x == 0, word.type(0), bits)
+    turned = np.where(bits & top, ~bits, bits | top)
+    return np.where(np.isnan(x), ~word.type(0), turned)[()]
+
+
+def digit(x: Any, place: Any) -> Any:
+    """The byte of ``ordered(x)`` at a place, 0 is the lowest, as an index."""
+    word = ordered(x)
+    return np.asarray(word >> word.dtype.type(8 * place)).astype(np.uint8).astype(np.int64)[()]
 
 
 def sign(x: Any) -> Any:
@@ -176,6 +206,27 @@ def copysign(x: Any, y: Any) -> Any:
     return np.copysign(x, y)
 
 
+def float_bits(x: Any) -> Any:
+    """The bits of a floating-point number as an integer of the same width."""
+    return np.asarray(x).view({4: np.int32, 8: np.int64}[np.asarray(x).itemsize])[()]
+
+
+def bits_float(x: Any) -> Any:
+    """The floating-point number with the bits of an integer of the same width."""
+    return np.asarray(x).view({4: np.float32, 8: np.float64}[np.asarray(x).itemsize])[()]
+
+
+def gcd(x: Any, y: Any) -> Any:
+    """The greatest common divisor of integers."""
+    return np.gcd(x, y)
+
+
+@_quiet
+def logaddexp(x: Any, y: Any) -> Any:
+    """The logarithm of the sum of two exponentials."""
+    return np.logaddexp(x, y)
+
+
 def checked(place: Any, size: int, args: Any) -> Any:
     """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes 1."""
     place = np.asarray(place)
@@ -202,29 +253,45 @@ _JOINS: dict[str, Any] = {
     "minimum(x, y)": np.minimum,
     "x & y": np.bitwise_and,
     "x | y": np.bitwise_or,
+    "logaddexp(x, y)": np.logaddexp,
 }
 
 
 def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
     """All lanes' values joined by a fold's operation; ``over`` says how many there are."""
+    if combine not in _JOINS:
+        return run_along(combine, over, initial, values)[-1] if over.size else initial
     with np.errstate(all="ignore"):
         total = _JOINS[combine].reduce(np.broadcast_to(values, over.shape), initial=initial)
-    return np.asarray(initial).dtype.type(total)
+        return np.asarray(total).astype(np.asarray(initial).dtype)[()]
+
+
+def run_along(combine: str, over: Any, initial: Any, values: Any, factors: Any = 1) -> Any:
+    """For each lane what a :class:`~zenith.backends.kernel.Running` makes of all lanes up to it."""
+    values, factors = (np.broadcast_to(v, over.shape) for v in (values, factors))
+    with np.errstate(all="ignore"):
+        if combine in _JOINS:
+            return _JOINS[combine].accumulate(np.append(initial, values), dtype=values.dtype)[1:]
+        step, out = compile(combine, "<combine>", "eval"), np.empty_like(values)
+        for i in range(over.size):
+            initial = out[i] = eval(step, NAMESPACE, {"x": initial, "y": values[i], "z": factors[i]})
+    return out
 
 
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
-    threefry2x32, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same, copysign, checked,
-    atomic_add,
+    bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
+    copysign, float_bits, bits_float, gcd, logaddexp, checked, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-    "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf",
-    "erfinv",
+    "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfinv", "lgamma", "digamma",
+    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
 )  # fmt: skip
 
 NAMESPACE: dict[str, Any] = {
     **CONVERT, **BUFFER, **SCRATCH, **{f.__name__: f for f in _OWN}, **{n: getattr(vm, n) for n in ELEMENTARY},
     "power": vm.pow, "inf": inf, "nan": nan,
 }  # fmt: skip
-LANES_NAMESPACE: dict[str, Any] = {**NAMESPACE, "lanes": lanes, "join": join, "max": np.maximum, "min": np.minimum}
+_OF_LANES = {"lanes": lanes, "join": join, "run_along": run_along, "max": np.maximum, "min": np.minimum}
+LANES_NAMESPACE: dict[str, Any] = {**NAMESPACE, **_OF_LANES}

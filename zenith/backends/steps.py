@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from zenith.backends.footprint import is_copy
 from zenith.backends.kernel import Kernel
 from zenith.backends.routines import PYTHON, Routine
 from zenith.backends.work import NO_WORK, Work
@@ -51,6 +52,11 @@ class Launch:
     places: tuple[Place, ...]
     lines: tuple[SourceLine, ...]
     work: Work = NO_WORK
+
+    @property
+    def copies(self) -> bool:
+        """Whether it writes each element where it was read, so that on one memory it changes nothing."""
+        return is_copy(self.kernel)
 
     def __str__(self) -> str:
         moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))
@@ -237,6 +243,22 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
         yield step
         for row in inner_steps(step):
             yield from walk(row)
+
+
+def symbols_of_step(step: Step) -> set[str]:
+    """The sizes that a step itself needs, without those of the steps that it holds."""
+    match step:
+        case Launch(kernel=kernel):
+            return set(kernel.sizes)
+        case Call(types=types):
+            return {s for t in types for size in t.shape for s in size.symbols()}
+        case Either(size=size):
+            return size.symbols()
+        case Loop(count=count, carries=carries, slices=slices):
+            sizes = [c.length for c in carries] + [s.length for s in slices] + ([] if count is None else [count])
+            return {s for size in sizes for s in size.symbols()}
+        case Branch():
+            return set()
 
 
 def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:

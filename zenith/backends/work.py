@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.ir.dims import Dim, dim, minimum, product, prove_at_least
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Elements, Fold, Overwrite, Scalar, Scatter, Tile
+from zenith.ir.lowering import Elements, Fold, Overwrite, Prefix, Scalar, Scatter, Tile
 from zenith.ir.types import ArrayType
 
 
@@ -67,6 +67,8 @@ def _node_operations(body: Graph, number: int) -> Dim:
             return _size(Value(number, 0, node.types[0])) * cost
         case Fold():
             return _size(args[0])
+        case Prefix(cost=cost):
+            return _size(args[0]) * cost
         case Tile(operations=operations):
             return operations([a.type for a in args])
         case Scatter():

@@ -35,7 +35,7 @@ class Builder:
 
         return emit
 
-    def full(self, value: float | int | bool, dtype: DType, shape: Sequence[DimLike]) -> Value:
+    def full(self, value: complex | int | bool, dtype: DType, shape: Sequence[DimLike]) -> Value:
         """An array of one repeated number."""
         scalar: Value = self.literal(value=_python_number(value, dtype), dtype=dtype)
         return self.broadcast_scalar(scalar, shape)
@@ -76,13 +76,14 @@ class Builder:
         model = next((a for a in args if isinstance(a, Value) and isinstance(a.type, ArrayType)), None)
         return [a if isinstance(a, Value) else self._number(a, model) for a in args]
 
-    def _number(self, number: float | int | bool, model: Value | None) -> Value:
+    def _number(self, number: complex | int | bool, model: Value | None) -> Value:
         if model is None:
             raise TypeError("a number needs an array operand beside it to take its type from")
         return self.full(number, model.dtype, model.shape)
 
 
-def _python_number(value: float | int | bool, dtype: DType) -> float | int | bool:
+def _python_number(value: complex | int | bool, dtype: DType) -> complex | int | bool:
     """The Python number that prints ``value`` exactly as an element of ``dtype``."""
-    number: float | int | bool = {"b": bool, "i": int, "u": int, "f": float}[dtype.kind](dtype.numpy.type(value))
+    kinds = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+    number: complex | int | bool = kinds[dtype.kind](dtype.numpy.type(value))
     return number

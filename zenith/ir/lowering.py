@@ -2,7 +2,9 @@
 
 * :class:`Scalar`: one element from one element of each argument, by an expression.
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
+* :class:`Interleave`: values of one shape side by side, along a new last axis.
 * :class:`Fold`: a reduction of axes by an associative operation.
+* :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed places.
@@ -15,15 +17,31 @@
 
 Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in order) and scalar functions that
 every printer provides; the result is cast to the result's element type.
+
+No kernel computes with complex numbers: a pass writes them as pairs of real ones. What moves elements moves the real
+and the imaginary parts alike; what computes with them says how in its :class:`Parts`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zenith.ir.dims import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How complex operands are computed with: ``write(b, *args, **params)`` does so by their parts, which are real.
+
+    It may use the operation's complex form of other primitives. ``ulp`` is the error of a complex result: the magnitude
+    of the difference, in units in the last place of the result's magnitude.
+    """
+
+    write: Callable[..., Any]
+    ulp: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,7 @@ class Scalar:
 
     expression: str | dict[str, str]
     cost: int
+    parts: Parts | None = None
 
     def text(self, kind: str) -> str:
         """The expression for arguments of an element-type kind."""
@@ -49,14 +68,23 @@ class Elements:
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
     ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
     row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
-    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``).
+    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``), ``k.compare(text, x, y)`` (a comparison
+    of two elements), ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``) and
+    ``k.wrapped(value, size)`` (an index that may count from the end, as an element that counts from the start).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
-    that it reads its one argument at constant strides, so that a tile kernel takes it as it is.
+    that it reads its one argument at constant strides, so that a tile kernel takes it as it is; ``computes`` that it
+    computes with elements, and does not only move them.
     """
 
     element: Callable[..., Any]
     cheap: bool
     strided: bool = False
+    computes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Interleave:
+    """Operands of one shape side by side: the result has one more axis, the last, as long as there are operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +92,26 @@ class Fold:
     """A reduction over ``params["axes"]``: ``combine`` joins accumulator ``x`` and element ``y``, from ``identity``.
 
     ``identity(dtype)`` is the neutral element as a Python number. The tree of combinations depends on shape and
-    instruction set only.
+    instruction set only. A reduction without ``parts`` reduces real and imaginary parts alike.
     """
 
     combine: str
     identity: Callable[[Any], Any]
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Along ``params["axis"]``, from its end where ``params["reverse"]``: each element joined with all before it.
+
+    ``combine`` joins what is so far, ``x``, and an element ``y`` of the last argument, from ``identity(dtype)``. Where
+    there are two arguments, the first one's is the element's factor ``z``, and the factor of neighbours that are joined
+    is the product of theirs. The tree of combinations depends on shape and instruction set only.
+    """
+
+    combine: str
+    identity: Callable[[Any], Any]
+    cost: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +124,29 @@ class Tile:
     """A tile kernel of the backend; ``operations(types)`` is how many it takes for arguments of these types.
 
     So many of its first arguments are ``matrices``, which it strides over; it reads the others element by element.
+    The argument ``summed``, if any, is computed with it where that is a sum along rows that nothing else reads.
     """
 
     kernel: str
     operations: Callable[[Sequence[Any]], Dim]
     matrices: int
+    summed: int | None = None
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Adds updates to a copy of the first argument at computed places, in index order (repeatable)."""
+    """Joins updates to a copy of the first argument at computed places, in index order (repeatable).
+
+    ``combine`` joins what is there, ``x``, and an update ``y``; it is ``"y"`` where updates are written over.
+    """
+
+    combine: str
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether nothing is read of what an update is written over."""
+        return self.combine == "y"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +177,10 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """``expand(b, args, params)`` computes the same results with other primitives."""
+    """``expand(b, args, params)`` computes the same results with other primitives, complex ones by ``parts`` if any."""
 
     expand: Callable[..., Any]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +200,24 @@ class Data:
 
 
 Lowering = (
-    Scalar | Elements | Fold | View | Tile | Scatter | Overwrite | HostCall | NativeCall | Composite | Region | Data
+    Scalar
+    | Elements
+    | Interleave
+    | Fold
+    | Prefix
+    | View
+    | Tile
+    | Scatter
+    | Overwrite
+    | HostCall
+    | NativeCall
+    | Composite
+    | Region
+    | Data
 )
+
+
+def complex_error(lowering: Lowering, ulp: float) -> float:
+    """The declared error of a complex result, for a primitive whose real results are off by ``ulp``: both its parts."""
+    parts = getattr(lowering, "parts", None)
+    return ulp * math.sqrt(2.0) if parts is None else parts.ulp

@@ -38,13 +38,17 @@ def _parse_tuple(node: ast.expr, item: Callable[[ast.expr], Any]) -> tuple[Any, 
     return tuple(item(e) for e in node.elts)
 
 
-def _number_text(value: float | int | bool) -> str:
+def _number_text(value: complex | int | bool) -> str:
+    if isinstance(value, complex):  # not Python's sum, which loses signs of zeros
+        return f"complex({_number_text(value.real)}, {_number_text(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return repr(value)
 
 
 def _parse_number(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "complex" and len(node.args) == 2:
+        return complex(*map(_parse_number, node.args))
     text = ast.unparse(node)
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(node)
 

@@ -12,6 +12,7 @@ LANES = 32  # of a warp
 REGISTER = 4  # bytes
 BANK_SHIFT = 8  # elements of 4 bytes: four rows, eight elements each, are the 32 banks of shared memory
 PART = 128  # terms of a part of a cut sum at least: writing and reading its sums takes less than summing them
+TRAFFIC = {"cpu": 2, "cuda": 16}  # by backend: operations that moving a byte to memory and back takes as long as, about
 NARROWEST = 16  # rows or columns of a guarded tile: neighbouring threads should find neighbours
 
 
@@ -175,13 +176,15 @@ class AttentionShape:
 class AttentionTile:
     """The cut of attention for an instruction: a task has ``rows`` own rows and takes ``block`` other rows at a time.
 
-    Where the GPU copies ``ahead``, threads need not wait for each copy.
+    Where the GPU copies ``ahead``, threads need not wait for each copy. There is room for ``stages`` blocks: one is
+    copied while another is computed with.
     """
 
     instruction: MatrixInstruction
     rows: int
     block: int
     ahead: bool
+    stages: int
 
 
 ProductShape = tuple[int | None, int | None, int | None, int | None]

@@ -19,7 +19,7 @@ from zenith.ir.dims import Dim, DimLike, dims, product
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """An element type: its short name in texts, its NumPy name, kind (``b i u f``) and width in bits."""
+    """An element type: its short name in texts, its NumPy name, kind (``b i u f c``) and width in bits."""
 
     name: str
     numpy_name: str
@@ -42,6 +42,16 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_complex(self) -> bool:
+        """Whether elements are complex numbers: two floating-point numbers side by side, real part first."""
+        return self.kind == "c"
+
+    @property
+    def real(self) -> DType:
+        """The type of a complex element's parts, and of its magnitude; any other type itself."""
+        return _PARTS.get(self.name, self)
+
+    @property
     def is_narrow(self) -> bool:
         """Whether memory holds this type and arithmetic does not: 16-bit floats are computed with in float32."""
         return self.is_float and self.bits == 16
@@ -56,15 +66,24 @@ class DType:
 
 
 bool_ = DType("bool", "bool", "b", 1)
+int8 = DType("i8", "int8", "i", 8)
+int16 = DType("i16", "int16", "i", 16)
 int32 = DType("i32", "int32", "i", 32)
 int64 = DType("i64", "int64", "i", 64)
+uint8 = DType("u8", "uint8", "u", 8)
+uint16 = DType("u16", "uint16", "u", 16)
 uint32 = DType("u32", "uint32", "u", 32)
+uint64 = DType("u64", "uint64", "u", 64)
 float16 = DType("f16", "float16", "f", 16)
 bfloat16 = DType("bf16", "bfloat16", "f", 16)
 float32 = DType("f32", "float32", "f", 32)
 float64 = DType("f64", "float64", "f", 64)
+complex64 = DType("c64", "complex64", "c", 64)
+complex128 = DType("c128", "complex128", "c", 128)
+_PARTS = {"c64": float32, "c128": float64}
 
-DTYPES: tuple[DType, ...] = (bool_, int32, int64, uint32, float16, bfloat16, float32, float64)
+INTEGERS: tuple[DType, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+DTYPES: tuple[DType, ...] = (bool_, *INTEGERS, float16, bfloat16, float32, float64, complex64, complex128)
 BY_NAME: dict[str, DType] = {t.name: t for t in DTYPES}
 _NUMPY: dict[str, np.dtype[Any]] = {
     t.name: np.dtype(ml_dtypes.bfloat16 if t.name == "bf16" else t.numpy_name) for t in DTYPES
@@ -133,5 +152,5 @@ TOKEN = TokenType()
 
 
 def has_derivative(type: Type) -> bool:
-    """Whether values of a type can move: floating-point arrays."""
-    return isinstance(type, ArrayType) and type.dtype.is_float
+    """Whether values of a type can move: floating-point and complex arrays."""
+    return isinstance(type, ArrayType) and type.dtype.kind in "fc"

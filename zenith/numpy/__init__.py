@@ -10,23 +10,43 @@ array([1, 0])
 
 # ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
+from zenith.numpy import special  # noqa: F401
+from zenith.numpy.along import *
+from zenith.numpy.assignment import *
 from zenith.numpy.attention import *
+from zenith.numpy.calculus import *
+from zenith.numpy.complex_numbers import *
+from zenith.numpy.counting import *
 from zenith.numpy.creation import *
+from zenith.numpy.digits import *
 from zenith.numpy.dynamic import *
+from zenith.numpy.editing import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
+from zenith.numpy.found import *
 from zenith.numpy.indexing import *
+from zenith.numpy.inspection import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
+from zenith.numpy.missing import *
+from zenith.numpy.padding import *
+from zenith.numpy.places import *
+from zenith.numpy.polynomials import *
+from zenith.numpy.products import *
+from zenith.numpy.quantiles import *
+from zenith.numpy.ranges import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
+from zenith.numpy.searching import *
 from zenith.numpy.selection import *
+from zenith.numpy.sets import *
 from zenith.numpy.shaping import *
 from zenith.numpy.sorting import *
+from zenith.numpy.spreads import *
 from zenith.numpy.types import *
 
 # NumPy's other names of the same functions.
 abs, acos, acosh, asin, asinh = absolute, arccos, arccosh, arcsin, arcsinh
 atan, atan2, atanh, bitwise_invert, bitwise_not = arctan, arctan2, arctanh, invert, invert
 bitwise_left_shift, bitwise_right_shift, conj, mod, pow = left_shift, right_shift, conjugate, remainder, power
-true_divide, around, ascontiguousarray, asanyarray, bool = divide, round, asarray, asarray, bool_
+true_divide, around, asanyarray, bool = divide, round, asarray, bool_

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy.joining import stack
@@ -19,6 +19,7 @@ from zenith.numpy.operands import (
     align,
     as_array,
     ask,
+    check_device,
     compute_dtype,
     contains_traced,
     convert,
@@ -29,19 +30,20 @@ from zenith.numpy.operands import (
     spread,
     strong,
     type_key,
+    warn_of_lost_parts,
 )
 from zenith.numpy.promotion import promote
-from zenith.numpy.selection import where
-from zenith.numpy.shaping import reshape
+from zenith.numpy.shaping import atleast_1d, in_rows, reshape
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
+from zenith.trace.memory import DENSE, NUMBER, OPEN
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace",
-    "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
+    "arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "empty_like", "eye", "full", "full_like",
+    "identity", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -58,22 +60,23 @@ def _own(x: Any) -> Any:
     return x if isinstance(x, Tracer) or x.flags.writeable else x.copy()
 
 
-@implements(np.full)
+@implements(np.full, gives="boxed")
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """An array of one repeated value."""
+    check_device(device)
     target = result_dtype("full", (fill_value,)) if dtype is None else compute_dtype("full", np.dtype(dtype))
     return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
 
 
 def _filled(name: str, value: int, function: Any) -> Any:
     def make(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
-        return full(shape, value, np.float64 if dtype is None else dtype)
+        return full(shape, value, np.float64 if dtype is None else dtype, device=device)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"An array of {'ones' if value else 'zeros'}, float64 unless told."
-    return implements(function)(make)
+    return implements(function, gives="boxed")(make)
 
 
 zeros = _filled("zeros", 0, np.zeros)
@@ -81,23 +84,27 @@ ones = _filled("ones", 1, np.ones)
 empty = _filled("empty", 0, np.empty)
 
 
-@implements(np.full_like)
+@implements(np.full_like, gives="boxed")
 def full_like(x: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
               *, device: Any = None) -> Any:  # fmt: skip
     """An array of one repeated value with the shape and element type of another."""
     model = as_array(x)
-    return full(dims_of(model) if shape is None else shape, fill_value, model.dtype if dtype is None else dtype)
+    shape = dims_of(model) if shape is None else shape
+    filled = full(shape, fill_value, model.dtype if dtype is None else dtype, device=device)
+    if isinstance(filled, Tracer) and getattr(model, "layout", DENSE) == OPEN:
+        filled.layout = OPEN  # NumPy lays it out as the model
+    return filled
 
 
 def _filled_like(name: str, value: int, function: Any) -> Any:
     def make(
         x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
     ) -> Any:
-        return full_like(x, value, dtype, shape=shape)
+        return full_like(x, value, dtype, shape=shape, device=device)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"An array of {'ones' if value else 'zeros'} with the shape and element type of another."
-    return implements(function)(make)
+    return implements(function, gives="boxed")(make)
 
 
 zeros_like = _filled_like("zeros_like", 0, np.zeros_like)
@@ -110,21 +117,26 @@ def arange(
     start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None, like: Any = None
 ) -> Any:
     """start, start + step, ... before stop; sizes may be traced when start and step are integers."""
+    check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     for bound in (start, stop, step):
         if isinstance(bound, Tracer):
             size_dim(bound, "a bound of arange")
+        if isinstance(bound, (complex, np.complexfloating)):
+            raise DTypeError("arange counts real numbers", where=user_line(), fix="multiply its result")
     target = np.dtype(dtype) if dtype is not None else result_dtype("arange", (start, stop, step))
     target = INT64 if dtype is None and target.kind in "biu" else compute_dtype("arange", target)
     wide = target if target.kind != "b" else INT64
-    counted = _lift_iota(_arange_count(start, stop, step), wide)
+    counted = lifted_iota(_arange_count(start, stop, step), wide)
     if (step, start) != (1, 0):
         counted = ew.add(ew.multiply(counted, convert(step, wide)), convert(start, wide))
     return convert(counted, target)
 
 
-def _lift_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
+def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
     """0, 1, ... recorded when a trace is in progress."""
+    if dtype.kind == "c":
+        return convert(lifted_iota(count, known_dtype(dtype).real.numpy), dtype)
     recorder = current_recorder()
     if recorder is None or count.static is None:
         return b.iota(size=count, dtype=known_dtype(dtype))
@@ -146,39 +158,15 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
     return (high - low + (by - 1)) // by if ask(high, ">=", low) else dim(0)
 
 
-@implements(np.linspace)
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, device: Any = None) -> Any:  # fmt: skip
-    """``num`` evenly spaced numbers from start to stop (left out when ``endpoint`` is false)."""
-    if retstep or axis != 0:
-        raise UnsupportedError("linspace: retstep and axis are not supported", where=user_line(), fix="leave them out")
-    exact = result_dtype("linspace", (start, stop, 1.0))
-    count = size_dim(num, "linspace: num")
-    gaps = count - 1 if endpoint else count
-    place = _lift_iota(count, exact)
-    low, high = convert(start, exact), convert(stop, exact)
-    place = reshape(place, (user_size(count), *[1] * max(low.ndim, high.ndim)))
-    if gaps == 0:
-        result = ew.add(ew.multiply(place, ew.subtract(high, low)), low)
-    else:
-        step = ew.divide(ew.subtract(high, low), user_size(gaps))
-        result = ew.add(ew.multiply(place, step), low)
-        result = where(ew.equal(place, user_size(gaps)), high, result) if endpoint else result
-    if dtype is None or np.dtype(dtype) == exact:
-        return result
-    return convert(
-        ew.floor(result) if np.dtype(dtype).kind in "iu" else result, compute_dtype("linspace", np.dtype(dtype))
-    )
-
-
 @implements(np.eye)
 def eye(
     N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """Ones on diagonal ``k``, zeros elsewhere."""
+    check_device(device)
     rows, columns = size_dim(N), size_dim(N if M is None else M)
-    row = reshape(_lift_iota(rows, INT64), (user_size(rows), 1))
-    hit = ew.equal(_lift_iota(columns, INT64), ew.add(row, k))
+    row = reshape(lifted_iota(rows, INT64), (user_size(rows), 1))
+    hit = ew.equal(lifted_iota(columns, INT64), ew.add(row, k))
     return convert(hit, compute_dtype("eye", np.dtype(dtype)))
 
 
@@ -188,18 +176,26 @@ def identity(n: Any, dtype: Any = float, *, like: Any = None) -> Any:
     return eye(n, dtype=dtype)
 
 
-@implements(np.array)
+@implements(np.array, gives="view")
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
           like: Any = None) -> Any:  # fmt: skip
     """An array from numbers, arrays and nested lists of them, traced or not."""
+    x = _array(object, dtype, copy is not False, ndmin)
+    return x if copy is False or not isinstance(x, Tracer) else x.renewed(boxed=True)
+
+
+def _array(object: Any, dtype: Any, copy: bool, ndmin: int = 0) -> Any:
+    """What numbers, arrays and nested lists are as an array; a traced one is that itself."""
     if isinstance(object, (list, tuple)) and contains_traced(object):
         keys = [type_key(v) for v in _leaves(object)]
         common = promote(tuple(keys))
         x = _nested(object, common)
     else:
         x = strong(as_array(object))
-        x = x.copy() if isinstance(x, np.ndarray) and copy is not False else x
-    x = x if dtype is None else convert(x, np.dtype(dtype))
+        x = x.copy() if isinstance(x, np.ndarray) and copy else x
+    if dtype is not None:
+        warn_of_lost_parts(x.dtype, np.dtype(dtype))
+        x = convert(x, np.dtype(dtype))
     known_dtype(x.dtype)
     return reshape(x, (*[1] * (ndmin - x.ndim), *dims_of(x))) if x.ndim < ndmin else x
 
@@ -216,21 +212,31 @@ def _nested(items: Any, dtype: np.dtype[Any]) -> Any:
     return convert(items, dtype)
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
+@implements(np.asarray, np.asanyarray, gives="view")
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
     """The argument as an array, copied only when it must be."""
-    return array(a, dtype, copy=copy or False)
+    check_device(device)
+    x = _array(a, dtype, bool(copy))
+    if isinstance(x, Tracer) and (copy or x.memory.access == NUMBER):
+        return x.renewed(boxed=True)
+    return x if order in (None, "K", "A") else in_rows(x, x, "asarray")
 
 
-@implements(np.copy)
+@implements(np.ascontiguousarray, gives="view")
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """The argument as an array of at least one axis whose elements stand in rows without gaps."""
+    return atleast_1d(asarray(a, dtype, "C"))
+
+
+@implements(np.copy, gives="boxed")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    """A copy (a traced array, which never changes, is its own)."""
-    return array(a)
+    """A copy, which costs nothing where nobody writes."""
+    return _array(a, None, True)
 
 
-@implements(np.meshgrid)
+@implements(np.meshgrid, gives="view")
 def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     """Coordinate arrays of a grid; the first two axes are exchanged for ``indexing="xy"``."""
     parts = [reshape(as_array(x), (-1,)) for x in arrays]
@@ -239,4 +245,5 @@ def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: st
     if indexing == "xy" and rank > 1:
         places[0], places[1] = 1, 0
     grown = [reshape(x, tuple(-1 if a == p else 1 for a in range(rank))) for x, p in zip(parts, places, strict=True)]
-    return tuple(grown if sparse else map(_own, align("meshgrid", grown)))
+    whole = grown if sparse else [_own(x) for x in align("meshgrid", grown)]
+    return tuple(x.renewed() if copy and isinstance(x, Tracer) else x for x in whole)

@@ -24,7 +24,7 @@ from zenith.trace.dispatch import implements
 __all__ = ["einsum"]
 
 
-@implements(np.einsum)
+@implements(np.einsum, gives="maybe")
 def einsum(subscripts: str, *operands: Any, optimize: Any = False, **options: Any) -> Any:
     """As ``numpy.einsum`` with a subscripts text; every letter at most once in an operand."""
     if options or not isinstance(subscripts, str):

@@ -14,6 +14,8 @@ import numpy as np
 
 from zenith.errors import DTypeError, UnsupportedError, user_line
 from zenith.ir.types import kind_of
+from zenith.numpy import complex_formulas as c
+from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
 from zenith.numpy.operands import (
     BOOL,
@@ -34,19 +36,20 @@ from zenith.trace.tracer import Tracer
 
 __all__ = [
     "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees",
-    "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf", "isnan",
-    "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
-    "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift", "rint", "sign", "signbit",
-    "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    "bitwise_count", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "deg2rad",
+    "degrees", "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "invert", "isfinite", "isinf",
+    "isnan", "lcm", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "nextafter", "not_equal", "positive", "power", "rad2deg", "radians", "reciprocal", "remainder", "right_shift",
+    "rint", "sign", "signbit", "sin", "sinh", "spacing", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
 
 
-def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+def resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
+    """The types in which a ufunc computes for operands; DTypeError where it does not, or where Zenith has not one."""
     keys = tuple(map(type_key, operands))
     try:
         found = loop(ufunc, keys)
@@ -61,7 +64,7 @@ def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.
 
 def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
-    types = _resolve(ufunc, operands, name)
+    types = resolve(ufunc, operands, name)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
     return rules[kind_of(types[0])](*arrays)
 
@@ -76,9 +79,9 @@ def _refuse_options(name: str, options: dict[str, Any]) -> None:
 
 
 def _define(ufunc: np.ufunc, rule: str | Rule, *, name: str = "", **special: str | Rule) -> Callable[..., Any]:
-    """Register the function for ``ufunc``; ``special`` names rules for kinds: ``b``, ``i`` (and ``u``), ``f``."""
+    """Register the function for ``ufunc``; ``special`` has rules for kinds: ``b``, ``i`` (and ``u``), ``f``, ``c``."""
     label = name or ufunc.__name__
-    rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biuf"}
+    rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
     def function(*operands: Any, dtype: Any = None, **options: Any) -> Any:
         _refuse_options(label, options)
@@ -117,35 +120,35 @@ divide = _define(np.divide, "div")
 floor_divide = _define(np.floor_divide, "floor_divide")
 remainder = _define(np.remainder, "remainder")
 fmod = _define(np.fmod, f.integer_fmod, f="fmod")
-power = _define(np.power, "power")
-float_power = _define(np.float_power, "power")
+power = _define(np.power, "power", c=c.power)
+float_power = _define(np.float_power, "power", c=c.power)
 negative = _define(np.negative, "neg")
 positive = _define(np.positive, _same)
-absolute = _define(np.absolute, "abs", b=_same)
+absolute = _define(np.absolute, "abs", b=_same, c=c.absolute)
 fabs = _define(np.fabs, "abs")
-sign = _define(np.sign, "sign")
+sign = _define(np.sign, "sign", c=c.sign)
 square = _define(np.square, lambda x: b.mul(x, x))
-reciprocal = _define(np.reciprocal, f.reciprocal, i=f.integer_reciprocal)
-conjugate = _define(np.conjugate, _same)
+reciprocal = _define(np.reciprocal, f.reciprocal, i=f.integer_reciprocal, c=c.reciprocal)
+conjugate = _define(np.conjugate, _same, c="conj")
 
 # Rounding: integers and bools are whole already.
 floor = _define(np.floor, "floor", b=_same, i=_same)
 ceil = _define(np.ceil, "ceil", b=_same, i=_same)
 trunc = _define(np.trunc, "trunc", b=_same, i=_same)
-rint = _define(np.rint, "round")
+rint = _define(np.rint, "round", c=c.rint)
 
 # Extremes, comparisons, logic.
-maximum = _define(np.maximum, "maximum", b="bit_or")
-minimum = _define(np.minimum, "minimum", b="bit_and")
-fmax = _define(np.fmax, "maximum", b="bit_or", f=f.fmax)
-fmin = _define(np.fmin, "minimum", b="bit_and", f=f.fmin)
+maximum = _define(np.maximum, "maximum", b="bit_or", c=c.extreme("ge", missing=False))
+minimum = _define(np.minimum, "minimum", b="bit_and", c=c.extreme("le", missing=False))
+fmax = _define(np.fmax, "maximum", b="bit_or", f=f.fmax, c=c.extreme("ge", missing=True))
+fmin = _define(np.fmin, "minimum", b="bit_and", f=f.fmin, c=c.extreme("le", missing=True))
 logical_and = _define(np.logical_and, lambda x, y: b.bit_and(f.truth(x), f.truth(y)))
 logical_or = _define(np.logical_or, lambda x, y: b.bit_or(f.truth(x), f.truth(y)))
 logical_xor = _define(np.logical_xor, lambda x, y: b.bit_xor(f.truth(x), f.truth(y)))
 logical_not = _define(np.logical_not, lambda x: b.bit_not(f.truth(x)))
-isnan = _define(np.isnan, lambda x: b.ne(x, x), b=_never, i=_never)
-isinf = _define(np.isinf, lambda x: b.eq(b.abs(x), float("inf")), b=_never, i=_never)
-isfinite = _define(np.isfinite, lambda x: b.lt(b.abs(x), float("inf")), b=_always, i=_always)
+isnan = _define(np.isnan, f.isnan, b=_never, i=_never, c=c.isnan)
+isinf = _define(np.isinf, f.isinf, b=_never, i=_never, c=c.isinf)
+isfinite = _define(np.isfinite, f.isfinite, b=_always, i=_always, c=c.isfinite)
 signbit = _define(np.signbit, f.signbit)
 
 # Bits.
@@ -155,16 +158,23 @@ bitwise_xor = _define(np.bitwise_xor, "bit_xor")
 invert = _define(np.invert, "bit_not")
 left_shift = _define(np.left_shift, "shift_left")
 right_shift = _define(np.right_shift, "shift_right")
+bitwise_count = _define(np.bitwise_count, "bit_count")
+
+# Digits.
+gcd = _define(np.gcd, "gcd")
+lcm = _define(np.lcm, d.lcm)
+nextafter = _define(np.nextafter, d.nextafter)
+spacing = _define(np.spacing, d.spacing)
 
 # Exponentials and logarithms.
 sqrt = _define(np.sqrt, "sqrt")
 cbrt = _define(np.cbrt, "cbrt")
 exp = _define(np.exp, "exp")
-exp2 = _define(np.exp2, "exp2")
+exp2 = _define(np.exp2, "exp2", c=c.exp2)
 expm1 = _define(np.expm1, "expm1")
 log = _define(np.log, "log")
-log2 = _define(np.log2, "log2")
-log10 = _define(np.log10, "log10")
+log2 = _define(np.log2, "log2", c=c.log2)
+log10 = _define(np.log10, "log10", c=c.log10)
 log1p = _define(np.log1p, "log1p")
 logaddexp = _define(np.logaddexp, "logaddexp")
 logaddexp2 = _define(np.logaddexp2, "logaddexp2")
@@ -191,15 +201,24 @@ degrees = _define(np.degrees, lambda x: b.mul(x, f.DEGREES))
 copysign = _define(np.copysign, "copysign")
 heaviside = _define(np.heaviside, f.heaviside)
 
-# Functions of scipy.special, typed as np.exp is; scipy's own ufuncs find them by name.
-_define(np.exp, "erf", name="_erf")
-_define(np.exp, "erfinv", name="_erfinv")
-_define(np.exp, "sigmoid", name="_expit")
+# Functions of scipy.special, typed as np.exp or np.logaddexp are; scipy's own ufuncs find them by name.
+_SPECIAL_OF_ONE: dict[str, str | Rule] = {
+    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "log_expit": f.log_sigmoid,
+    "logit": f.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
+    "entr": f.entropy, "ndtr": f.normal_distribution,
+}  # fmt: skip
+_SPECIAL_OF_TWO: dict[str, str | Rule] = {
+    "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
+}  # fmt: skip
+SPECIAL = {name: _define(np.exp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_ONE.items()} | {
+    name: _define(np.logaddexp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_TWO.items()
+}
 
 
 def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    """A comparison: a Python int beyond the other operand's type is compared as a number, as NumPy does."""
-    inner = _define(ufunc, primitive)
+    """A comparison of numbers, as NumPy's: of int64 with uint64 too, and of a Python int beyond the other's type."""
+    complex_rule = primitive if primitive in ("eq", "ne") else c.ordered(primitive)
+    inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y), c=complex_rule)
 
     def function(x: Any, y: Any, **options: Any) -> Any:
         for value, other, swapped in ((y, x, False), (x, y, True)):
@@ -230,6 +249,11 @@ greater = _compare(np.greater, "gt", operator.gt)
 greater_equal = _compare(np.greater_equal, "ge", operator.ge)
 
 
+def squared_distance(x: Any) -> Any:
+    """The square of the distance from 0: real, of complex numbers too."""
+    return c.squared(x) if kind_of(x.dtype) == "c" else square(x)
+
+
 @implements(np.divmod)
 def divmod(x: Any, y: Any) -> tuple[Any, Any]:
     """As ``numpy.divmod``: quotient rounded down and remainder."""
@@ -240,12 +264,15 @@ def divmod(x: Any, y: Any) -> tuple[Any, Any]:
 def _operator_power(x: Any, exponent: Any) -> Any:
     """``x ** exponent`` with the short cuts that NumPy's operator takes for fixed exponents."""
     if not isinstance(exponent, (Tracer, TracedSize, np.ndarray)) and weak_kind(exponent) and isinstance(x, Tracer):
-        floating = kind_of(x.dtype) == "f"
+        floating = kind_of(x.dtype) in ("f", "c")
         shortcut = {2: square, 1: positive}.get(exponent) if floating or weak_kind(exponent) is int else None
         if floating and exponent in (0.5, -1):
             shortcut = sqrt if exponent == 0.5 else reciprocal
         if shortcut is not None and x.dtype.kind != "b":
             return shortcut(x)
+        whole = weak_kind(exponent) is not complex and float(exponent).is_integer() and abs(exponent) < 100
+        if x.dtype.kind == "c" and whole:
+            return c.integer_power(x, int(exponent))
         if x.dtype.kind in "iu" and weak_kind(exponent) is int and exponent < 0:
             raise DTypeError(
                 "integers to negative integer powers are not allowed, as in NumPy",

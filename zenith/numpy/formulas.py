@@ -7,15 +7,18 @@ expression has corners is a primitive, with derivatives of its own: ``zenith/ir/
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from zenith.ir.types import bool_, uint64
 from zenith.trace.bind import array_type, b
 
 RADIANS = math.pi / 180.0
 DEGREES = 180.0 / math.pi
 
 
-def _full(value: float, x: Any) -> Any:
+def full_like(value: complex, x: Any) -> Any:
+    """One number of an operand's type and shape."""
     model = array_type(x)
     return b.full(value, model.dtype, model.shape)
 
@@ -25,9 +28,29 @@ def isnan(x: Any) -> Any:
     return b.ne(x, x)
 
 
+def isinf(x: Any) -> Any:
+    """Whether floating-point elements are infinite."""
+    return b.eq(b.abs(x), float("inf"))
+
+
+def isfinite(x: Any) -> Any:
+    """Whether floating-point elements are neither infinite nor nan."""
+    return b.lt(b.abs(x), float("inf"))
+
+
 def truth(x: Any) -> Any:
     """Whether elements are true: not zero (nan is true)."""
     return x if array_type(x).dtype.kind == "b" else b.ne(x, b.zeros_like(x))
+
+
+def compared(primitive: str, relation: Callable[[Any, Any], bool], x: Any, y: Any) -> Any:
+    """A comparison, also of int64 with uint64: a negative number is below all unsigned ones."""
+    compare, types = getattr(b, primitive), [array_type(v).dtype for v in (x, y)]
+    if types[0] == types[1]:
+        return compare(x, y)
+    signed, answer = (x, relation(-1, 0)) if types[0].kind == "i" else (y, relation(0, -1))
+    same = compare(*(b.cast(v, dtype=uint64) if v is signed else v for v in (x, y)))
+    return b.where(b.lt(signed, 0), b.full(answer, bool_, array_type(x).shape), same)
 
 
 def integer_fmod(x: Any, y: Any) -> Any:
@@ -41,7 +64,7 @@ def integer_fmod(x: Any, y: Any) -> Any:
 
 def reciprocal(x: Any) -> Any:
     """1 / x."""
-    return b.div(_full(1.0, x), x)
+    return b.div(full_like(1.0, x), x)
 
 
 def integer_reciprocal(x: Any) -> Any:
@@ -63,10 +86,64 @@ def fmin(x: Any, y: Any) -> Any:
 
 def signbit(x: Any) -> Any:
     """Whether the sign bit is set, of -0.0 too."""
-    return b.lt(b.copysign(_full(1.0, x), x), 0.0)
+    return b.lt(b.copysign(full_like(1.0, x), x), 0.0)
 
 
 def heaviside(x: Any, middle: Any) -> Any:
     """0 below zero, ``middle`` at zero, 1 above; nan for nan."""
-    step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, _full(1.0, x)))
+    step = b.where(b.lt(x, 0.0), b.zeros_like(x), b.where(b.eq(x, 0.0), middle, full_like(1.0, x)))
     return b.where(isnan(x), x, step)
+
+
+# --- functions of scipy.special --------------------------------------------------------------------------------
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(1 / (1 + exp(-x))) without overflow."""
+    return b.neg(b.logaddexp(b.neg(x), b.zeros_like(x)))
+
+
+def logit(x: Any) -> Any:
+    """log(x / (1 - x)), the inverse of the logistic function."""
+    return b.log(b.div(x, b.sub(full_like(1.0, x), x)))
+
+
+def normal_distribution(x: Any) -> Any:
+    """The share of a normal distribution up to x."""
+    return b.mul(b.erfc(b.mul(x, -math.sqrt(0.5))), 0.5)
+
+
+def log_beta(x: Any, y: Any) -> Any:
+    """The logarithm of the absolute value of the beta function."""
+    return b.sub(b.add(b.lgamma(x), b.lgamma(y)), b.lgamma(b.add(x, y)))
+
+
+def _times_log(x: Any, y: Any, logarithm: Any, safe: float) -> Any:
+    """x log(y), 0 where x is 0 and y is no nan; so are the derivatives there."""
+    nothing = b.bit_and(b.eq(x, 0.0), b.eq(y, y))
+    return b.where(nothing, b.zeros_like(x), b.mul(x, logarithm(b.where(nothing, full_like(safe, y), y))))
+
+
+def x_log_y(x: Any, y: Any) -> Any:
+    """x log(y), 0 where x is 0."""
+    return _times_log(x, y, b.log, 1.0)
+
+
+def x_log1p_y(x: Any, y: Any) -> Any:
+    """x log(1 + y), 0 where x is 0."""
+    return _times_log(x, y, b.log1p, 0.0)
+
+
+def entropy(x: Any) -> Any:
+    """-x log(x), 0 at 0, minus infinity below."""
+    return b.where(b.lt(x, 0.0), full_like(-math.inf, x), b.neg(x_log_y(x, x)))
+
+
+def relative_entropy(x: Any, y: Any) -> Any:
+    """x log(x / y) for positive x and y, 0 where x is 0 and y is not negative, else infinity."""
+    positive = b.bit_and(b.gt(x, 0.0), b.gt(y, 0.0))
+    nothing = b.bit_and(b.eq(x, 0.0), b.ge(y, 0.0))
+    one = full_like(1.0, x)
+    inside = b.mul(x, b.log(b.div(b.where(positive, x, one), b.where(positive, y, one))))
+    outside = b.where(b.bit_or(isnan(x), isnan(y)), b.add(x, y), full_like(math.inf, x))
+    return b.where(positive, inside, b.where(nothing, b.zeros_like(x), outside))

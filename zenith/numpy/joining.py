@@ -1,4 +1,4 @@
-"""Functions that move elements: flip, roll, join, split, pad."""
+"""Functions that move elements: flip, roll, join, split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ShapeError, UnsupportedError, user_line
+from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly, minimum
 from zenith.numpy.operands import (
     as_array,
@@ -17,6 +17,7 @@ from zenith.numpy.operands import (
     dims_of,
     normal_axes,
     normal_axis,
+    number,
     require,
     result_dtype,
     shape_text,
@@ -38,14 +39,14 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
 
 __all__ = [
-    "array_split", "column_stack", "concat", "concatenate", "dstack", "flip", "fliplr", "flipud", "hstack", "pad",
-    "roll", "rot90", "split", "stack", "unstack", "vstack",
+    "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "flip", "fliplr", "flipud",
+    "hsplit", "hstack", "roll", "rot90", "split", "stack", "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
 # --- order -----------------------------------------------------------------------------------------------------
 
 
-@implements(np.flip)
+@implements(np.flip, gives="view")
 def flip(x: Any, axis: Any = None) -> Any:
     """The order of elements turned round along axes (all of them without ``axis``)."""
     x = as_array(x)
@@ -53,19 +54,19 @@ def flip(x: Any, axis: Any = None) -> Any:
     return b.reverse(x, axes=axes) if axes else x
 
 
-@implements(np.fliplr)
+@implements(np.fliplr, gives="view")
 def fliplr(x: Any) -> Any:
     """The second axis turned round."""
     return flip(x, 1)
 
 
-@implements(np.flipud)
+@implements(np.flipud, gives="view")
 def flipud(x: Any) -> Any:
     """The first axis turned round."""
     return flip(x, 0)
 
 
-@implements(np.rot90)
+@implements(np.rot90, gives="view")
 def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """The array turned by 90 degrees ``k`` times, from the first towards the second axis."""
     first, second = axes
@@ -87,7 +88,7 @@ def cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
     return b.slice(x, start=low, stop=high, step=(1,) * len(own))
 
 
-@implements(np.roll)
+@implements(np.roll, gives="boxed")
 def roll(x: Any, shift: Any, axis: Any = None) -> Any:
     """Elements moved along axes; what leaves at the end comes in at the start."""
     x = as_array(x)
@@ -170,15 +171,16 @@ def column_stack(arrays: Any) -> Any:
     return concatenate([expand_dims(p, 1) if p.ndim < 2 else p for p in parts], 1)
 
 
-@implements(np.unstack)
+@implements(np.unstack, gives="view")
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis of fixed size."""
     x = as_array(x)
     at = normal_axis("unstack", axis, x.ndim)
-    return tuple(squeeze(part, at) for part in split(x, static_int(x.shape[at], "unstack: the size"), at))
+    parts = [squeeze(part, at) for part in split(x, static_int(x.shape[at], "unstack: the size"), at)]
+    return tuple(parts if x.ndim > 1 else map(number, parts))
 
 
-@implements(np.array_split)
+@implements(np.array_split, gives="view")
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts along an axis: at the given places, or into a number of parts whose sizes differ by at most 1."""
     x = as_array(x)
@@ -200,7 +202,7 @@ def _inside(place: Dim, size: Dim) -> Dim:
     return size if ask(place, ">", size) else place
 
 
-@implements(np.split)
+@implements(np.split, gives="view")
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Equal parts along an axis, or parts between given places."""
     x = as_array(x)
@@ -215,31 +217,75 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return array_split(x, indices_or_sections, axis)
 
 
-@implements(np.pad)
-def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, **options: Any) -> Any:
-    """A constant put before and after the elements of each axis; ``pad_width`` as in NumPy."""
-    if mode != "constant" or options or isinstance(constant_values, (tuple, list)):
-        raise UnsupportedError(
-            "pad with one constant only is supported", where=user_line(), fix="join slices with numpy.concatenate"
-        )
-    x = as_array(x)
-    pairs = _pad_pairs(pad_width, x.ndim)
-    low, high = (tuple(size_dim(p[i], "pad: a width") for p in pairs) for i in (0, 1))
-    if any((p.static or 0) < 0 for p in (*low, *high)):
-        raise ShapeError("pad: a width is negative", where=user_line(), fix="use a slice to remove elements")
-    return b.pad(x, convert(constant_values, x.dtype), low=low, high=high, interior=(0,) * x.ndim)
+@implements(np.hsplit, gives="view")
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Parts along the second axis (the first for 1-d arrays), as :func:`split`.
+
+    >>> hsplit([[1, 2]], 2)
+    [array([[1]]), array([[2]])]
+    """
+    x = as_array(ary)
+    return split(x, indices_or_sections, 0 if _axes_at_least("hsplit", x, 1) == 1 else 1)
 
 
-def _pad_pairs(width: Any, rank: int) -> list[tuple[Any, Any]]:
-    if isinstance(width, dict):
-        return [_pair(width.get(a, width.get(a - rank, 0))) for a in range(rank)]
-    items = width.tolist() if isinstance(width, np.ndarray) else width
-    if not isinstance(items, (list, tuple)) or not any(isinstance(i, (list, tuple)) for i in items):
-        return [_pair(items)] * rank
-    return [_pair(i) for i in items] * (rank if len(items) == 1 else 1)
+@implements(np.vsplit, gives="view")
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Parts along the first axis of an array of two or more, as :func:`split`.
+
+    >>> vsplit([[1], [2]], 2)
+    [array([[1]]), array([[2]])]
+    """
+    x = as_array(ary)
+    _axes_at_least("vsplit", x, 2)
+    return split(x, indices_or_sections, 0)
 
 
-def _pair(width: Any) -> tuple[Any, Any]:
-    if isinstance(width, (list, tuple)):
-        return (width[0], width[-1])
-    return (width, width)
+@implements(np.dsplit, gives="view")
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Parts along the third axis of an array of three or more, as :func:`split`.
+
+    >>> dsplit([[[1, 2]]], 2)
+    [array([[[1]]]), array([[[2]]])]
+    """
+    x = as_array(ary)
+    _axes_at_least("dsplit", x, 3)
+    return split(x, indices_or_sections, 2)
+
+
+def _axes_at_least(name: str, x: Any, count: int) -> int:
+    if x.ndim < count:
+        raise ShapeError(f"{name} needs an array of {count} axes or more, not {x.ndim}", where=user_line())
+    return int(x.ndim)
+
+
+@implements(np.block, gives="boxed")
+def block(arrays: Any) -> Any:
+    """Nested lists of arrays joined: the innermost along the last axis, the outermost along the first of them.
+
+    >>> block([[np.ones((1, 1)), np.zeros((1, 2))], [5, 6, 7]])
+    array([[1., 0., 0.],
+           [5., 6., 7.]])
+    """
+    depth = _depth(arrays)
+    rank = max(depth, max(as_array(leaf).ndim for leaf in _leaves(arrays)))
+    return _joined(arrays, depth, rank)
+
+
+def _depth(items: Any) -> int:
+    if not isinstance(items, list):
+        return 0
+    depths = {_depth(item) for item in items}
+    if len(depths) != 1:
+        raise ShapeError("block needs lists that are not empty and nested equally deep", where=user_line())
+    return depths.pop() + 1
+
+
+def _leaves(items: Any) -> list[Any]:
+    return [leaf for item in items for leaf in _leaves(item)] if isinstance(items, list) else [items]
+
+
+def _joined(items: Any, depth: int, rank: int) -> Any:
+    if not isinstance(items, list):
+        x = as_array(items)
+        return reshape(x, (*[1] * (rank - x.ndim), *user_shape(dims_of(x))))
+    return concatenate([_joined(item, depth - 1, rank) for item in items], rank - depth)

@@ -38,8 +38,8 @@ from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "diag", "diagonal", "dot", "inner", "matmul", "matvec", "norm", "outer", "tensordot", "trace", "vdot", "vecdot",
-    "vecmat",
+    "diag", "diagflat", "diagonal", "dot", "inner", "matmul", "matvec", "norm", "outer", "tensordot", "trace", "vdot",
+    "vecdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def _pair(name: str, x: Any, y: Any, wanted: Any = None) -> tuple[Any, Any]:
     dtype = result_dtype(name, (x, y))
     if wanted is not None:
         asked = compute_dtype(name, np.dtype(wanted))
-        if kind_of(dtype) == "f" and kind_of(asked) != "f":
+        if "biufc".index(kind_of(asked)) < "biufc".index(kind_of(dtype)) and kind_of(dtype) in "fc":
             raise DTypeError(f"{name} of {dtype} arrays cannot give {asked}", where=user_line(),
                              fix="cast the operands, or the result")  # fmt: skip
         dtype = asked
@@ -120,8 +120,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Any:
-    """The inner product of two arrays, flattened."""
-    return tensordot(reshape(as_array(a), (-1,)), reshape(as_array(b), (-1,)), 1)
+    """The inner product of two arrays, flattened; the first one is conjugated."""
+    return tensordot(reshape(ew.conjugate(a), (-1,)), reshape(as_array(b), (-1,)), 1)
 
 
 @implements(np.inner)
@@ -139,9 +139,9 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.vecdot)
 def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
-    """Inner products along an axis of two arrays that are broadcast against each other."""
+    """Inner products along an axis of two arrays that are broadcast against each other; the first one is conjugated."""
     x, y = _pair("vecdot", x1, x2)
-    return reductions.sum(ew.multiply(moveaxis(x, axis, -1), moveaxis(y, axis, -1)), -1, dtype=x.dtype)
+    return reductions.sum(ew.multiply(moveaxis(ew.conjugate(x), axis, -1), moveaxis(y, axis, -1)), -1, dtype=x.dtype)
 
 
 @implements(np.matvec)
@@ -153,8 +153,8 @@ def matvec(x1: Any, x2: Any) -> Any:
 
 @implements(np.vecmat)
 def vecmat(x1: Any, x2: Any) -> Any:
-    """The product of vectors along the last axis with matrices."""
-    row = as_array(x1)
+    """The product of vectors along the last axis, which are conjugated, with matrices."""
+    row = ew.conjugate(x1)
     sizes = dims_of(row)
     return matmul(b.reshape(row, shape=(*sizes[:-1], dim(1), sizes[-1])), x2)[..., 0, :]
 
@@ -201,7 +201,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     x = convert(x, result_dtype("norm", (compute_array("norm", x), 1.0)))
     axes = normal_axes("norm", axis, x.ndim)
     if (ord in (None, 2) and (ord is None or len(axes) == 1)) or (ord == "fro" and len(axes) == 2):
-        return ew.sqrt(reductions.sum(ew.square(x), axes, keepdims=keepdims))
+        return ew.sqrt(reductions.sum(ew.squared_distance(x), axes, keepdims=keepdims))
     if len(axes) == 1 and ord == 1:
         return reductions.sum(ew.absolute(x), axes, keepdims=keepdims)
     if len(axes) == 1 and ord in (math.inf, -math.inf):
@@ -216,7 +216,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return reductions.sum(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
 
 
-@implements(np.diagonal)
+@implements(np.diagonal, gives="shown")
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements of a diagonal of two axes, along a new last axis."""
     from zenith.ir.types import int64
@@ -230,7 +230,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return moveaxis(b.gather(x, ew.add(place, down), ew.add(place, across)), 0, -1)
 
 
-@implements(np.diag)
+@implements(np.diag, gives="view")
 def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
     from zenith.numpy.creation import eye
@@ -242,6 +242,17 @@ def diag(v: Any, k: int = 0) -> Any:
     size = dims_of(x)[0] + abs(k)
     padded = b.pad(x, np.zeros((), x.dtype), low=(max(k, 0),), high=(max(-k, 0),), interior=(0,))
     return where(eye(size, k=k, dtype=bool), reshape(padded, (1, -1)), np.zeros((), x.dtype))
+
+
+@implements(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix with the flattened array on diagonal ``k``.
+
+    >>> diagflat([[1], [2]])
+    array([[1, 0],
+           [0, 2]])
+    """
+    return diag(reshape(as_array(v), (-1,)), k)
 
 
 def sizes_by_letter(name: str, terms: Sequence[str], shapes: Sequence[tuple[Dim, ...]]) -> dict[str, Dim]:

@@ -7,6 +7,7 @@ become nodes of their own; equal sizes are found by asking the recorder.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,11 +22,21 @@ from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
-from zenith.trace.tracer import Tracer
+from zenith.trace.tracer import ARGUMENTS, Tracer
 
 FLOAT64 = np.dtype(np.float64)
-INT64 = np.dtype(np.int64)
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 BOOL = np.dtype(np.bool_)
+
+
+HOST = "cpu"
+
+
+def check_device(device: Any) -> None:
+    """DeviceError unless arrays can be made there: on the host, or, in a trace, where the arguments are."""
+    if device not in (None, HOST, ARGUMENTS):
+        raise DeviceError(f"there is no device {device!r} in zenith.numpy", where=user_line(),
+                          fix="use 'cpu', or pass arrays of another device to a compiled function")  # fmt: skip
 
 
 def as_array(value: Any) -> Any:
@@ -70,6 +81,11 @@ def strong(x: Any) -> Any:
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
 
 
+def number(x: Any) -> Any:
+    """An array without axes as NumPy's scalars are: nothing that is written changes it."""
+    return x.renewed() if isinstance(x, Tracer) else x
+
+
 def lift(x: Any) -> Any:
     """An array as a value of the trace in progress, so that what is made of it is recorded; outside one, itself."""
     recorder = current_recorder()
@@ -86,18 +102,18 @@ def contains_traced(value: Any) -> bool:
 
 
 def weak_kind(value: Any) -> type | None:
-    """``int`` or ``float`` for what acts as a Python number of that type, else None."""
+    """``int``, ``float`` or ``complex`` for what acts as a Python number of that type, else None."""
     if isinstance(value, TracedSize):
         return int
     if isinstance(value, Tracer):
-        return {"i": int, "f": float}.get(value.dtype.kind) if value.weak else None
+        return {"i": int, "f": float, "c": complex}.get(value.dtype.kind) if value.weak else None
     if isinstance(value, (bool, np.generic)):
         return None
-    return int if isinstance(value, int) else float if isinstance(value, float) else None
+    return next((kind for kind in (int, float, complex) if isinstance(value, kind)), None)
 
 
 def type_key(value: Any) -> Any:
-    """What NumPy's promotion needs to know of an operand: its dtype, or ``int`` or ``float`` for a weak one."""
+    """What NumPy's promotion needs to know of an operand: its dtype, or the Python type of a weak one."""
     return weak_kind(value) or dtype_of_operand(value)
 
 
@@ -143,6 +159,13 @@ def convert(value: Any, dtype: np.dtype[Any]) -> Any:
         return b.cast(x, dtype=known_dtype(dtype))
     with np.errstate(all="ignore"):
         return x.astype(dtype)
+
+
+def warn_of_lost_parts(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """NumPy's ComplexWarning where a cast from ``dtype`` to ``target`` discards imaginary parts."""
+    if dtype.kind == "c" and target.kind not in "bc":
+        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
+                      stacklevel=4)  # fmt: skip
 
 
 def _python_int(value: int, dtype: np.dtype[Any]) -> Any:

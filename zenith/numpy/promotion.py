@@ -1,9 +1,9 @@
 """Promotion: the element type that operands have in common, as NumPy 2 says it (NEP 50).
 
-NumPy itself is asked, ``int`` and ``float`` standing for Python numbers, which are weak. It knows bfloat16 as a type
-from outside, which has nothing in common with float16 or with wide integers, and beside which no Python number is weak.
-So bfloat16 is promoted as float16 is, which it resembles: int32 and bfloat16 are float64, and what would be float16 is
-bfloat16. The two together, neither of which holds the other, are float32.
+NumPy itself is asked, ``int``, ``float`` and ``complex`` standing for Python numbers, which are weak. It knows bfloat16
+as a type from outside, which has nothing in common with float16 or with wide integers, and beside which no Python
+number is weak. So bfloat16 is promoted as float16 is, which it resembles: int32 and bfloat16 are float64, and what
+would be float16 is bfloat16. The two together, neither of which holds the other, are float32.
 
 >>> import ml_dtypes
 >>> promote((np.dtype(ml_dtypes.bfloat16), float)), promote((np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)))
@@ -20,7 +20,7 @@ import numpy as np
 
 from zenith.ir.types import bfloat16, float16, float32
 
-Key = Any  # a NumPy dtype, or ``int`` or ``float``
+Key = Any  # a NumPy dtype, or ``int``, ``float`` or ``complex``
 _HALF, _BRAIN = float16.numpy, bfloat16.numpy
 
 

@@ -1,7 +1,7 @@
 """Reductions over axes: sums, products, extremes, statistics, positions of extremes.
 
-The element type of a result is NumPy's on Linux: sums of bool and int32 are int64, means of integers float64. NumPy
-sums uint32 in uint64, which Zenith has not: such a sum asks for ``dtype=``.
+The element type of a result is NumPy's on Linux: sums and products of bool and of signed integers are int64, those of
+unsigned integers uint64, unless ``dtype=`` says another; means of integers are float64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, UnsupportedError, user_line
+from zenith.errors import UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
@@ -20,13 +20,13 @@ from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     FLOAT64,
     INT64,
+    UINT64,
     align,
     as_array,
     compute_array,
     compute_dtype,
     convert,
     dims_of,
-    element_type,
     normal_axes,
     normal_axis,
     require,
@@ -37,8 +37,8 @@ from zenith.trace.dispatch import implements, reduce_by
 from zenith.trace.sizes import user_size
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "nanmean",
-    "nanprod", "nansum", "prod", "ptp", "std", "sum", "var",
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod",
+    "ptp", "std", "sum", "var",
 ]  # fmt: skip
 
 _MISSING = np._NoValue
@@ -71,13 +71,7 @@ def sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
     """The element type of a sum: as asked, else NumPy's."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
-    if x.dtype.kind == "u":
-        raise DTypeError(
-            f"{name} of {x.dtype} is uint64 in NumPy, which Zenith does not have",
-            where=user_line(),
-            fix=f"say the type of the result: {name}(x, dtype=numpy.int64), or dtype=numpy.uint32 to wrap",
-        )
-    return INT64 if x.dtype.kind in "bi" else x.dtype
+    return UINT64 if x.dtype.kind == "u" else INT64 if x.dtype.kind in "bi" else x.dtype
 
 
 @implements(np.sum)
@@ -151,7 +145,8 @@ def _count(x: Any, axes: Sequence[int], less: int = 0) -> Any:
     return user_size(maximum(total - less, 0) if less else total)
 
 
-def _float_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
+def float_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
+    """The element type of a mean: as asked, else float64 of integers."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
     return FLOAT64 if x.dtype.kind in "biu" else compute_dtype(name, x.dtype)
@@ -162,7 +157,7 @@ def mean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     """The arithmetic mean over axes, as ``numpy.mean``: in float64 for integers; nan of nothing."""
     _refuse_options("mean", options)
     x = compute_array("mean", x)
-    total = sum(convert(x, _float_dtype("mean", x, dtype)), axis, keepdims=keepdims)
+    total = sum(convert(x, float_dtype("mean", x, dtype)), axis, keepdims=keepdims)
     return ew.divide(total, _count(x, normal_axes("mean", axis, x.ndim)))
 
 
@@ -175,9 +170,9 @@ def var(
         ddof = correction
     _refuse_options("var", options)
     x = compute_array("var", x)
-    x = convert(x, _float_dtype("var", x, dtype))
+    x = convert(x, float_dtype("var", x, dtype))
     distance = ew.subtract(x, mean(x, axis, keepdims=True))
-    total = sum(ew.square(distance), axis, keepdims=keepdims)
+    total = sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     return ew.divide(total, _count(x, normal_axes("var", axis, x.ndim), static_int(ddof, "var: ddof")))
 
 
@@ -229,37 +224,6 @@ def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
     """The position of the first minimum (the first nan, if any) along an axis, or in the flattened array; int64."""
     x = compute_array("argmin", x)
     return _position("argmin", b.neg(x) if kind_of(x.dtype) == "f" else b.bit_not(x), axis, keepdims)
-
-
-# --- leaving out nan -------------------------------------------------------------------------------------------
-
-
-def _replaced(x: Any, value: float) -> Any:
-    """Floating-point elements with nan replaced by a number."""
-    if kind_of(x.dtype) != "f":
-        return x
-    return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
-
-
-@implements(np.nansum)
-def nansum(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """The sum over axes with nan counted as 0."""
-    return sum(_replaced(compute_array("nansum", x), 0.0), axis, dtype, keepdims=keepdims)
-
-
-@implements(np.nanprod)
-def nanprod(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """The product over axes with nan counted as 1."""
-    return prod(_replaced(compute_array("nanprod", x), 1.0), axis, dtype, keepdims=keepdims)
-
-
-@implements(np.nanmean)
-def nanmean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """The mean over axes of the elements that are not nan."""
-    x = compute_array("nanmean", x)
-    x = convert(x, _float_dtype("nanmean", x, dtype))
-    count = count_nonzero(b.eq(x, x), axis, keepdims=builtins.bool(keepdims is not _MISSING and keepdims))
-    return ew.divide(nansum(x, axis, keepdims=keepdims), convert(count, x.dtype))
 
 
 for _ufunc, _name in (

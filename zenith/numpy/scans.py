@@ -1,28 +1,43 @@
-"""Running sums. Blocks of a fixed size are summed by comparing places, and so are the blocks' totals.
+"""Running sums, products, extremes and sums of exponentials along an axis: NumPy's and the Array API standard's.
 
-A kernel computes each element as a sum of its own, so that nothing is carried from one element to the next: about
-``n * BLOCK + (n / BLOCK) ** 2`` additions for ``n`` elements, and no copies of them.
+The element type of a result is that of the reduction of the same name; extremes keep theirs. What a ufunc's
+``accumulate`` is says a table, so that ``np.maximum.accumulate(x)`` arrives here, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.operands import compute_array, convert, dims_of, normal_axis
+from zenith.numpy.operands import compute_array, compute_dtype, convert, dims_of, normal_axis
+from zenith.numpy.promotion import loop
 from zenith.numpy.selection import where
-from zenith.numpy.shaping import moveaxis
 from zenith.trace.bind import b
-from zenith.trace.dispatch import implements
+from zenith.trace.dispatch import accumulate_by, implements
 
-__all__ = ["cumsum"]
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
-BLOCK = 64
+
+def _flattened(x: Any, axis: Any) -> tuple[Any, Any]:
+    """The array and an axis of it; without an axis the array as one row."""
+    return (x, axis) if axis is not None else (b.reshape(x, shape=(product(dims_of(x)),)), 0)
+
+
+def _along(primitive: str, name: str, x: Any, axis: Any) -> Any:
+    return getattr(b, primitive)(x, axis=normal_axis(name, axis, x.ndim), reverse=False)
+
+
+def _running(name: str, primitive: str, x: Any, axis: Any, dtype: Any) -> Any:
+    """A running sum or product, in the element type of the sum or product of all."""
+    x, axis = _flattened(compute_array(name, x), axis)
+    return _along(primitive, name, convert(x, reductions.sum_dtype(name, x, dtype)), axis)
 
 
 @implements(np.cumsum)
@@ -34,23 +49,97 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     >>> cumsum([1, 2, 3])
     array([1, 3, 6])
     """
-    x = compute_array("cumsum", a)
-    if axis is None:
-        x, axis = b.reshape(x, shape=(product(dims_of(x)),)), 0
-    at = normal_axis("cumsum", axis, x.ndim)
-    x = moveaxis(convert(x, reductions.sum_dtype("cumsum", x, dtype)), at, -1)
-    *lead, size = dims_of(x)
-    blocks = (size + (BLOCK - 1)) // BLOCK
-    low, high = (0,) * x.ndim, (*[0] * len(lead), blocks * BLOCK - size)
-    padded = b.pad(x, np.zeros((), x.dtype), low=low, high=high, interior=low)
-    inside = _running(b.reshape(padded, shape=(*lead, blocks, BLOCK)), ew.less_equal)
-    before = _running(inside[..., -1], ew.less)
-    total = b.reshape(ew.add(inside, before[..., None]), shape=(*lead, blocks * BLOCK))
-    return moveaxis(b.slice(total, start=low, stop=(*lead, size), step=(1,) * x.ndim), -1, at)
+    return _running("cumsum", "cumsum", a, axis, dtype)
 
 
-def _running(x: Any, precedes: Any) -> Any:
-    """For each place of the last axis the sum of all elements whose place ``precedes`` it."""
-    place = b.iota(size=dims_of(x)[-1], dtype=int64)
-    counted = precedes(place, b.reshape(place, shape=(*dims_of(place), 1)))
-    return reductions.sum(where(counted, x[..., None, :], np.zeros((), x.dtype)), -1, dtype=x.dtype)
+@implements(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """The products of all elements up to each one, along an axis or over the flattened array.
+
+    The element type is that of :func:`zenith.numpy.prod`. Zeros do no harm to derivatives.
+
+    >>> cumprod([1.0, 2.0, 3.0])
+    array([1., 2., 6.])
+    """
+    return _running("cumprod", "cumprod", a, axis, dtype)
+
+
+def _with_start(name: str, x: Any, axis: Any, dtype: Any, include_initial: Any, start: int) -> Any:
+    """A running sum or product as the Array API standard has it: ``axis`` is needed unless there is one only."""
+    x = compute_array(name, x)
+    if axis is None and x.ndim != 1:
+        raise ShapeError(f"{name} needs an axis for an array of {x.ndim} axes", where=user_line(), fix="say axis=")
+    result = _running(name, name.replace("ulative_", ""), x, axis, dtype)
+    if not include_initial:
+        return result
+    at = normal_axis(name, 0 if axis is None else axis, x.ndim)
+    low, none = tuple(int(a == at) for a in range(x.ndim)), (0,) * x.ndim
+    return b.pad(result, np.asarray(start, result.dtype), low=low, high=none, interior=none)
+
+
+@implements(np.cumulative_sum)
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
+    """The sums of all elements up to each one, with a zero in front if ``include_initial``.
+
+    >>> cumulative_sum([1, 2, 3], include_initial=True)
+    array([0, 1, 3, 6])
+    """
+    return _with_start("cumulative_sum", x, axis, dtype, include_initial, 0)
+
+
+@implements(np.cumulative_prod)
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
+    """The products of all elements up to each one, with a one in front if ``include_initial``.
+
+    >>> cumulative_prod([1, 2, 3], include_initial=True)
+    array([1, 1, 2, 6])
+    """
+    return _with_start("cumulative_prod", x, axis, dtype, include_initial, 1)
+
+
+# --- accumulate ------------------------------------------------------------------------------------------------------
+
+
+def _extremes(primitive: str) -> Callable[..., Any]:
+    def accumulate(x: Any, axis: Any = 0, dtype: Any = None) -> Any:
+        x = compute_array(primitive, x)
+        x = x if dtype is None else convert(x, compute_dtype(primitive, np.dtype(dtype)))
+        if x.dtype.kind == "b":
+            return convert(_along(primitive, primitive, convert(x, np.dtype(np.int32)), axis), x.dtype)
+        return _along(primitive, primitive, x, axis)
+
+    accumulate.__name__ = f"_{primitive}"
+    return accumulate
+
+
+def _with_places(primitive: str) -> Callable[..., Any]:
+    """Running extremes, and where each comes from: the last of equal places, the last nan."""
+
+    def accumulate(x: Any, axis: Any) -> tuple[Any, Any]:
+        x = compute_array(primitive, x)
+        values, at = _extremes(primitive)(x, axis), normal_axis(primitive, axis, x.ndim)
+        own = b.broadcast(b.iota(size=dims_of(x)[at], dtype=int64), shape=dims_of(x), axes=(at,))
+        attained = ew.logical_or(ew.equal(x, values), ew.not_equal(x, x))
+        return values, _along("cummax", primitive, where(attained, own, 0), axis)
+
+    accumulate.__name__ = f"_{primitive}_and_places"
+    return accumulate
+
+
+def _cumlogsumexp(x: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    x = compute_array("logaddexp.accumulate", x)
+    wanted = np.dtype(dtype) if dtype is not None else loop(np.logaddexp, (x.dtype, x.dtype))[-1]
+    return _along("cumlogsumexp", "logaddexp.accumulate", convert(x, compute_dtype("logaddexp", wanted)), axis)
+
+
+accumulate_by(np.add, lambda x, axis=0, dtype=None: cumsum(x, axis, dtype))
+accumulate_by(np.multiply, lambda x, axis=0, dtype=None: cumprod(x, axis, dtype))
+accumulate_by(np.maximum, implements()(_extremes("cummax")))
+accumulate_by(np.minimum, implements()(_extremes("cummin")))
+for _primitive in ("cummax", "cummin"):
+    implements()(_with_places(_primitive))
+accumulate_by(np.logaddexp, implements()(_cumlogsumexp))

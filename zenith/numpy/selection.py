@@ -7,11 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import UnsupportedError, user_line
+from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.joining import cut
+from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
     align,
@@ -23,27 +24,23 @@ from zenith.numpy.operands import (
     dims_of,
     normal_axis,
     result_dtype,
+    spread,
     strong,
+    warn_of_lost_parts,
 )
 from zenith.trace.bind import b, known_dtype
-from zenith.trace.dispatch import implements
+from zenith.trace.dispatch import implementation, implements
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "allclose", "array_equal", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select", "sinc", "tri",
-    "tril", "triu", "where",
+    "allclose", "array_equal", "array_equiv", "astype", "clip", "diff", "isclose", "nan_to_num", "round", "select",
+    "sinc", "tri", "tril", "triu",
 ]  # fmt: skip
 
 
-@implements(np.where)
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion."""
-    if x is None or y is None:
-        raise TraceError(
-            "where(condition) alone gives a result whose size depends on values",
-            where=user_line(),
-            fix="give both choices, where(condition, x, y), and keep the shape",
-        )
     dtype = result_dtype("where", (x, y))
     test = as_array(condition)
     test = test if test.dtype == BOOL else b.ne(test, b.zeros_like(test))
@@ -84,6 +81,8 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
     x = compute_array("round", x)
+    if kind_of(x.dtype) == "c":
+        return b.complex(round(b.real(x), decimals), round(b.imag(x), decimals))
     if kind_of(x.dtype) != "f" and decimals >= 0:
         return x
     if decimals == 0:
@@ -96,23 +95,33 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     return ew.multiply(ew.rint(ew.divide(x, scale)), scale)
 
 
-@implements(np.astype)
+@implements(np.astype, gives="view")
 def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
            device: Any = None) -> Any:  # fmt: skip
     """The array with another element type, as ``ndarray.astype``."""
     x, target = as_array(x), np.dtype(dtype)
     known_dtype(target)
+    warn_of_lost_parts(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
-    return x.copy() if isinstance(x, np.ndarray) and copy else strong(x)
+    return x.copy() if copy else strong(x)
 
 
-@implements(np.nan_to_num)
+@implements(np.nan_to_num, gives="view")
 def nan_to_num(
     x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """nan replaced by a number, infinities by the largest finite numbers or by given ones."""
-    x = compute_array("nan_to_num", x)
+    """nan replaced by a number, infinities by the largest finite numbers or by given ones; in place unless ``copy``."""
+    given = compute_array("nan_to_num", x)
+    result = _finite(given, nan, posinf, neginf)
+    if not copy:
+        return implementation("_write_result")(x, result, "nan_to_num")
+    return result.renewed() if isinstance(result, Tracer) else result.copy() if result is x else result
+
+
+def _finite(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    if kind_of(x.dtype) == "c":
+        return b.complex(*(_finite(part(x), nan, posinf, neginf) for part in (b.real, b.imag)))
     if kind_of(x.dtype) != "f":
         return x
     limits = ml_dtypes.finfo(x.dtype)
@@ -147,6 +156,20 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return reductions.all(ew.logical_or(same, ew.logical_and(ew.isnan(x), ew.isnan(y))) if equal_nan else same)
 
 
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays are equal when broadcast against each other, as a 0-d bool array; false where they do not fit.
+
+    >>> array_equiv([1, 1], 1)
+    array(True)
+    """
+    x, y = as_array(a1), as_array(a2)
+    for n, m in zip(reversed(dims_of(x)), reversed(dims_of(y)), strict=False):
+        if not (n == 1 or m == 1 or ask(n, "==", m)):
+            return np.asarray(False)
+    return reductions.all(ew.equal(x, y))
+
+
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), 1 at 0."""
@@ -158,16 +181,33 @@ def sinc(x: Any) -> Any:
 
 
 @implements(np.diff)
-def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
-    """Differences of neighbours along an axis, ``n`` times."""
-    x = compute_array("diff", x)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, ``n`` times; ``prepend`` and ``append`` stand at its ends before.
+
+    >>> diff([1, 3, 6], prepend=0)
+    array([1, 2, 3])
+    """
+    x = compute_array("diff", a)
     at = normal_axis("diff", axis, x.ndim)
+    x = _between_ends(x, at, prepend, append)
     for _ in range(n):
         size = dims_of(x)[at]
         last = size - 1 if ask(size, ">=", 1) else size
         function = ew.not_equal if x.dtype.kind == "b" else ew.subtract
         x = function(cut(x, at, 1 if last != size else 0, size), cut(x, at, 0, last))
     return x
+
+
+def _between_ends(x: Any, axis: int, first: Any, last: Any) -> Any:
+    """The array between what is put in front and behind along an axis; a number is one slice."""
+    parts = []
+    for end in (first, x, last):
+        if end is None or end is np._NoValue:
+            continue
+        part = as_array(end)
+        shape = tuple(dim(1) if a == axis else n for a, n in enumerate(dims_of(x)))
+        parts.append(part if part.ndim else spread(part, shape))
+    return concatenate(parts, axis) if len(parts) > 1 else x
 
 
 # --- triangles -------------------------------------------------------------------------------------------------

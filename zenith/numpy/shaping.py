@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ShapeError, UnsupportedError, user_line
+from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, dims, divide_exactly, product
 from zenith.numpy.operands import (
     align,
     as_array,
+    asked_recorder,
     broadcast_dims,
     dims_of,
     normal_axes,
@@ -24,12 +25,14 @@ from zenith.numpy.operands import (
 )
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
+from zenith.trace.memory import DENSE
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose",
-    "moveaxis", "ndim", "permute_dims", "ravel", "repeat", "reshape", "shape", "size", "squeeze", "swapaxes",
-    "tile", "transpose",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
+    "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis", "shape", "size",
+    "squeeze", "swapaxes", "tile", "transpose",
 ]  # fmt: skip
 
 
@@ -56,14 +59,22 @@ def size(x: Any, axis: Any = None) -> Any:
 # --- reshape ---------------------------------------------------------------------------------------------------
 
 
-@implements(np.reshape)
+@implements(np.reshape, gives="view")
 def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
-    """The same elements in row-major order under another shape; one size may be -1."""
-    if order not in ("C", "A"):
-        raise UnsupportedError("reshape in Fortran order is not supported", where=user_line(), fix="transpose first")
+    """The same elements under another shape, in row-major order (``order`` "F": the first axis fastest).
+
+    One size may be -1: it follows from the others.
+
+    >>> reshape([[1, 2], [3, 4]], -1), reshape([[1, 2], [3, 4]], -1, order="F")
+    (array([1, 2, 3, 4]), array([1, 3, 2, 4]))
+    """
+    if order not in ("C", "A", "F"):
+        raise ArgumentError(f"reshape: {order!r} is no order", where=user_line(), fix="use 'C', 'F' or 'A'")
     x = as_array(x)
     items = shape if shape is not None else newshape
     items = tuple(items) if isinstance(items, (list, tuple, np.ndarray)) else (items,)
+    if order == "F":
+        return transpose(reshape(transpose(x), items[::-1]))
     wanted = _infer(x, [size_dim(n) for n in items])
     return x if wanted == dims_of(x) else b.reshape(x, shape=wanted)
 
@@ -91,17 +102,31 @@ def _quotient(total: Dim, rest: Dim, text: str) -> Dim:
     return exact
 
 
-@implements()
+@implements(gives="view")
 def _method_reshape(x: Any, *shape: Any, **options: Any) -> Any:
     """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
     return reshape(x, shape[0] if len(shape) == 1 else shape, **options)
 
 
-@implements(np.ravel)
+@implements(np.ravel, gives="view")
 def ravel(x: Any, order: str = "C") -> Any:
-    """All elements in row-major order along one axis."""
+    """All elements along one axis, in row-major order (``order`` "F": the first axis fastest).
+
+    >>> ravel([[1, 2], [3, 4]])
+    array([1, 2, 3, 4])
+    """
     x = as_array(x)
-    return reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
+    flat = reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
+    return in_rows(flat, x, "ravel")
+
+
+def in_rows(result: Any, x: Any, function: str) -> Any:
+    """What NumPy gives without gaps: a view of an array that has none, a copy of others."""
+    if not isinstance(result, Tracer) or x.layout == DENSE:
+        return result
+    own = result.renewed()
+    own.may_show(x, function)
+    return own
 
 
 @implements()
@@ -110,7 +135,7 @@ def flatten(x: Any, order: str = "C") -> Any:
     return ravel(x, order)
 
 
-@implements(np.expand_dims)
+@implements(np.expand_dims, gives="view")
 def expand_dims(x: Any, axis: Any = 0) -> Any:
     """The array with new axes of size 1 at the places ``axis`` of the result."""
     x = as_array(x)
@@ -121,7 +146,7 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
     return b.reshape(x, shape=tuple(dim(1) if a in new else next(sizes) for a in range(rank)))
 
 
-@implements(np.squeeze)
+@implements(np.squeeze, gives="view")
 def squeeze(x: Any, axis: Any = None) -> Any:
     """The array without axes of size 1 (all that are fixed to 1, or those named)."""
     x = as_array(x)
@@ -137,21 +162,21 @@ def _at_least(x: Any, rank: int, place: Sequence[Any]) -> Any:
     return x if x.ndim >= rank else b.reshape(x, shape=dims(place[x.ndim](*dims_of(x))))
 
 
-@implements(np.atleast_1d)
+@implements(np.atleast_1d, gives="view")
 def atleast_1d(*arrays: Any) -> Any:
     """Arrays of one axis or more."""
     found = tuple(_at_least(x, 1, [lambda: (1,)]) for x in arrays)
     return found[0] if len(found) == 1 else found
 
 
-@implements(np.atleast_2d)
+@implements(np.atleast_2d, gives="view")
 def atleast_2d(*arrays: Any) -> Any:
     """Arrays of two axes or more; new ones come first."""
     found = tuple(_at_least(x, 2, [lambda: (1, 1), lambda n: (1, n)]) for x in arrays)
     return found[0] if len(found) == 1 else found
 
 
-@implements(np.atleast_3d)
+@implements(np.atleast_3d, gives="view")
 def atleast_3d(*arrays: Any) -> Any:
     """Arrays of three axes or more, placed as NumPy does."""
     forms = [lambda: (1, 1, 1), lambda n: (1, n, 1), lambda n, m: (n, m, 1)]
@@ -162,7 +187,7 @@ def atleast_3d(*arrays: Any) -> Any:
 # --- transpose -------------------------------------------------------------------------------------------------
 
 
-@implements(np.transpose, np.permute_dims)
+@implements(np.transpose, np.permute_dims, gives="view")
 def transpose(x: Any, axes: Any = None) -> Any:
     """Axis i of the result is axis ``axes[i]``; all axes turned round without ``axes``."""
     x = as_array(x)
@@ -176,19 +201,19 @@ def transpose(x: Any, axes: Any = None) -> Any:
 permute_dims = transpose
 
 
-@implements()
+@implements(gives="view")
 def _method_transpose(x: Any, *axes: Any) -> Any:
     """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
     return transpose(x, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
 
 
-@implements(np.matrix_transpose)
+@implements(np.matrix_transpose, gives="view")
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     return swapaxes(x, -1, -2)
 
 
-@implements(np.swapaxes)
+@implements(np.swapaxes, gives="view")
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
     x = as_array(x)
@@ -198,7 +223,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return transpose(x, order)
 
 
-@implements(np.moveaxis)
+@implements(np.moveaxis, gives="view")
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Axes moved to other places; the others keep their order."""
     x = as_array(x)
@@ -216,17 +241,28 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
 # --- broadcast and repeat --------------------------------------------------------------------------------------
 
 
-@implements(np.broadcast_to)
+@implements(np.broadcast_to, gives="view")
 def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     """The array repeated to a shape."""
     x, wanted = as_array(x), sizes_of(shape)
     own = dims_of(x)
-    if len(own) > len(wanted) or broadcast_dims("broadcast_to", [wanted, own]) != wanted:
+    common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
+    wanted = tuple(map(asked_recorder().canonical, wanted))  # sizes may just have been found equal
+    if len(own) > len(wanted) or common != wanted:
         raise ShapeError(f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}", where=user_line())
     return spread(x, wanted)
 
 
-@implements(np.broadcast_arrays)
+def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
+    """The shape that arrays of several shapes have in common; ShapeError where they do not fit.
+
+    >>> broadcast_shapes((2, 1), 3)
+    (2, 3)
+    """
+    return user_shape(broadcast_dims("broadcast_shapes", [sizes_of(shape) for shape in args]))
+
+
+@implements(np.broadcast_arrays, gives="view")
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
     """Arrays repeated to their common shape."""
     return tuple(align("broadcast_arrays", [as_array(x) for x in arrays]))
@@ -244,16 +280,21 @@ def tile(x: Any, reps: Any) -> Any:
     return b.reshape(spread_out, shape=tuple(c * n for c, n in zip(counts, own, strict=True)))
 
 
-@implements(np.repeat)
-def repeat(x: Any, repeats: Any, axis: Any = None) -> Any:
-    """Every element repeated ``repeats`` times (one number) along an axis, or in the flattened array."""
-    x = as_array(x) if axis is not None else ravel(x)
-    if getattr(repeats, "ndim", 0) or isinstance(repeats, (list, tuple)):
-        raise UnsupportedError(
-            "repeat with a count for each element is not supported", where=user_line(), fix="use numpy.take"
-        )
-    at, count = normal_axis("repeat", axis or 0, x.ndim), size_dim(repeats, "repeat: the count")
+def repeated(x: Any, count: Dim, axis: int) -> Any:
+    """Every slice along an axis repeated ``count`` times."""
     own = dims_of(x)
-    grown = (*own[: at + 1], count, *own[at + 1 :])
-    axes = tuple(a for a in range(len(grown)) if a != at + 1)
-    return b.reshape(b.broadcast(x, shape=grown, axes=axes), shape=(*own[:at], own[at] * count, *own[at + 1 :]))
+    grown = (*own[: axis + 1], count, *own[axis + 1 :])
+    axes = tuple(a for a in range(len(grown)) if a != axis + 1)
+    return b.reshape(b.broadcast(x, shape=grown, axes=axes), shape=(*own[:axis], own[axis] * count, *own[axis + 1 :]))
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """An axis moved before another, as it was counted.
+
+    >>> rollaxis(np.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    x = as_array(a)
+    at, before = normal_axis("rollaxis", axis, x.ndim), normal_axis("rollaxis", start, x.ndim + 1)
+    return moveaxis(x, at, before - 1 if at < before else before)

@@ -1,4 +1,4 @@
-"""Sorting along an axis: stable, with nan last, as NumPy's stable sorts are."""
+"""Sorting along an axis, stable and with nan last, as NumPy's stable sorts are; and what is chosen by order."""
 
 from __future__ import annotations
 
@@ -6,44 +6,129 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import UnsupportedError, user_line
+from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
-from zenith.numpy.operands import compute_array, dims_of, normal_axis
+from zenith.numpy.indexing import take_along_axis
+from zenith.numpy.operands import compute_array, dims_of, normal_axis, require, shape_text
 from zenith.numpy.shaping import moveaxis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim
 
-__all__ = ["argsort", "sort"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "top_k"]
 
 
 @implements(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """The elements in ascending order along an axis, or all of them for ``axis=None``; every kind is stable.
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The elements in ascending or descending order along an axis, or all of them for ``axis=None``.
+
+    Every kind is stable; nan is the largest.
 
     >>> sort([3, 1, 2])
     array([1, 2, 3])
     """
-    x, at = _row_last("sort", a, axis, order)
-    return moveaxis(b.sort(x), -1, at)
+    return _sorted("sort", a, axis, order, descending)[0]
 
 
 @implements(np.argsort)
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """The places of the elements in ascending order along an axis, as int64; equal elements keep their order.
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
+    """The places of the elements in ascending or descending order along an axis, as int64; equal ones keep their order.
 
-    >>> argsort([3, 1, 2])
+    >>> argsort([3, 1, 2], descending=True)
+    array([0, 2, 1])
+    """
+    return _sorted("argsort", a, axis, order, descending)[1]
+
+
+@implements(np.partition)
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    """The elements along an axis with those of the places ``kth`` where sorting puts them: less in front, more behind.
+
+    All of them stand where sorting puts them, which leaves nothing to choose by values; ShapeError for places outside.
+
+    >>> partition([3, 1, 2], 1)
+    array([1, 2, 3])
+    """
+    _require_places("partition", a, kth, axis)
+    return _sorted("partition", a, axis, order, False)[0]
+
+
+@implements(np.argpartition)
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    """The places of the elements along an axis in the order of :func:`partition`, as int64.
+
+    >>> argpartition([3, 1, 2], 1)
     array([1, 2, 0])
     """
-    x, at = _row_last("argsort", a, axis, order)
-    return moveaxis(b.argsort(x), -1, at)
+    _require_places("argpartition", a, kth, axis)
+    return _sorted("argpartition", a, axis, order, False)[1]
 
 
-def _row_last(name: str, a: Any, axis: Any, order: Any) -> tuple[Any, int]:
-    """The array with the axis to sort along at the end, and where that axis belongs."""
+def _require_places(name: str, a: Any, kth: Any, axis: Any) -> None:
+    """An error unless all places are on the axis."""
+    x = compute_array(name, a)
+    size = product(dims_of(x)) if axis is None else dims_of(x)[normal_axis(name, axis, x.ndim)]
+    for k in kth if isinstance(kth, (tuple, list, np.ndarray)) and np.ndim(kth) else (kth,):
+        at = size_dim(k, f"{name}: kth")
+        reason = f"{name}: the place {at} must be on an axis of size {size}"
+        outside = (at.static or 0) < 0
+        require(size, ">=" if outside else ">", -at if outside else at, reason)
+
+
+@implements(np.lexsort)
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """The places along an axis in the order of several keys, arrays of one shape: the last one counts most.
+
+    >>> lexsort(([3, 1, 2, 0], [1, 1, 0, 0]))
+    array([3, 2, 1, 0])
+    """
+    found = [compute_array("lexsort", key) for key in keys]
+    if not found:
+        raise ShapeError("lexsort needs at least one key", where=user_line(), fix="pass a sequence of arrays")
+    shape = dims_of(found[0])
+    for key in found[1:]:
+        if key.ndim != found[0].ndim:
+            raise ShapeError(f"lexsort: keys have one shape, not {shape_text(shape)} and {shape_text(dims_of(key))}",
+                             where=user_line())  # fmt: skip
+        for size, own in zip(dims_of(key), shape, strict=True):
+            require(size, "==", own, "lexsort: keys have one shape")
+    at, places = normal_axis("lexsort", axis, found[0].ndim), None
+    for key in found:
+        order = argsort(key if places is None else take_along_axis(key, places, at), at)
+        places = order if places is None else take_along_axis(places, order, at)
+    return places
+
+
+def top_k(x: Any, k: Any, axis: Any = -1, largest: bool = True) -> tuple[Any, Any]:
+    """The ``k`` largest elements along an axis, or the smallest, best first; and their places, as int64.
+
+    Of equal elements those that stand first are taken; nan is the largest. ``k`` is an integer or a size, ShapeError
+    where the axis is shorter.
+
+    >>> top_k([3, 1, 4, 1, 5], 2)
+    (array([5, 4]), array([4, 2]))
+    """
+    array = compute_array("top_k", x)
+    at, count = normal_axis("top_k", axis, array.ndim), size_dim(k, "top_k: k")
+    if (count.static or 0) < 0:
+        raise ShapeError(f"top_k: k is {count}, below 0", where=user_line(), fix="ask for 0 elements or more")
+    size = dims_of(array)[at]
+    require(size, ">=", count, f"top_k: {count} elements must be on an axis of size {size}")
+    values, places = b.top_k(moveaxis(array, at, -1), k=count, largest=bool(largest))
+    return moveaxis(values, -1, at), moveaxis(places, -1, at)
+
+
+def _sorted(name: str, a: Any, axis: Any, order: Any, descending: bool) -> tuple[Any, Any]:
+    """The elements in order, and their places."""
     if order is not None:
         raise UnsupportedError(f"{name}: order= is for arrays with fields", where=user_line(), fix="leave it out")
     x = compute_array(name, a)
     if axis is None:
-        return b.reshape(x, shape=(product(dims_of(x)),)), 0
+        return b.sort(b.reshape(x, shape=(product(dims_of(x)),)), descending=bool(descending))
     at = normal_axis(name, axis, x.ndim)
-    return moveaxis(x, at, -1), at
+    values, places = b.sort(moveaxis(x, at, -1), descending=bool(descending))
+    return moveaxis(values, -1, at), moveaxis(places, -1, at)

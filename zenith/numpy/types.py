@@ -12,13 +12,15 @@ from zenith.numpy.promotion import promote
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "bfloat16", "bool_", "can_cast", "dtype", "e", "euler_gamma", "finfo", "float16", "float32", "float64", "iinfo",
-    "inf", "int32", "int64", "iscomplexobj", "isdtype", "isrealobj", "nan", "ndarray", "newaxis", "pi",
-    "promote_types", "real", "result_type", "uint32",
+    "bfloat16", "bool_", "can_cast", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "float16",
+    "float32", "float64", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "nan", "ndarray", "newaxis",
+    "pi", "promote_types", "result_type", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 bool_ = np.bool_
-int32, int64, uint32 = np.int32, np.int64, np.uint32
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
+complex64, complex128 = np.complex64, np.complex128
 float16, float32, float64 = np.float16, np.float32, np.float64
 bfloat16 = ml_dtypes.bfloat16
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
@@ -29,7 +31,7 @@ dtype, ndarray, finfo, iinfo = np.dtype, np.ndarray, ml_dtypes.finfo, np.iinfo
 def result_type(*operands: Any) -> np.dtype[Any]:
     """The dtype of an operation on arrays, dtypes and Python numbers, by NumPy's promotion."""
     typed: list[Any] = [o if isinstance(o, (type, np.dtype, str)) else type_key(o) for o in operands]
-    return promote(tuple(t if t in (int, float) else np.dtype(t) for t in typed))
+    return promote(tuple(t if t in (int, float, complex) else np.dtype(t) for t in typed))
 
 
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
@@ -51,21 +53,3 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """Whether a cast between dtypes is allowed by a casting rule; an array stands for its dtype."""
     source = from_ if isinstance(from_, (type, np.dtype, str)) else as_array(from_).dtype
     return bool(np.can_cast(source, to, casting))
-
-
-@implements(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:
-    """False: Zenith has no complex numbers."""
-    return False
-
-
-@implements(np.isrealobj)
-def isrealobj(x: Any) -> bool:
-    """True: Zenith has no complex numbers."""
-    return True
-
-
-@implements(np.real)
-def real(x: Any) -> Any:
-    """The array itself: Zenith has no complex numbers."""
-    return as_array(x)

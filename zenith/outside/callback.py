@@ -80,7 +80,7 @@ def _declared_type(leaf: Any, name: str) -> ArrayType:
     dtype = dtype_of(leaf.dtype)
     if dtype not in DTYPES:
         raise DTypeError(f"{name}: programs have no arrays of {leaf.dtype}", where=user_line(),
-                         fix="declare bool, int32, int64, uint32, float32 or float64")  # fmt: skip
+                         fix="declare one of " + ", ".join(t.numpy_name for t in DTYPES))  # fmt: skip
     return ArrayType(dtype, sizes_of(tuple(leaf.shape)))
 
 

@@ -11,10 +11,11 @@ from zenith.passes.rewrite import Rewriter, rebuild
 
 def expand(graph: Graph) -> Graph:
     """The graph without composite primitives."""
-    return rebuild(graph, _expand, again=True)
+    return rebuild(graph, expansion, again=True)
 
 
-def _expand(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+def expansion(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    """What a composite is in terms of other primitives; None for other nodes."""
     if not isinstance(node.primitive.lowering, Composite):
         return None
     results: Sequence[Value] = node.primitive.lowering.expand(b, args, node.params)

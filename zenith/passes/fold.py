@@ -41,9 +41,12 @@ def fold(graph: Graph) -> Graph:
 
 
 def _repeated(b: Rewriter, array: np.ndarray[Any, Any], type: Type) -> Value | None:
-    """An array whose elements all have the same bits, as a broadcast literal; None when they have not."""
+    """An array whose elements all have the same bits, as a broadcast literal; None when they have not.
+
+    Complex numbers stay in memory, as kernels have none.
+    """
     assert isinstance(type, ArrayType)
-    if array.size == 0:
+    if array.size == 0 or type.dtype.is_complex:
         return None
     flat = array.reshape(-1)
     first = flat[:1].tobytes()

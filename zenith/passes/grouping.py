@@ -3,14 +3,17 @@
 A *group* has a kind and an iteration space, the shape over which its kernel runs:
 
 * ``loops``: elementwise operations of one shape;
-* ``rows``: the same, with reductions of the trailing axes and what is computed from their results;
+* ``rows``: the same, with reductions of the trailing axes and what is computed from their results, and with prefixes
+  of the last axis, in one direction;
+* ``prefix``: elementwise operations of one shape and prefixes of another axis of it, in one direction;
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``attention``: attention, whose mask is read through index maps;
-* ``attention_vjp``: the way back through it;
+* ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
 * ``update``: a part of an array written over, with the elementwise operations that compute it;
-* ``sort``: the order of each row's elements, which are read through index maps.
+* ``sort``: the order of each row's elements, which are read through index maps;
+* ``top_k``: the best of them.
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
@@ -33,8 +36,10 @@ from zenith.ir.lowering import (
     Elements,
     Fold,
     HostCall,
+    Interleave,
     NativeCall,
     Overwrite,
+    Prefix,
     Region,
     Scalar,
     Scatter,
@@ -47,18 +52,31 @@ from zenith.passes.widenings import is_widening
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
 TILES = ("product", *ATTENTION)  # kinds whose kernels write a result tile by tile
+JOINED = ("loops", "rows", "prefix", "product")  # kinds behind which elementwise operations are computed
+SIDE_BY_SIDE = ("loops", "rows")  # those whose results may stand side by side
 
 Shape = tuple[Dim, ...]
 
 
+def is_slice_written(graph: Graph, value: Value, number: int) -> bool:
+    """Whether a value is the slice of an array that the ``update_slice`` of that number writes over."""
+    made, update = graph.node(value.node), graph.node(number)
+    same = made.primitive is get("slice") and update.primitive is get("update_slice") and made.params == update.params
+    return same and graph.args(value.node)[0] == graph.args(number)[0]
+
+
 @dataclass(slots=True)
 class Group:
-    """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce."""
+    """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce.
+
+    ``along`` is the axis of its prefixes and whether they go in reverse, None while there are none.
+    """
 
     kind: str
     space: Shape
     outer: int
     members: list[int] = field(default_factory=list)
+    along: tuple[int, bool] | None = None
 
     def level(self, shape: Shape) -> str | None:
         """Whether a value of ``shape`` lives at every element of the space, once a row, or not in this space."""
@@ -167,8 +185,10 @@ class Grouping:
             self._new_unit(number, None)
         elif isinstance(lowering, Fold):
             self._place_fold(number)
+        elif isinstance(lowering, Prefix):
+            self._place_prefix(number)
         elif isinstance(lowering, Tile):
-            self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
+            self._place_tile(number, lowering)
         elif isinstance(lowering, Scatter):
             self._new_unit(number, Group("scatter", self._shape(number), 0))
         elif isinstance(lowering, Overwrite):
@@ -178,8 +198,28 @@ class Grouping:
             self._add(number, self.unit[self.args[number][0].node])
         elif self._is_rounded_result(number):
             self._add(number, self.unit[self.args[number][0].node])
-        elif not (isinstance(lowering, Scalar) and self._join_any(number)):
+        elif not (isinstance(lowering, Scalar | Interleave) and self._join_any(number)):
             self._new_unit(number, Group("loops", self._shape(number), 0))
+
+    def _place_tile(self, number: int, lowering: Tile) -> None:
+        """A tile kernel begins a group, or takes over the one that sums rows for it alone."""
+        value = None if lowering.summed is None else self.args[number][lowering.summed]
+        unit = None if value is None else self.unit.get(value.node)
+        group = None if unit is None else self.groups.get(unit)
+        if value is None or unit is None or group is None or not self._only_sums(group, value.node, number):
+            self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
+            return
+        group.kind, group.space = lowering.kernel, self._shape(number)
+        self._add(number, unit)
+
+    def _only_sums(self, group: Group, number: int, reader: int) -> bool:
+        """Whether a group sums rows for one reader, and does nothing else."""
+        members = {*group.members}
+        folds = [m for m in members if isinstance(self.graph.node(m).primitive.lowering, Fold)]
+        inside = all(self._readers_of(m) <= members for m in members - {number})
+        returned = {v.node for v in self.graph.outputs} & members
+        only = folds == [number] and self._readers_of(number) == {reader}
+        return group.kind == "rows" and only and inside and not returned
 
     def _is_turned_result(self, number: int) -> bool:
         """Whether a transpose of a tile kernel's result leaves its rows together, and is all that reads it.
@@ -214,7 +254,14 @@ class Grouping:
         return {user for output, user, _ in self.graph.users(value.node) if output == value.output}
 
     def _shape(self, number: int) -> Shape:
+        """The shape over which a node's result is computed."""
+        if self._is_interleaved(number):
+            return self.args[number][0].shape
         return Value(number, 0, self.graph.node(number).types[0]).shape
+
+    def _is_interleaved(self, number: int) -> bool:
+        """Whether a node's elements stand side by side in memory: those who read it find them there."""
+        return isinstance(self.graph.node(number).primitive.lowering, Interleave)
 
     def _new_unit(self, number: int, group: Group | None) -> None:
         unit = self.units
@@ -271,7 +318,11 @@ class Grouping:
             unit, other, group, guest = other, unit, guest, group
         together = len(group.members) + len(guest.members)
         alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
-        joinable = group.kind in ("loops", "rows", "product") and alike and group.space == guest.space
+        alike = alike or group.kind == guest.kind == "prefix"
+        alike = alike and (group.along is None or guest.along in (None, group.along))
+        joinable = group.kind in JOINED and alike and group.space == guest.space
+        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
+            return self.unit[number]
         if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
             return self.unit[number]
         if self.reaches(self.deps[unit] - {other}, other) or self.reaches(self.deps[other] - {unit}, unit):
@@ -279,6 +330,7 @@ class Grouping:
         for member in guest.members:
             self.unit[member] = unit
         group.members += guest.members
+        group.along = group.along or guest.along
         self.first[unit] = min(self.first[unit], self.first[other])
         self.last[unit] = max(self.last[unit], self.last[other])
         self._inherit(unit, other)
@@ -302,7 +354,7 @@ class Grouping:
         for member in (*group.members, *guest.members):
             level = group.level(self._shape(member))
             across = [r for r in self.reads(member) if self.unit[r.value.node] in units - {self.unit[member]}]
-            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar)
+            in_place = isinstance(self.graph.node(member).primitive.lowering, Scalar | Interleave | Prefix)
             if across and not (in_place and level and all(self.reads_in_place(r, group, level) for r in across)):
                 return False
         return True
@@ -310,13 +362,14 @@ class Grouping:
     def _fits(self, number: int, reads: Iterable[Read], unit: int) -> bool:
         group = self.groups[unit]
         level = group.level(self._shape(number))
-        if level is None or group.kind not in ("loops", "rows", "product") or len(group.members) >= MAX_MEMBERS:
+        kinds = SIDE_BY_SIDE if self._is_interleaved(number) else JOINED
+        if level is None or group.kind not in kinds or len(group.members) >= MAX_MEMBERS:
             return False
         return all(self.reads_in_place(r, group, level) for r in reads if self.unit[r.value.node] == unit)
 
     def reads_in_place(self, read: Read, group: Group, level: str) -> bool:
         """Whether a read finds its value in a register, for a result at ``level`` of the group."""
-        if read.value.node in self.turned:
+        if read.value.node in self.turned or self._is_interleaved(read.value.node):
             return False
         source = group.level(read.value.shape)
         if read.access == "same":
@@ -353,6 +406,22 @@ class Grouping:
                 return
         self._new_unit(number, Group("rows", operand.shape, outer))
 
+    def _place_prefix(self, number: int) -> None:
+        """A prefix joins the latest group that computes one of its operands in place, as what it makes of it."""
+        node, reads = self.graph.node(number), list(self.reads(number))
+        space, along = self._shape(number), (node.params["axis"], node.params["reverse"])
+        kind, outer = ("rows", len(space) - 1) if along[0] == len(space) - 1 else ("prefix", 0)
+        for unit in self._candidates(reads):
+            group = self.groups[unit]
+            fits = group.kind == "loops" or (group.kind == kind and group.outer == outer)
+            fits = fits and group.along in (None, along)
+            fits = fits and (kind in SIDE_BY_SIDE or not any(map(self._is_interleaved, group.members)))
+            if fits and self._fits(number, reads, unit) and not self.reaches(self._others(reads, unit), unit):
+                group.kind, group.outer, group.along = kind, outer, along
+                self._add(number, unit)
+                return
+        self._new_unit(number, Group(kind, space, outer, along=along))
+
     def _place_columns(self, number: int, operand: Value) -> None:
         """A reduction of other axes takes over the group in front of it when nobody else needs its values."""
         unit = self._taken_over(number, operand)
@@ -363,16 +432,28 @@ class Grouping:
             self._add(number, unit)
 
     def _place_update(self, number: int) -> None:
-        """What writes a part takes over the group that computes it, unless that reads the array: it may change."""
+        """What writes a part takes over the group that computes it, unless that reads the array at other places."""
         array, part, *_ = self.args[number]
         unit, arrays = self._taken_over(number, part), {r.value.node for r in self._leaves(array, "same")}
         own = set() if unit is None else {*self.groups[unit].members}
         read = own | {r.value.node for member in own for r in self.reads(member)}
-        if unit is None or arrays & read or self.reaches(self._others(self.reads(number), unit), unit):
+        moved = bool(arrays & read) and not self._reads_where_written(number, own)
+        if unit is None or moved or self.reaches(self._others(self.reads(number), unit), unit):
             self._new_unit(number, Group("update", self._shape(number), 0))
         else:
             self.groups[unit].kind, self.groups[unit].space = "update", self._shape(number)
             self._add(number, unit)
+
+    def _reads_where_written(self, number: int, own: set[int]) -> bool:
+        """Whether nodes read the array that an update changes at the very element that it then writes, and no other."""
+        array = self.args[number][0]
+        if self.is_virtual(array.node) or array.node in own:
+            return False
+        reading = [
+            operand for member in own for operand in self.args[member]
+            if array.node in {leaf.value.node for leaf in self._leaves(operand, "same")}
+        ]  # fmt: skip
+        return all(self.is_virtual(r.node) and is_slice_written(self.graph, r, number) for r in reading)
 
     def _taken_over(self, number: int, operand: Value) -> int | None:
         """The elementwise group that computes an operand for this node alone."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Fold, Scalar
+from zenith.ir.lowering import Fold, Prefix, Scalar
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.types import ArrayType
 from zenith.passes import sink
@@ -41,6 +41,8 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_elementwise(b, node, args)
     if isinstance(node.primitive.lowering, Fold):
         return sink.below_reduction(b, node, args[0])
+    if isinstance(node.primitive.lowering, Prefix):
+        return sink.below_prefix(b, node, args)
     if node.primitive.name == "matmul":
         return sink.below_product(b, *args)
     if node.primitive.name == "concat":

@@ -30,18 +30,22 @@ from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
+from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
+from zenith.passes.updates import updates
 from zenith.passes.widenings import widenings
 
 Pass = Callable[[Graph], Graph]
 
 # Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
 # on small shapes, so what folds and simplifies is asked again after it; and what attention transposes moves once more.
-# Products leave loops before it, so that it makes one matrix product of those of all steps.
+# Products leave loops before it, so that it makes one matrix product of those of all steps, and so do updates leave
+# views, so that it cancels what is turned twice.
 PIPELINE: tuple[Pass, ...] = (
     precision,
     expand,
+    split_complex,
     dce,
     cse,
     fold,
@@ -49,6 +53,7 @@ PIPELINE: tuple[Pass, ...] = (
     prune,
     precompute,
     turned_products,
+    updates,
     movement,
     dce,
     cse,

@@ -13,6 +13,9 @@ So each value is one number for all who look at it: ``y == np.max(y)`` is true s
 again gets the same y. Which values are rounded follows from the program alone, never from how fusion cuts it into
 kernels. Rounding where kernels end, as compilers do that treat it as their own affair, has neither property. Rounding
 behind every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
+
+Matrix products of 8- and 16-bit integers become int32's, too, and their results are cut to the low bits, which are the
+same: integers wrap. No processor multiplies vectors of bytes.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Composite, Fold, Scalar, Scatter, Tile
+from zenith.ir.lowering import Composite, Elements, Fold, Prefix, Scalar, Scatter, Tile
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, Type, float32
+from zenith.ir.types import ArrayType, Type, float32, int32
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, number_of, rebuild
@@ -33,15 +36,18 @@ DISCRETE = frozenset({"floor", "ceil", "trunc", "round", "sign", "floor_divide",
 
 def precision(graph: Graph) -> Graph:
     """The graph with all arithmetic in types that kernels compute in."""
-    if not any(_is_narrow(t) for node in graph.walk() for t in node.types):
-        return graph
-    return _in_single(dce(cse(graph)))  # a value that is written twice, or read by nobody, is to be counted right
+    if any(_is_narrow(t) for node in graph.walk() for t in node.types):
+        return _in_single(dce(cse(graph)))  # a value that is written twice, or read by nobody, is to be counted right
+    return _in_single(graph) if any(map(_is_small_product, graph.walk())) else graph
 
 
 def _in_single(graph: Graph) -> Graph:
     handed_on = {number for number, node in graph.nodes() if _has_one_reader(graph, number, node)}
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+        if _is_small_product(node):
+            wide = b.graph.add(node.primitive, [b.cast(a, dtype=int32) for a in args], node.params, node.line)
+            return [_rounded(b, r, t) for r, t in zip(wide, node.types, strict=True)]
         before = [a.type for a in graph.args(b.number)]
         if not _is_arithmetic(node) or not any(map(_is_narrow, [*before, *node.types])):
             return None
@@ -57,10 +63,20 @@ def _is_narrow(type: Type) -> bool:
     return isinstance(type, ArrayType) and type.dtype.is_narrow
 
 
+def _is_small_product(node: Node) -> bool:
+    """Whether a node multiplies matrices of integers of 8 or 16 bits."""
+    dtypes = [t.dtype for t in node.types if isinstance(t, ArrayType)]
+    small = all(d.is_integer and d.bits < int32.bits for d in dtypes)
+    return isinstance(node.primitive.lowering, Tile) and node.primitive.lowering.kernel == "product" and small
+
+
 def _is_arithmetic(node: Node) -> bool:
     """Whether a node computes with elements, and does not only move or convert them."""
-    computes = isinstance(node.primitive.lowering, Scalar | Fold | Tile | Scatter | Composite)
-    return computes and not node.bodies and node.primitive is not get("cast")
+    lowering = node.primitive.lowering
+    computes = isinstance(lowering, Scalar | Fold | Prefix | Tile | Scatter | Composite)
+    computes = computes or (isinstance(lowering, Elements) and lowering.computes)
+    moves = node.primitive is get("cast") or (isinstance(lowering, Scatter) and lowering.overwrites)
+    return computes and not node.bodies and not moves
 
 
 def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:
@@ -69,7 +85,7 @@ def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:
         return False
     users = graph.users(number)
     reader = graph.node(users[0][1]) if len(users) == 1 else None
-    if reader is None or not isinstance(reader.primitive.lowering, Scalar | Fold):
+    if reader is None or not isinstance(reader.primitive.lowering, Scalar | Fold | Prefix):
         return False
     smooth = _is_arithmetic(reader) and reader.primitive.name not in DISCRETE
     return smooth and all(map(_is_narrow, reader.types))

@@ -1,22 +1,31 @@
 """What is known of integers before a program runs: places counted from zero, and sizes, are not negative.
 
-Index arrays that count from the end, and masks over places, ask whether such a number is below zero.
+Index arrays that count from the end, and masks over places, ask whether such a number is below zero. So may those of
+unsigned types, which never are.
 """
 
 from __future__ import annotations
 
 from zenith.ir.builder import Builder
+from zenith.ir.dims import prove_at_least
 from zenith.ir.graph import Node, Value
-from zenith.ir.types import bool_
+from zenith.ir.ops.reduce import highest
+from zenith.ir.types import bool_, int64
 from zenith.passes.rewrite import number_of
 
 _MOVES = frozenset({"broadcast", "reshape", "reverse", "slice", "transpose"})
+_LONGEST = 2**31 - 1  # elements of an axis along which int32 counts
 _ORDERED = {"lt": (0, 1, False), "ge": (0, 1, True), "gt": (1, 0, False), "le": (1, 0, True)}
 """A comparison's answer when the argument at the first place is nowhere below the one at the second."""
 
 
 def decided(b: Builder, node: Node, args: tuple[Value, ...]) -> Value | None:
-    """The result of a comparison that has the same answer everywhere; None where that is not known."""
+    """The result of a comparison that has the same answer everywhere, or of wrapping indices that are none of those
+    from the end; None where that is not known.
+    """
+    if node.primitive.name == "wrapped":
+        least = _least(b, args[0])
+        return None if least is None or least < 0 else _as_int64(b, args[0])
     if node.primitive.name not in _ORDERED or not args[0].dtype.is_integer:
         return None
     large, small, answer = _ORDERED[node.primitive.name]
@@ -26,10 +35,19 @@ def decided(b: Builder, node: Node, args: tuple[Value, ...]) -> Value | None:
     return b.full(answer, bool_, args[0].shape)
 
 
+def _as_int64(b: Builder, value: Value) -> Value:
+    return value if value.dtype == int64 else b.cast(value, dtype=int64)
+
+
 def _least(b: Builder, value: Value) -> int | None:
     """What an integer is at least, by how it was made."""
     node = b.graph.node(value.node)
     while node.primitive.name in _MOVES:
         value = b.graph.args(value.node)[0]
         node = b.graph.node(value.node)
-    return 0 if node.primitive.name in ("iota", "size") else None
+    if value.dtype.kind == "u" or node.primitive.name == "size":
+        return 0
+    if node.primitive.name != "iota":
+        return None
+    most = highest(value.dtype)  # a longer count wraps: where sizes are not known, small types are not trusted
+    return 0 if most >= _LONGEST or prove_at_least(most + 1, node.params["size"]) else None

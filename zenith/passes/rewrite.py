@@ -116,7 +116,7 @@ def _carry_constant(old: Graph, new: Graph, node: Node) -> None:
 
 
 def number_of(b: Builder, value: Value) -> float | int | bool | None:
-    """The number that every element of a value of the new graph is, when it is a literal or a broadcast literal."""
+    """The real number that every element of a value of the new graph is, a literal or a broadcast one; else None."""
     return number_in(b.graph, value)
 
 
@@ -126,4 +126,4 @@ def number_in(graph: Graph, value: Value) -> float | int | bool | None:
     if node.primitive.name == "broadcast" and not node.params["axes"]:
         node = graph.node(graph.args(value.node)[0].node)
     found: float | int | bool | None = node.params["value"] if node.primitive.name == "literal" else None
-    return found
+    return None if isinstance(found, complex) else found

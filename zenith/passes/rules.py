@@ -166,7 +166,7 @@ def lossless(x: Value, s: DType, t: DType) -> bool:
     if s.is_float:
         holds = t == source or (t.is_integer and t.bits > source.bits)
         return source.bits <= _precision(s) and (t.is_float or t.kind == "b" or holds)
-    return s.is_integer and s.bits > source.bits
+    return s.is_integer and s.bits > source.bits and (s.kind == "i" or source.kind == "u")
 
 
 def _precision(dtype: DType) -> int:

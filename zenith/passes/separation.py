@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Overwrite, Region, Scatter, Tile, View
+from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Overwrite, Prefix, Region, Scatter, Tile, View
 from zenith.passes.fuse import fuse
-from zenith.passes.grouping import MAX_MEMBERS, Group, Grouping, Read
+from zenith.passes.grouping import JOINED, MAX_MEMBERS, Group, Grouping, Read
 from zenith.passes.pipeline import PIPELINE, run
 
 CYCLE = "a third kernel needs the one and is needed by the other"
@@ -22,6 +22,7 @@ ELSEWHERE_TOO = "its kernel reads values of that kernel at other places, too"
 FULL = f"a kernel has at most {MAX_MEMBERS} operations"
 OTHER_SHAPE = "a kernel runs over one shape, and theirs differ"
 OTHER_AXES = "they reduce different axes"
+OTHER_WALK = "a prefix walks along one axis in one direction, and the kernel in front along others"
 NOT_WHOLE = "a row is not whole in one task of the kernel in front"
 NEEDED_TOO = "its operand is needed elsewhere, and a reduction of leading axes keeps no elements"
 AFTER_ROWS = "a reduction of leading axes walks along other rows than the kernel in front"
@@ -81,8 +82,17 @@ def _reason(g: Grouping, number: int, read: Read) -> str:
         if isinstance(lowering, form):
             return reason
     front = g.groups[g.unit[read.value.node]]
-    rules = _fold_rules(g, number, read, front) if isinstance(lowering, Fold) else _scalar_rules(g, number, read, front)
-    return next(rules)
+    rules = {Fold: _fold_rules, Prefix: _prefix_rules}.get(type(lowering), _scalar_rules)
+    return next(rules(g, number, read, front))
+
+
+def _prefix_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterator[str]:
+    own = g.groups[g.unit[number]]
+    if read.access == "same" and front.kind in JOINED and front.space == own.space:
+        kind_differs = front.kind != "loops" and (front.kind, front.outer) != (own.kind, own.outer)
+        if kind_differs or front.along not in (None, own.along):
+            yield OTHER_WALK
+    yield from _scalar_rules(g, number, read, front)
 
 
 def _fold_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterator[str]:
@@ -105,7 +115,7 @@ def _scalar_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterato
     unit, other = g.unit[number], g.unit[read.value.node]
     own = g.groups[unit]
     level = front.level(Value(number, 0, g.graph.node(number).types[0]).shape)
-    if front.kind not in ("loops", "rows", "product"):
+    if front.kind not in JOINED:
         yield f"nothing is computed behind what is done in a kernel of kind {front.kind}"
     if read.access == "other":
         yield ELSEWHERE

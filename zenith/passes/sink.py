@@ -11,7 +11,7 @@ from typing import Any
 
 from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Node, Value
-from zenith.ir.lowering import Data, Fold, Scalar, Tile
+from zenith.ir.lowering import Data, Fold, Prefix, Scalar, Tile
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.types import ArrayType
 from zenith.passes.axes import align, inserts_units, pieces, spread_axes
@@ -81,7 +81,7 @@ def _is_computed(b: Rewriter, value: Value) -> bool:
     """Whether a value is a computed one, as it is or with its axes turned."""
     while b.definition(value).primitive.name in ("transpose", "reshape"):
         (value,) = b.operands(value)
-    return isinstance(b.definition(value).primitive.lowering, Scalar | Fold | Tile)
+    return isinstance(b.definition(value).primitive.lowering, Scalar | Fold | Prefix | Tile)
 
 
 def _bends(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:
@@ -134,6 +134,30 @@ def below_reduction(b: Rewriter, node: Node, x: Value) -> Value | None:
     if inner.primitive.name == "reshape":
         return _reduction_of_reshape(b, node, x, b.operands(x)[0])
     return None
+
+
+def below_prefix(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None:
+    """A prefix without axes of size 1, and in the order of axes that its operands had before they were turned alike."""
+    axis, shape = node.params["axis"], args[0].shape
+    if shape[axis] == 1:
+        return None
+    kept = [a for a, size in enumerate(shape) if size != 1]
+    if len(kept) < len(shape):
+        small = [_reshaped(b, a, tuple(shape[k] for k in kept)) for a in args]
+        return _reshaped(b, _along(b, node, small, kept.index(axis)), shape)
+    made = [b.definition(a) for a in args]
+    orders = {m.params["axes"] if m.primitive.name == "transpose" else None for m in made}
+    order = orders.pop()
+    if orders or order is None:
+        return None
+    result: Value = b.transpose(_along(b, node, [b.operands(a)[0] for a in args], order[axis]), axes=order)
+    return result
+
+
+def _along(b: Rewriter, node: Node, args: Sequence[Value], axis: int) -> Value:
+    """The prefix of a node along another axis."""
+    result: Value = getattr(b, node.primitive.name)(*args, axis=axis, reverse=node.params["reverse"])
+    return result
 
 
 def _reduce(b: Rewriter, node: Node, x: Value, axes: tuple[int, ...]) -> Value:

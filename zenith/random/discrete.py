@@ -10,12 +10,11 @@ from zenith.errors import DTypeError, NumberError, ShapeError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.types import uint32
 from zenith.numpy import elementwise as ew
-from zenith.numpy.operands import as_array, convert, dims_of, normal_axis, shape_text, weak_kind
+from zenith.numpy.operands import UINT64, as_array, convert, dims_of, normal_axis, shape_text, weak_kind
+from zenith.numpy.selection import where
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
-from zenith.random.real import FLOATS, fitted, gumbel_of, shape_or, unit_interval
+from zenith.random.real import fitted, floats, gumbel_of, shape_or, unit_interval
 from zenith.trace.bind import b
-
-INTEGERS = (np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint32))
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
@@ -24,7 +23,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     Parameters
     ----------
     key: uint32 array of shape (2,).
-    p: a number, or a float32 or float64 array.
+    p: a number, or an array of float16, bfloat16, float32 or float64; 16 bits are taken as float32.
     shape: a size or a tuple of sizes, which may be traced; that of ``p`` unless told.
 
     Returns
@@ -35,10 +34,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     >>> bernoulli(key(0), 0.9, (4,))
     array([False, False,  True,  True])
     """
-    chance = convert(p, FLOATS[0]) if weak_kind(p) else as_array(p)
-    if chance.dtype not in FLOATS:
-        what = f"bernoulli: a probability is float32 or float64, not {chance.dtype}"
-        raise DTypeError(what, where=user_line(), fix="cast it first")
+    chance = floats("bernoulli: a probability is", p)
     sizes = shape_or("bernoulli", shape, (chance,))
     unit = unit_interval(words_of(word_of("bernoulli", key), sizes), chance.dtype)
     return b.lt(unit, fitted("bernoulli", chance, chance.dtype, sizes))
@@ -52,21 +48,24 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int3
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
     minval, maxval: integers or arrays of them that broadcast to ``shape``; what ``dtype`` does not hold is clipped.
-    dtype: int32, int64 or uint32. Between int64 bounds there must be fewer than 2**63 numbers.
+    dtype: any integer type. Between int64 bounds there must be fewer than 2**63 numbers.
 
     Returns
     -------
     Array of ``shape``, for 32 bits equal to ``jax.random``'s. A number comes from 64 random bits (for int64 from 63)
-    modulo the count of numbers, so that none is more likely than another by more than ``count / 2**63``.
+    modulo the count of numbers, so that none is more likely than another by more than ``count / 2**63``. Numbers of 8
+    and 16 bits are those of 32 (``jax.random``'s own come from 16 and 32 bits, and are less even).
 
     >>> from zenith.random import key
     >>> randint(key(0), (5,), 0, 10)
     array([9, 0, 2, 3, 1], dtype=int32)
     """
     target = np.dtype(dtype)
-    if target not in INTEGERS:
-        raise DTypeError(f"randint gives int32, int64 or uint32, not {target}", where=user_line(), fix="cast it")
+    if target.kind not in "iu":
+        raise DTypeError(f"randint gives integers, not {target}", where=user_line(), fix="cast it")
     sizes, limits = checked_shape("randint", shape), np.iinfo(target)
+    if target == UINT64:
+        return _unsigned_64(word_of("randint", key), sizes, minval, maxval)
     low, high = (ew.maximum(_whole(bound), limits.min) for bound in (minval, maxval))
     low, high = ew.minimum(low, limits.max), ew.minimum(high, min(limits.max + 1, np.iinfo(np.int64).max))
     count = ew.maximum(_difference(high, low), 1)
@@ -83,7 +82,7 @@ def categorical(key: Any, logits: Any, axis: Any = -1, shape: Any = None) -> Any
     Parameters
     ----------
     key: uint32 array of shape (2,).
-    logits: float32 or float64 array.
+    logits: array of float16, bfloat16, float32 or float64; 16 bits are taken as float32.
     axis: the axis of categories.
     shape: a size or a tuple of sizes, which may be traced: that of ``logits`` without ``axis``, with further axes in
         front for more than one draw.
@@ -96,10 +95,7 @@ def categorical(key: Any, logits: Any, axis: Any = -1, shape: Any = None) -> Any
     >>> categorical(key(0), np.log([0.2, 0.8]), shape=(6,))
     array([1, 0, 1, 1, 1, 0])
     """
-    x = as_array(logits)
-    if x.dtype not in FLOATS:
-        what = f"categorical: logits are float32 or float64, not {x.dtype}"
-        raise DTypeError(what, where=user_line(), fix="cast them first")
+    x = floats("categorical: logits are", logits)
     at = normal_axis("categorical", axis, x.ndim)
     before, (count, *after) = dims_of(x)[:at], dims_of(x)[at:]
     sizes = (*before, *after) if shape is None else checked_shape("categorical", shape)
@@ -136,6 +132,26 @@ def _offset_64(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
     """63 random bits modulo ``count``."""
     positive = b.bit_and(words_of(word, shape), np.iinfo(np.int64).max)
     return b.remainder(positive, fitted("randint", count, np.dtype(np.int64), shape))
+
+
+def _unsigned_64(word: Any, shape: tuple[Dim, ...], minval: Any, maxval: Any) -> Any:
+    """64 random bits modulo the count of numbers; count 0 is 2**64."""
+    low, high = (_unsigned(bound) for bound in (minval, maxval))
+    count = ew.subtract(high, low)
+    if type(maxval) is int and maxval >= 2**64:
+        count = ew.add(count, 1)
+    else:
+        count = where(ew.less(low, high), count, np.uint64(1))
+    span = fitted("randint", count, UINT64, shape)
+    return b.add(_remainder(convert(words_of(word, shape), UINT64), span), fitted("randint", low, UINT64, shape))
+
+
+def _unsigned(bound: Any) -> Any:
+    """A bound clipped to uint64."""
+    if weak_kind(bound) is int and type(bound) is int:
+        return np.asarray(min(max(bound, 0), 2**64 - 1), np.uint64)
+    x = as_array(bound)
+    return x if x.dtype == UINT64 else convert(ew.maximum(_whole(bound), 0), UINT64)
 
 
 def _whole(bound: Any) -> Any:

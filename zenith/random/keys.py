@@ -14,7 +14,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.primitive import get
 from zenith.ir.types import int64, uint32
 from zenith.numpy.joining import stack
-from zenith.numpy.operands import as_array, dims_of, lift, require, shape_text, sizes_of
+from zenith.numpy.operands import as_array, convert, dims_of, lift, require, shape_text, sizes_of
 from zenith.trace.bind import b
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
@@ -95,18 +95,20 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: uint32, the only unsigned type that Zenith has.
+    dtype: uint8, uint16, uint32 or uint64.
 
     Returns
     -------
-    uint32 array of ``shape``, every value equally likely.
+    Array of ``shape``, every value equally likely; equal to ``jax.random``'s.
 
     >>> bits(key(0), (2,))
     array([4070199207, 4202968722], dtype=uint32)
     """
-    if np.dtype(dtype) != np.uint32:
-        raise DTypeError(f"bits gives uint32, not {np.dtype(dtype)}", where=user_line(), fix="leave dtype out")
-    return mixed(words("bits", key, shape))
+    target = np.dtype(dtype)
+    if target.kind != "u":
+        raise DTypeError(f"bits gives unsigned integers, not {target}", where=user_line(), fix="leave dtype out")
+    found = words("bits", key, shape)
+    return convert(found if target == np.uint64 else mixed(found), target)
 
 
 # --- words -----------------------------------------------------------------------------------------------------
@@ -187,10 +189,10 @@ def _as_key(word: Any) -> Any:
 
 
 def _integer(what: str, value: Any) -> Any:
-    """A 0-d array of integers as int64; 32 bits have no sign."""
+    """A 0-d array of integers as int64; 32 bits and fewer have no sign."""
     x = as_array(value)
     if x.dtype.kind not in "iu":
         raise DTypeError(f"{what} must be an integer, not {x.dtype}", where=user_line(), fix="give an int")
     if x.ndim:
         raise ShapeError(f"{what} must be one number", where=user_line(), fix="take one element: x[i]")
-    return x if x.dtype == np.int64 else b.cast(b.cast(x, dtype=uint32), dtype=int64)
+    return convert(x if x.dtype.itemsize == 8 else b.cast(x, dtype=uint32), np.dtype(np.int64))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, ShapeError, user_line
+from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import Dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
@@ -17,7 +17,7 @@ from zenith.numpy.scans import cumsum
 from zenith.numpy.sorting import argsort
 from zenith.random.discrete import randint
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
-from zenith.random.real import FLOATS, gumbel_of, unit_interval
+from zenith.random.real import floats, gumbel_of, unit_interval
 from zenith.trace.bind import b
 from zenith.trace.sizes import size_dim, user_size
 from zenith.trace.tracer import Tracer
@@ -66,7 +66,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     a: a size, which may be traced, or an array.
     shape: how many draws, as a size or a tuple of sizes, which may be traced.
     replace: whether a slice may be drawn more than once.
-    p: float32 or float64 array of probabilities, in proportion; all are equally likely without it.
+    p: array of float16, bfloat16, float32 or float64 probabilities, in proportion; all are equally likely without it.
     axis: the axis of slices.
 
     Returns
@@ -129,10 +129,7 @@ def _order(word: Any, shape: tuple[Dim, ...], axis: int) -> Any:
 
 def _chances(p: Any, total: Dim) -> Any:
     """Probabilities as an array of the trace; DTypeError and ShapeError when they are not one for each slice."""
-    x = as_array(p)
-    if x.dtype not in FLOATS:
-        what = f"choice: probabilities are float32 or float64, not {x.dtype}"
-        raise DTypeError(what, where=user_line(), fix="cast them first")
+    x = floats("choice: probabilities are", p)
     if x.ndim != 1:
         what = f"choice: probabilities have one axis, not the shape {shape_text(dims_of(x))}"
         raise ShapeError(what, where=user_line(), fix="give one for each slice that may be drawn")

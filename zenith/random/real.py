@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
-from zenith.ir.types import float32, float64
-from zenith.numpy.operands import broadcast_dims, convert, dims_of, shape_text, spread
+from zenith.ir.types import bfloat16, float16, float32, float64
+from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, shape_text, spread, weak_kind
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
 from zenith.trace.bind import b
 
 _ROOT_TWO = math.sqrt(2.0)
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+FLOATS = (float16.numpy, bfloat16.numpy, float32.numpy, float64.numpy)
+FLOAT_NAMES = "float16, bfloat16, float32 or float64"
 
 
 def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
@@ -25,7 +27,8 @@ def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float32 or float64. There are 2**23 or 2**52 different numbers.
+    dtype: float16, bfloat16, float32 or float64. There are 2**23 or 2**52 different numbers; those of 16 bits are
+        float32's, rounded, but never to 1.
     minval, maxval: numbers or arrays that broadcast to ``shape``.
 
     Returns
@@ -42,12 +45,12 @@ def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.
     array([0.895334  , 0.95715976], dtype=float32)
     """
     target = float_dtype("uniform", dtype)
-    sizes = checked_shape("uniform", shape)
-    unit = unit_interval(words_of(word_of("uniform", key), sizes), target)
+    sizes, wide = checked_shape("uniform", shape), computed_in(target)
+    unit = unit_interval(words_of(word_of("uniform", key), sizes), wide)
     if _is_number(minval, 0) and _is_number(maxval, 1):
-        return unit
-    low, high = (fitted("uniform", bound, target, sizes) for bound in (minval, maxval))
-    return between(unit, low, high)
+        return unit if wide == target else b.minimum(convert(unit, target), _below_one(target))
+    low, high = (fitted("uniform", bound, wide, sizes) for bound in (minval, maxval))
+    return convert(between(unit, low, high), target)
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
@@ -57,7 +60,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float32 or float64.
+    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
     -------
@@ -69,11 +72,12 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([ 1.623,  2.025, -0.434], dtype=float32)
     """
     target = float_dtype("normal", dtype)
-    return normal_of(words_of(word_of("normal", key), checked_shape("normal", shape)), target)
+    words = words_of(word_of("normal", key), checked_shape("normal", shape))
+    return convert(normal_of(words, computed_in(target)), target)
 
 
 def normal_of(word: Any, dtype: np.dtype[Any]) -> Any:
-    """The normal numbers of words."""
+    """The normal numbers of words, in float32 or float64."""
     lowest = float(np.nextafter(dtype.type(-1), dtype.type(0)))
     u = b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
     return b.mul(b.erfinv(u), _ROOT_TWO)
@@ -87,7 +91,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     key: uint32 array of shape (2,).
     lower, upper: numbers or arrays, in units of the standard deviation.
     shape: a size or a tuple of sizes; that of the broadcast bounds unless told.
-    dtype: float32 or float64.
+    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
     -------
@@ -99,12 +103,13 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     array([ 0.862,  0.941, -0.291], dtype=float32)
     """
     target = float_dtype("truncated_normal", dtype)
-    low, high = (convert(bound, target) for bound in (lower, upper))
+    wide = computed_in(target)
+    low, high = (convert(bound, wide) for bound in (lower, upper))
     sizes = shape_or("truncated_normal", shape, (low, high))
-    low, high = (fitted("truncated_normal", bound, target, sizes) for bound in (low, high))
-    unit = unit_interval(words_of(word_of("truncated_normal", key), sizes), target)
+    low, high = (fitted("truncated_normal", bound, wide, sizes) for bound in (low, high))
+    unit = unit_interval(words_of(word_of("truncated_normal", key), sizes), wide)
     u = between(unit, *(b.erf(b.div(bound, _ROOT_TWO)) for bound in (low, high)))
-    return b.minimum(b.maximum(b.mul(b.erfinv(u), _ROOT_TWO), low), high)
+    return convert(b.minimum(b.maximum(b.mul(b.erfinv(u), _ROOT_TWO), low), high), target)
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
@@ -114,7 +119,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float32 or float64.
+    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
     -------
@@ -125,8 +130,9 @@ def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([2.95 , 3.843, 0.404], dtype=float32)
     """
     target = float_dtype("exponential", dtype)
-    u = unit_interval(words_of(word_of("exponential", key), checked_shape("exponential", shape)), target)
-    return b.neg(b.log1p(b.neg(u)))
+    words = words_of(word_of("exponential", key), checked_shape("exponential", shape))
+    u = unit_interval(words, computed_in(target))
+    return convert(b.neg(b.log1p(b.neg(u))), target)
 
 
 def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
@@ -136,7 +142,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    dtype: float32 or float64.
+    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
     -------
@@ -148,11 +154,12 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     array([ 2.923,  3.833, -0.097], dtype=float32)
     """
     target = float_dtype("gumbel", dtype)
-    return gumbel_of(words_of(word_of("gumbel", key), checked_shape("gumbel", shape)), target)
+    words = words_of(word_of("gumbel", key), checked_shape("gumbel", shape))
+    return convert(gumbel_of(words, computed_in(target)), target)
 
 
 def gumbel_of(word: Any, dtype: np.dtype[Any]) -> Any:
-    """The Gumbel numbers of words."""
+    """The Gumbel numbers of words, in float32 or float64."""
     u = b.maximum(unit_interval(word, dtype), float(np.finfo(dtype).tiny))
     return b.neg(b.log(b.neg(b.log(u))))
 
@@ -186,8 +193,26 @@ def float_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     """An element type that ``name`` can give; DTypeError for others."""
     target = np.dtype(dtype)
     if target not in FLOATS:
-        raise DTypeError(f"{name} gives float32 or float64, not {target}", where=user_line(), fix="cast the result")
+        raise DTypeError(f"{name} gives {FLOAT_NAMES}, not {target}", where=user_line(), fix="cast the result")
     return target
+
+
+def computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The element type in which numbers of ``dtype`` are computed: float32 for 16-bit floats."""
+    return float32.numpy if dtype.itemsize == float16.itemsize else dtype
+
+
+def floats(what: str, value: Any) -> Any:
+    """Floating-point numbers that a distribution is given, in the type it computes in; DTypeError for others."""
+    x = convert(value, float32.numpy) if weak_kind(value) else as_array(value)
+    if x.dtype not in FLOATS:
+        raise DTypeError(f"{what} {FLOAT_NAMES}, not {x.dtype}", where=user_line(), fix="cast first")
+    return convert(x, computed_in(x.dtype))
+
+
+def _below_one(dtype: np.dtype[Any]) -> float:
+    """The largest number below 1."""
+    return 1.0 - float(ml_dtypes.finfo(dtype).eps) / 2
 
 
 def fitted(name: str, value: Any, dtype: np.dtype[Any], shape: tuple[Dim, ...]) -> Any:

@@ -11,7 +11,7 @@ from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int32
 from zenith.numpy.operands import convert, dims_of, element_type
 from zenith.random.keys import subkey, word_of, words_of
-from zenith.random.real import fitted, float_dtype, normal_of, shape_or, unit_interval
+from zenith.random.real import computed_in, fitted, float_dtype, normal_of, shape_or, unit_interval
 from zenith.trace.bind import b
 
 ATTEMPTS = 8
@@ -39,7 +39,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
     key: uint32 array of shape (2,).
     a: a positive number or an array of them; nan where it is not positive.
     shape: a size or a tuple of sizes, which may be traced; that of ``a`` unless told.
-    dtype: float32 or float64.
+    dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
     -------
@@ -51,14 +51,16 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
     array([3.328, 0.749, 0.875], dtype=float32)
     """
     target = float_dtype("gamma", dtype)
-    a = convert(a, target)
+    wide = computed_in(target)
+    a = convert(a, wide)
     sizes = shape_or("gamma", shape, (a,))
-    word, a = word_of("gamma", key), fitted("gamma", a, target, sizes)
+    word, a = word_of("gamma", key), fitted("gamma", a, wide, sizes)
     small = b.lt(a, 1.0)
     result = _at_least_one(word, b.where(small, b.add(a, 1.0), a), sizes)
-    u = b.add(b.neg(unit_interval(words_of(subkey(word, 2), sizes), target)), 1.0)
+    u = b.add(b.neg(unit_interval(words_of(subkey(word, 2), sizes), wide)), 1.0)
     lowered = b.mul(result, b.exp(b.div(b.log(u), a)))
-    return b.where(b.gt(a, 0.0), b.where(small, lowered, result), b.full(math.nan, element_type(a), sizes))
+    found = b.where(b.gt(a, 0.0), b.where(small, lowered, result), b.full(math.nan, element_type(a), sizes))
+    return convert(found, target)
 
 
 def _at_least_one(word: Any, a: Any, shape: tuple[Dim, ...]) -> Any:

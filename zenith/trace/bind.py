@@ -18,9 +18,12 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim, DimLike, dims
 from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive, get
-from zenith.ir.types import ArrayType, DType, dtype_of
+from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of
+from zenith.trace.memory import layout_of, link_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
+
+_NUMBERS = (bool, int, float, complex)
 
 
 def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
@@ -31,10 +34,31 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
             results = _compute(primitive, args, params)
         else:
             values = [graph_value(recorder, a) for a in args]
-            results = tuple(Tracer(recorder, v) for v in recorder.add(primitive, values, params))
+            found = recorder.add(primitive, values, params)
+            results = tuple(_traced(recorder, primitive.name, args, values, params, v) for v in found)
     except ZenithError as error:
         raise error.at(user_line()) from None
     return results[0] if len(results) == 1 else results
+
+
+def _traced(
+    recorder: Recorder,
+    primitive: str,
+    args: Sequence[Any],
+    values: Sequence[Value],
+    params: Mapping[str, Any],
+    v: Value,
+) -> Tracer:
+    """A result of an operation: an array of its own, or what NumPy has as a view of the first operand."""
+    result = Tracer(recorder, v, layout=layout_of(primitive, args, params, len(v.shape)))
+    source = args[0] if args else None
+    if isinstance(source, Tracer) and source.recorder is recorder:
+        link = link_of(primitive, source, values, params)
+        if link is not None:
+            result.view(source, link)
+        elif primitive == "reshape":
+            result.may_show(source, "reshape")
+    return result
 
 
 def graph_value(recorder: Recorder, array: Any) -> Value:
@@ -95,7 +119,7 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
         raise DTypeError(
             f"Zenith has no element type for {dtype}",
             where=user_line(),
-            fix="convert first, with astype: to bool, int32, int64, uint32, float32 or float64",
+            fix="convert first, with astype: to " + ", ".join(t.numpy_name for t in DTYPES),
         )
     return found
 
@@ -117,7 +141,7 @@ class BindingBuilder:
             raise AttributeError(f"no primitive {name!r}") from None
 
         def apply(*args: Any, **params: Any) -> Any:
-            if any(isinstance(a, (bool, int, float)) for a in args):
+            if any(isinstance(a, _NUMBERS) for a in args):
                 args = self._arrays(args)
             return bind(primitive, *args, **params)
 
@@ -136,8 +160,8 @@ class BindingBuilder:
         return self.full(0, model.dtype, model.shape)
 
     def _arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        model = array_type(next(a for a in args if not isinstance(a, (bool, int, float))))
-        return tuple(self.full(a, model.dtype, model.shape) if isinstance(a, (bool, int, float)) else a for a in args)
+        model = array_type(next(a for a in args if not isinstance(a, _NUMBERS)))
+        return tuple(self.full(a, model.dtype, model.shape) if isinstance(a, _NUMBERS) else a for a in args)
 
 
 b = BindingBuilder()

@@ -1,35 +1,105 @@
 """From NumPy's functions to Zenith's: one table by function object, one by name.
 
 ``zenith.numpy`` fills the tables when it is imported; tracers ask them from NumPy's protocols (``__array_ufunc__``,
-``__array_function__``), from operators and from methods, so that every function is implemented once.
+``__array_function__``), from operators and from methods, so that every function is implemented once. Whether a result
+is an array of its own or shows the memory of an argument is said where a function is registered, and ``out=`` is one
+write behind any of them.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from zenith.errors import TraceError, UnsupportedError, user_line
 
+# What to write into: arrays that the trace makes.
+TRACED_ARRAY = (
+    "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) for a "
+    "traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
+)
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
 _REDUCTIONS: dict[str, str] = {}
+_ACCUMULATIONS: dict[str, Callable[..., Any]] = {}
 
 
-def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function under its own name and for NumPy's ``functions``."""
+class Traced:
+    """What every stand-in for an array is."""
+
+    __slots__ = ()
+
+    def renewed(self, boxed: bool = False, read_only: bool = False) -> Any:
+        """An array of its own with the same elements; see :class:`zenith.trace.tracer.Tracer`."""
+        raise NotImplementedError
+
+    def may_show(self, source: Any, function: str) -> None:
+        """Note that NumPy's ``function`` might have given a view of another array."""
+        raise NotImplementedError
+
+
+def implements(*functions: Any, gives: str = "new") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function under its own name and for NumPy's ``functions``.
+
+    ``gives`` says what its results are in NumPy: ``"new"`` arrays, of which those without axes are numbers;
+    ``"boxed"``, new arrays also where they have no axes; a ``"view"`` of an argument or the argument itself, as the
+    function returns it; a ``"maybe"``, which may be a view; or what is ``"shown"``, a view that cannot be written.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        _BY_NAME[function.__name__] = function
+        public = _public(function, gives)
+        _BY_NAME[function.__name__] = public
         for numpy_function in functions:
-            _BY_FUNCTION[numpy_function] = function
-        return function
+            _BY_FUNCTION[numpy_function] = public
+        return public
 
     return register
+
+
+def _public(function: Callable[..., Any], gives: str) -> Callable[..., Any]:
+    """The function with results of their own, or written into ``out=`` where that is given."""
+    parameters = list(inspect.signature(function).parameters)
+    place = parameters.index("out") if "out" in parameters else len(parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        if len(args) > place and "out" in parameters:
+            out, args = args[place], (*args[:place], None, *args[place + 1 :])
+        result = function(*args, **kwargs)
+        if out is not None:
+            return _BY_NAME["_write_result"](out[0] if isinstance(out, tuple) else out, result, function.__name__)
+        if gives in ("view", "new", "boxed"):
+            return result if gives == "view" else _renewed(result, gives == "boxed")
+        return _showing(result, gives == "shown", args, function.__name__)
+
+    return call
+
+
+def _renewed(result: Any, boxed: bool) -> Any:
+    if isinstance(result, Traced):
+        return result.renewed(boxed)
+    if isinstance(result, (tuple, list)):
+        parts = [_renewed(part, boxed) for part in result]
+        return result._make(parts) if hasattr(result, "_make") else type(result)(parts)
+    return result
+
+
+def _showing(result: Any, read_only: bool, args: Sequence[Any], name: str) -> Any:
+    """A result that may be a view of the one array among the arguments."""
+    sources = [a for a in args if isinstance(a, Traced)]
+    if isinstance(result, Traced):
+        result = result.renewed(read_only=read_only)
+        if len(sources) == 1:
+            result.may_show(sources[0], name)
+    return result
 
 
 def refuse(functions: Sequence[Any], why: str, fix: str) -> None:
@@ -43,9 +113,24 @@ def reduce_by(ufunc_name: str, reduction: str) -> None:
     _REDUCTIONS[ufunc_name] = reduction
 
 
+def accumulate_by(ufunc: Any, function: Callable[..., Any]) -> None:
+    """Say what ``ufunc.accumulate`` is: a function of an array, ``axis`` and ``dtype``."""
+    _ACCUMULATIONS[ufunc.__name__] = function
+
+
 def implementation(name: str) -> Callable[..., Any]:
     """The function registered under a name."""
     return _BY_NAME[name]
+
+
+def registered(function: Any) -> Callable[..., Any] | None:
+    """What NumPy's function is recorded by; None when it is not."""
+    return _BY_FUNCTION.get(function)
+
+
+def refused(function: Any) -> tuple[str, str] | None:
+    """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known."""
+    return _REFUSED.get(function)
 
 
 def names() -> list[str]:
@@ -55,35 +140,51 @@ def names() -> list[str]:
 
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A NumPy ufunc, or one of its methods, called on traced values."""
-    refuse_out(ufunc.__name__, kwargs, inputs)
     if method == "__call__":
-        return _lookup(ufunc)(*inputs, **_without_defaults(kwargs))
+        options = _without_defaults(kwargs)
+        if options.get("out") is not None:
+            return _BY_NAME["_ufunc_into"](_lookup(ufunc), ufunc, inputs, options)
+        return _lookup(ufunc)(*inputs, **options)
     if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
         return _reduce(_REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
+    if method == "accumulate" and ufunc.__name__ in _ACCUMULATIONS:
+        return _ACCUMULATIONS[ufunc.__name__](*inputs, **_without_defaults(kwargs))
     if method == "outer":
         return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs)
+    if method == "at":
+        return _BY_NAME["_ufunc_at"](ufunc, *inputs)
     raise UnsupportedError(
         f"numpy.{ufunc.__name__}.{method} is not supported on traced arrays",
         where=user_line(),
-        fix="methods that are: __call__, outer, and reduce of " + ", ".join(sorted(_REDUCTIONS)),
+        fix="methods that are: __call__, at, outer, accumulate of "
+        + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
     )
 
 
 def array_function(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A NumPy function called on traced values."""
-    refuse_out(function.__name__, kwargs, args)
-    return _lookup(function)(*args, **kwargs)
+    own = _lookup(function)
+    names = _own_names(function, own)
+    return own(*args, **{names.get(k, k): v for k, v in kwargs.items()})
 
 
-def refuse_out(name: str, kwargs: Mapping[str, Any], args: Sequence[Any] = ()) -> None:
-    """TraceError when a call asks to write into an array (``out=``)."""
-    if kwargs.get("out") is not None:
-        raise TraceError(
-            f"{name} cannot write into an array (out=, or an in-place operator on a NumPy array) while tracing",
-            where=user_line(),
-            types=tuple(a.type for a in args if hasattr(a, "recorder") and hasattr(a, "type")),
-            fix="use the result: y = f(x) instead of f(x, out=y), y = y + x instead of y += x",
-        )
+@functools.lru_cache(maxsize=1024)
+def _own_names(function: Any, own: Callable[..., Any]) -> Mapping[str, str]:
+    """What arguments that NumPy lets be named are called here, where that is something else at the same place."""
+    theirs, ours = (
+        [p.name for p in inspect.signature(f).parameters.values() if p.kind in _BY_PLACE] for f in (function, own)
+    )
+    return {name: other for name, other in zip(theirs, ours, strict=False) if name not in ours}
+
+
+def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn:
+    """TraceError for a traced value that is to be written into an array that NumPy made."""
+    raise TraceError(
+        f"{name} cannot write what is traced into an array that NumPy made (out=, or an in-place operator)",
+        where=user_line(),
+        types=types or (f"numpy {array.dtype}{list(array.shape)}",),
+        fix=TRACED_ARRAY,
+    )
 
 
 def _reduce(name: str, x: Any, axis: Any = 0, dtype: Any = None, **options: Any) -> Any:
@@ -109,8 +210,14 @@ def _lookup(function: Any) -> Callable[..., Any]:
     if function in _REFUSED:
         why, fix = _REFUSED[function]
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
-    if isinstance(function, np.ufunc) and not hasattr(np, name) and f"_{name}" in _BY_NAME:
+    if isinstance(function, np.ufunc) and getattr(np, name, None) is not function and f"_{name}" in _BY_NAME:
         return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
+    if isinstance(function, np.ufunc) and set("".join(function.types)) == set("O->"):
+        raise TraceError(
+            f"{name}: it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",
+            where=user_line(),
+            fix="call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+        )
     module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
     listed = f"near matches that are: {', '.join(near)}" if near else "write it with functions that are supported"

@@ -22,7 +22,7 @@ from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import Recorder, current_recorder, recording
-from zenith.trace.tracer import Tracer
+from zenith.trace.tracer import Tracer, argument
 from zenith.trace.tracing import call_user, output_value, recorded_graph
 
 
@@ -35,7 +35,7 @@ class NestedRecorder(Recorder):
     """
 
     def __init__(self, name: str, parent: Recorder | None) -> None:
-        super().__init__(name, ())
+        super().__init__(name, (), *([] if parent is None else [parent.traffic]))
         self.parent = parent
         self.captured: dict[Value, Value] = {}
         if parent is not None:
@@ -97,7 +97,8 @@ def record_function(
 
     with recording(recorder):
         inputs = [recorder.graph.add_input(type, f"argument{i}") for i, type in enumerate(types)]
-        outputs = call_user(function, [Tracer(recorder, v, w) for v, w in zip(inputs, weak, strict=True)])
+        given = [argument(recorder, v, w) for v, w in zip(inputs, weak, strict=True)]
+        outputs = call_user(function, given)
         return inputs, [output_value(recorder, output) for output in outputs]
 
 

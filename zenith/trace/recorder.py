@@ -20,6 +20,7 @@ from zenith.ir import dims as dims_
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.primitive import Primitive, get
+from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType, DType, dtype_of
 
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -52,10 +53,13 @@ class Kept:
 
 
 class Recorder:
-    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``."""
+    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``.
 
-    def __init__(self, name: str, specs: Sequence[InputSpec]) -> None:
-        self.graph = Graph(name)
+    ``traffic`` is that of the machine that the program is for (:data:`zenith.ir.target.TRAFFIC`).
+    """
+
+    def __init__(self, name: str, specs: Sequence[InputSpec], traffic: int = TRAFFIC["cpu"]) -> None:
+        self.graph, self.traffic = Graph(name), traffic
         self.hints = _hints(specs)
         self.guards: list[Guard] = []
         self.specialized: list[tuple[Dim, SourceLine | None]] = []
@@ -77,19 +81,29 @@ class Recorder:
         return self.graph.add(primitive, args, params, line)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        """A concrete array as a node: numbers become literals, arrays are snapshotted once, at their first use.
+        """A concrete array as a node: numbers become literals, arrays are snapshotted, again when they have changed.
 
         What an array repeats along an axis of stride 0 is stored once and broadcast.
         """
         dtype = dtype_of(array.dtype)
         assert dtype is not None, f"no element type for {array.dtype}"
         if array.ndim == 0:
-            value = array.item() if array.dtype.kind in "biuf" else float(array)
+            value = array.item() if array.dtype.kind in "biufc" else float(array)
             return self.graph.add(get("literal"), (), {"value": value, "dtype": dtype}, user_line())[0]
         known = self._constants.get(id(array))
-        if known is None:
+        if known is None or self._has_changed(known[1], array):
             known = self._constants[id(array)] = (array, self._stored(array))
         return known[1]
+
+    def _has_changed(self, stored: Value, array: np.ndarray[Any, Any]) -> bool:
+        """Whether an array may have been written since its snapshot was taken."""
+        node = self.graph.node(stored.node)
+        if not array.flags.writeable or not array.size:
+            return False
+        frozen = self.graph.stored(node) if node.primitive is get("constant") else None
+        if frozen is None:
+            return True
+        return not np.array_equal(frozen.view(np.uint8), np.ascontiguousarray(array).view(np.uint8))
 
     def _stored(self, array: np.ndarray[Any, Any]) -> Value:
         kept = [axis for axis, stride in enumerate(array.strides) if stride]

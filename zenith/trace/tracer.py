@@ -12,33 +12,100 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import MissingAttributeError, TraceError, user_line
+from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, TraceError, user_line
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
+from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, Memory, check_writable, raise_lost
 from zenith.trace.recorder import Recorder
 from zenith.trace.sizes import TracedSize, user_size
 
+ARGUMENTS = "arguments"  # the device of traced arrays
+_STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
 
 
-class Tracer:
-    """An array (or, when ``weak``, a Python number) of the trace that ``recorder`` writes down."""
+class Tracer(dispatch.Traced):
+    """An array (or, when ``weak``, a Python number) of the trace that ``recorder`` writes down.
 
-    __slots__ = ("recorder", "value", "weak")
+    It owns its ``memory``, or is a view: then ``link`` says how it shows the array ``source``.
+    """
+
+    __slots__ = ("_seen", "_value", "layout", "link", "memory", "recorder", "source", "weak")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000
 
-    def __init__(self, recorder: Recorder, value: Value, weak: bool = False) -> None:
-        self.recorder, self.value, self.weak = recorder, value, weak
+    def __init__(
+        self,
+        recorder: Recorder,
+        value: Value,
+        weak: bool = False,
+        layout: str = DENSE,
+        access: str = "",
+        name: str = "",
+    ) -> None:
+        assert isinstance(value.type, ArrayType)
+        self.recorder, self.weak, self.layout = recorder, weak, layout
+        self.memory = Memory(value, access or (OWN if value.type.rank else NUMBER), name)
+        self.source: Tracer | None = None
+        self.link: Link | None = None
+        self.hold(value)
+
+    # --- memory ---
+
+    @property
+    def value(self) -> Value:
+        """The value that the array holds now; TraceError where a write has left that open."""
+        if self.memory.lost is not None:
+            raise_lost(self.memory, self.type)
+        if self._seen != self.memory.version:
+            whole = self.memory.value if self.source is None else self.source.value
+            self.hold(whole if self.link is None else self.link.read(self.recorder, whole))
+        return self._value
+
+    def hold(self, value: Value) -> None:
+        """Note what the array is after the last write into its memory."""
+        self._value, self._seen = value, self.memory.version
+
+    def view(self, source: Tracer, link: Link) -> None:
+        """Become a view of another array."""
+        self.source, self.link, self.memory = source, link, source.memory
+        self._seen = self.memory.version
+
+    def renewed(self, boxed: bool = False, read_only: bool = False) -> Tracer:
+        """An array of its own with the same elements, as NumPy's new arrays are.
+
+        ``boxed`` means one that can be written though it has no axes, ``read_only`` one that cannot.
+        """
+        rank = self.type.rank
+        access = NUMBER if self.weak or not (boxed or rank) else READ_ONLY if read_only else OWN
+        return Tracer(self.recorder, self.value, self.weak, DENSE if rank <= 1 else self.layout, access)
+
+    def may_show(self, source: Any, function: str) -> None:
+        """Note that NumPy's ``function`` might have given a view of another array."""
+        if NUMBER not in (self.memory.access, source.memory.access):
+            self.memory.doubt(source.memory, function)
+
+    def shows(self, other: Tracer) -> bool:
+        """Whether another array is the same part of the same memory, as it stands."""
+        if other.memory is not self.memory:
+            return False
+        mine: Tracer | None = self
+        theirs: Tracer | None = other
+        while mine is not None and theirs is not None and mine is not theirs:
+            if mine.link is None or theirs.link is None or not mine.link.equals(theirs.link, self.recorder):
+                return False
+            mine, theirs = mine.source, theirs.source
+        return mine is theirs
 
     # --- what the type says ---
 
     @property
     def type(self) -> ArrayType:
         """Element type and symbolic shape."""
-        assert isinstance(self.value.type, ArrayType)
-        return self.value.type
+        type = self._value.type
+        assert isinstance(type, ArrayType)
+        return type
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -81,8 +148,25 @@ class Tracer:
         return dispatch.implementation("matrix_transpose")(self)
 
     @property
-    def real(self) -> Tracer:
-        """The array itself: Zenith has no complex numbers."""
+    def real(self) -> Any:
+        """The real part; of a real array the array itself."""
+        return _keep_weak(dispatch.implementation("real")(self), self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part; zeros for a real array."""
+        return _keep_weak(dispatch.implementation("imag")(self), self)
+
+    @property
+    def device(self) -> str:
+        """``"arguments"``: a program runs where its arguments are."""
+        return ARGUMENTS
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tracer:
+        """The array itself; DeviceError for another device than ``x.device``."""
+        if device != self.device:
+            raise DeviceError(f"a traced array cannot be moved to {device!r}: a program runs where its arguments are",
+                              where=user_line(), types=(self.type,), fix="move the arguments")  # fmt: skip
         return self
 
     def __repr__(self) -> str:
@@ -93,11 +177,11 @@ class Tracer:
             self._needs_values("formatting it", "zenith.debug.print('{...}', x) prints it when the program runs")
         return repr(self)
 
-    def __copy__(self) -> Tracer:
-        return self
+    def __copy__(self) -> Any:
+        return dispatch.implementation("copy")(self)
 
-    def __deepcopy__(self, memo: Any) -> Tracer:
-        return self
+    def __deepcopy__(self, memo: Any) -> Any:
+        return memo.setdefault(id(self), dispatch.implementation("copy")(self))
 
     # --- NumPy's protocols ---
 
@@ -110,6 +194,10 @@ class Tracer:
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         import zenith.numpy
 
+        if api_version not in (None, *_STANDARDS):
+            raise ArgumentError(f"there is no version {api_version!r} of the array API standard here",
+                                where=user_line(), fix=f"use one of {', '.join(_STANDARDS)}")  # fmt: skip
+
         return zenith.numpy
 
     # --- indexing and iteration ---
@@ -117,16 +205,11 @@ class Tracer:
     def __getitem__(self, index: Any) -> Any:
         return dispatch.implementation("_getitem")(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TraceError(
-            "a traced array cannot be changed in place",
-            where=user_line(),
-            types=(self.type,),
-            fix="make a new array: numpy.where(mask, new, x), numpy.concatenate([...]), or collect the parts and "
-            "numpy.stack them",
-        )
+    def __setitem__(self, index: Any, value: Any) -> None:
+        dispatch.implementation("_setitem")(self, index, value)
 
-    __delitem__ = __setitem__
+    def __delitem__(self, index: Any) -> NoReturn:
+        raise ValueError("cannot delete array elements")
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -174,11 +257,7 @@ class Tracer:
     def _number(self, what: str) -> NoReturn:
         line = user_line()
         if what == "float()" and line is not None and _WRITES_AN_ELEMENT.search(line.code):
-            self._needs_values(
-                "writing it into a NumPy array",
-                "build the array from traced parts: zenith.numpy.zeros(...) with zenith.numpy.where, or "
-                "zenith.numpy.stack and concatenate",
-            )
+            self._needs_values("writing it into a NumPy array", dispatch.TRACED_ARRAY)
         self._needs_values(
             what, "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
         )
@@ -207,6 +286,11 @@ class Tracer:
         line = user_line()
         if line is not None and _WRITES_AN_ELEMENT.search(line.code):
             self._number("float()")
+        if dtype is not None and np.dtype(dtype).kind == "O":
+            self._needs_values(
+                "calling Python for each element (numpy.vectorize)",
+                "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+            )
         self._needs_values(
             "converting it to a NumPy array",
             "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
@@ -227,17 +311,22 @@ class Tracer:
         )
 
 
+def argument(recorder: Recorder, value: Value, weak: bool, name: str = "") -> Tracer:
+    """The stand-in for an argument, whose memory is the caller's; one without axes is a number."""
+    return Tracer(recorder, value, weak, access=ARGUMENT if len(value.shape) else NUMBER, name=name)
+
+
 def is_weak(value: Any) -> bool:
     """Whether a value acts as a Python number under NEP 50."""
     if isinstance(value, Tracer):
         return value.weak
     return isinstance(value, TracedSize) or (
-        isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+        isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
     )
 
 
 def _is_operand(value: Any) -> bool:
-    known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, list, tuple))
+    known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
     return known or hasattr(value, "__array__")
 
 
@@ -259,13 +348,22 @@ def _binary(name: str, reflected: bool) -> Callable[[Tracer, Any], Any]:
     return method
 
 
+def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
+    def method(self: Tracer, other: Any) -> Any:
+        if not _is_operand(other) or self.memory.access == NUMBER:
+            return NotImplemented  # Python then computes a new number
+        check_writable(self)
+        return dispatch.implementation("_write_result")(self, dispatch.implementation(name)(self, other), name)
+
+    return method
+
+
 def _unary(name: str) -> Callable[[Tracer], Any]:
     return lambda self: _keep_weak(dispatch.implementation(name)(self), self)
 
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        dispatch.refuse_out(name, kwargs, (self,))
         return dispatch.implementation(name)(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
@@ -283,13 +381,15 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conjugate", "copy", "cumsum", "diagonal", "dot",
-    "flatten", "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes",
-    "take", "trace", "var",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate", "copy",
+    "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
+    "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 for _name, _function in _BINARY.items():
     setattr(Tracer, f"__{_name}__", _binary(_function, False))
     setattr(Tracer, f"__r{_name}__", _binary(_function, True))
+    if _name != "divmod":
+        setattr(Tracer, f"__i{_name}__", _in_place(_function))
 for _name, _function in _COMPARISONS.items():
     setattr(Tracer, f"__{_name}__", _binary(_function, False))
 for _name, _function in _UNARY.items():
@@ -297,5 +397,5 @@ for _name, _function in _UNARY.items():
 for _name in _METHODS:
     setattr(Tracer, _name, _method(_name))
 Tracer.conj = Tracer.conjugate  # type: ignore[attr-defined]
-for _name in ("reshape", "transpose"):
+for _name in ("fill", "put", "reshape", "sort", "transpose"):
     setattr(Tracer, _name, _method(f"_method_{_name}"))

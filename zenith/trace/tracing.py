@@ -12,11 +12,12 @@ from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer, argument, is_weak
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,15 @@ class Traced:
     kept: tuple[Kept, ...]
 
 
-def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], name: str = "main") -> Traced:
+def trace(
+    function: Callable[..., Sequence[Any]],
+    specs: Sequence[InputSpec],
+    name: str = "main",
+    traffic: int = TRAFFIC["cpu"],
+) -> Traced:
     """Run ``function`` on one tracer for each spec and record what it does.
 
+    ``traffic`` is that of the machine that the program is for (:data:`zenith.ir.target.TRAFFIC`).
     ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
     returns anything else or does what a recorded program cannot.
 
@@ -61,10 +68,10 @@ def trace(function: Callable[..., Sequence[Any]], specs: Sequence[InputSpec], na
     """
     import zenith.numpy  # noqa: F401  fills the tables that tracers ask
 
-    recorder = Recorder(name, specs)
+    recorder = Recorder(name, specs, traffic)
     with recording(recorder):
         values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]
-        tracers = [Tracer(recorder, v, weak=s.weak) for v, s in zip(values, specs, strict=True)]
+        tracers = [argument(recorder, v, s.weak, s.name) for v, s in zip(values, specs, strict=True)]
         outputs = list(call_user(function, tracers))
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
@@ -90,7 +97,7 @@ def output_value(recorder: Recorder, output: Any) -> Value:
     """What a traced function returned as a value of its graph; TraceError for what is no array."""
     if isinstance(output, TracedSize):
         output = output.as_array()
-    elif isinstance(output, (bool, int, float, np.generic, np.ndarray)):
+    elif isinstance(output, (bool, int, float, complex, np.generic, np.ndarray)):
         output = np.asarray(output)
         known_dtype(output.dtype)
     if not isinstance(output, (Tracer, np.ndarray)):

@@ -12,7 +12,7 @@ import numpy as np
 from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
 from zenith.errors import DTypeError, TraceError, user_line
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
@@ -75,7 +75,7 @@ def array_of(leaf: Any, name: str) -> Any:
     if adapter is not None:
         adapter.check(leaf, name)
         return adapter.numpy(leaf) if adapter.device is None else snapshot(leaf)
-    if not isinstance(leaf, (bool, int, float, np.generic, TracedSize)):
+    if not isinstance(leaf, (bool, int, float, complex, np.generic, TracedSize)):
         raise TraceError(
             f"{name} is a {type(leaf).__name__}, neither an array nor a number",
             where=user_line(),
@@ -123,13 +123,30 @@ def trace_call(
     return trace_inner(flat, types or arguments.types, arguments.weak, name)
 
 
-def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str) -> None:
-    """DTypeError when something that a derivative is wanted of is no floating-point array."""
+def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str, kinds: str = "f") -> None:
+    """DTypeError when something that a derivative is wanted of is of none of the kinds ``f`` and ``c`` in ``kinds``."""
+    words = " or ".join({"f": "floating-point", "c": "complex"}[kind] for kind in kinds)
     for type, path, wanted in zip(arguments.types, arguments.paths, chosen, strict=True):
-        if wanted and not type.dtype.is_float:
+        if wanted and type.dtype.kind not in kinds:
+            known = {"f": "float32 or float64", "c": "complex64 or complex128"}[kinds[0]]
             raise DTypeError(
-                f"{what}: {path} has no derivative, as it is no floating-point array",
+                f"{what}: {path} has no derivative, as it is no {words} array",
                 where=user_line(),
                 types=(type,),
-                fix=f"pass {path} as float32 or float64, or leave it out of argnums",
+                fix=f"pass {path} as {known}, or leave it out of argnums",
             )
+
+
+def require_result_kind(types: Sequence[Type], what: str, holomorphic: bool) -> None:
+    """DTypeError when a result is complex and nobody said that the function is holomorphic, or said so and it is not.
+
+    A complex result depends on its arguments in two ways, by its real and by its imaginary part; the derivatives of a
+    holomorphic function say both in one number.
+    """
+    for type in types:
+        if isinstance(type, ArrayType) and type.dtype.is_complex != holomorphic:
+            fix = (
+                "leave out holomorphic=True" if holomorphic
+                else "differentiate its real and its imaginary part; a holomorphic function by holomorphic=True"
+            )  # fmt: skip
+            raise DTypeError(f"{what} is {'not ' * holomorphic}complex", where=user_line(), types=(type,), fix=fix)

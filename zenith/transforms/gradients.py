@@ -14,32 +14,37 @@ from zenith.ir.graph import Graph
 from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
-from zenith.transforms.calls import Arguments, FlatResults, name_of, require_floats, trace_call
+from zenith.transforms.calls import Arguments, FlatResults, name_of, require_floats, require_result_kind, trace_call
 from zenith.transforms.rematerialize import rematerialize
 from zenith.transforms.reverse import vjp_graph
 
 Numbers = int | Sequence[int]
 
 
-def value_and_grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """A function that returns ``function``'s result and its gradient, computed together.
 
     Parameters
     ----------
     function: pure; its result is one floating-point number (an array of rank 0).
     argnums: the positional arguments to differentiate, as one number (the gradient has that argument's structure) or
-        several (a tuple of gradients). All their leaves must be floating-point.
+        several (a tuple of gradients). All their leaves must be floating-point or complex.
     has_aux: the function returns a pair, and only the first of it is differentiated.
+    holomorphic: the function is differentiable as a complex function; arguments and result are complex.
 
     Returns
     -------
     A function of the same arguments with result ``(value, gradient)``, or ``((value, aux), gradient)``. It works on
     arrays at once, inside ``jit``, and inside other transforms. Gradients have the shapes and dtypes of the arguments.
+    The gradient of a real result f by a complex argument x + iy is df/dx - i df/dy, as in JAX: a step of descent goes
+    against its conjugate.
 
     Raises
     ------
-    ShapeError: the result is not one number. DTypeError: an argument is no floating-point array. ZenithError: an
-        operation has no derivative; names its line.
+    ShapeError: the result is not one number. DTypeError: an argument is neither floating-point nor complex, or the
+        result is complex. ZenithError: an operation has no derivative; names its line.
 
     >>> value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (array(5.), array([2., 4.]))
@@ -50,9 +55,9 @@ def value_and_grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: 
         arguments = Arguments((args, kwargs), function=function)
         flat = FlatResults(function, has_aux)
         chosen = _chosen(args, argnums, len(arguments.leaves))
-        require_floats(arguments, chosen, f"grad of {name_of(function)}")
+        require_floats(arguments, chosen, f"grad of {name_of(function)}", "c" if holomorphic else "fc")
         inner = trace_call(flat, arguments, name_of(function))
-        joint = _joint(inner.graph, chosen, flat, name_of(function))
+        joint = _joint(inner.graph, chosen, flat, name_of(function), holomorphic)
         one = np.ones((), inner.graph.outputs[0].dtype.numpy)
         results = arguments.given_back(replay(joint, [*arguments.arrays, *inner.captured, one]))
         outputs, found = results[: len(inner.graph.outputs)], iter(results[len(inner.graph.outputs) :])
@@ -65,7 +70,9 @@ def value_and_grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: 
     return wrapped
 
 
-def grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """A function that returns the gradient of ``function``; parameters and errors as for :func:`value_and_grad`.
 
     With ``has_aux`` it returns ``(gradient, aux)``.
@@ -74,8 +81,10 @@ def grad(function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = Fal
     array(1.)
     >>> grad(grad(lambda x: x**3))(2.0)
     array(12.)
+    >>> grad(lambda z: abs(z) ** 2)(3.0 + 1.0j), grad(lambda z: z * z, holomorphic=True)(3.0 + 1.0j)
+    (array(6.-2.j), array(6.+2.j))
     """
-    both = value_and_grad(function, argnums, has_aux)
+    both = value_and_grad(function, argnums, has_aux, holomorphic)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -100,7 +109,7 @@ def _chosen(args: tuple[Any, ...], argnums: Numbers, count: int) -> list[bool]:
     return flags + [False] * (count - len(flags))
 
 
-def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str) -> Graph:
+def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str, holomorphic: bool) -> Graph:
     """Value and gradient as one graph."""
     first = graph.outputs[0] if flat.count == 1 else None
     if first is None or not has_derivative(first.type) or first.shape:
@@ -110,8 +119,9 @@ def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str) -
             types=tuple(v.type for v in graph.outputs[: flat.count]),
             fix="reduce it to a number (.sum(), .mean()), return the rest with has_aux=True, or use jacrev or vjp",
         )
+    require_result_kind([first.type], f"the result of {name}", holomorphic)
     captured = [False] * (len(graph.inputs) - len(chosen))
     joint = vjp_graph(graph, [*chosen, *captured], [i == 0 for i in range(len(graph.outputs))])
     if current_recorder() is None:
         return joint  # computed at once, where nothing is kept longer than needed
-    return rematerialize(joint, len(graph.outputs))
+    return rematerialize(joint, [i >= len(graph.inputs) for i in range(len(joint.inputs))])

@@ -8,19 +8,21 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.transforms.calls import Arguments, name_of, require_floats
+from zenith.trace.bind import array_type
+from zenith.transforms.calls import Arguments, name_of, require_floats, require_result_kind
 from zenith.transforms.products import linearize, vjp
 from zenith.transforms.vectorize import vmap
 
 Numbers = int | Sequence[int]
 
 
-def jacfwd(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of ``function`` by forward mode, one product for each number of the input: for few inputs.
 
     Parameters
     ----------
-    argnums: the positional arguments to differentiate, as for :func:`~zenith.grad`.
+    argnums: the positional arguments to differentiate, as for :func:`~zenith.grad`; real ones, or complex ones where
+        ``holomorphic`` says that the function is differentiable as a complex function.
 
     Returns
     -------
@@ -32,10 +34,10 @@ def jacfwd(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., 
     array([[2., 0.],
            [0., 4.]])
     """
-    return _jacobian(function, argnums, _by_columns)
+    return _jacobian(function, argnums, _by_columns, holomorphic)
 
 
-def jacrev(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+def jacrev(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of ``function`` by reverse mode, one product for each number of the result: for few results.
 
     Parameters and result as for :func:`jacfwd`.
@@ -44,7 +46,7 @@ def jacrev(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., 
     >>> jacrev(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    return _jacobian(function, argnums, _by_rows)
+    return _jacobian(function, argnums, _by_rows, holomorphic)
 
 
 def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
@@ -58,7 +60,9 @@ def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[...,
     return jacfwd(jacrev(function, argnums), argnums)
 
 
-def _jacobian(function: Callable[..., Any], argnums: Numbers, blocks: Callable[..., Any]) -> Callable[..., Any]:
+def _jacobian(
+    function: Callable[..., Any], argnums: Numbers, blocks: Callable[..., Any], holomorphic: bool
+) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         numbers = [argnums] if isinstance(argnums, int) else list(argnums)
@@ -71,15 +75,18 @@ def _jacobian(function: Callable[..., Any], argnums: Numbers, blocks: Callable[.
             return function(*every, **kwargs)
 
         arguments = Arguments((tuple(args[n] for n in numbers), {}), "argument")
-        require_floats(arguments, [True] * len(arguments.leaves), f"the Jacobian of {name_of(function)}")
-        found, treedef = blocks(of_chosen, arguments)
+        what = f"the Jacobian of {name_of(function)}"
+        require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
+        found, treedef = blocks(of_chosen, arguments, holomorphic)
         places = [arguments.rebuild(row)[0] for row in found]
         return tree.unflatten(treedef, [p[0] for p in places] if isinstance(argnums, int) else places)
 
     return wrapped
 
 
-def _by_columns(function: Callable[..., Any], arguments: Arguments) -> tuple[list[list[Any]], tree.TreeDef]:
+def _by_columns(
+    function: Callable[..., Any], arguments: Arguments, holomorphic: bool
+) -> tuple[list[list[Any]], tree.TreeDef]:
     """For each leaf of the result its block for each leaf of the arguments."""
     value, push = linearize(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
@@ -97,10 +104,13 @@ def _by_columns(function: Callable[..., Any], arguments: Arguments) -> tuple[lis
     return [list(row) for row in zip(*columns, strict=True)], treedef
 
 
-def _by_rows(function: Callable[..., Any], arguments: Arguments) -> tuple[list[list[Any]], tree.TreeDef]:
-    """The same, a result at a time."""
+def _by_rows(
+    function: Callable[..., Any], arguments: Arguments, holomorphic: bool
+) -> tuple[list[list[Any]], tree.TreeDef]:
+    """The same, a result at a time: these are real, unless the function is holomorphic."""
     value, back = vjp(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
+    require_result_kind([array_type(r) for r in results], f"a result of {name_of(function)}", holomorphic)
     rows = []
     for place, result in enumerate(results):
 

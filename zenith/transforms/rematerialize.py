@@ -7,20 +7,22 @@ partitioning of joint graphs in PyTorch's AOTAutograd; T. Chen et al., Training 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
-from zenith.transforms.residuals import Place, choose_residuals, operations_again, tell_kept
+from zenith.transforms.residuals import Place, after, choose_residuals, operations_again, tell_kept, waiting
 
 
-def rematerialize(graph: Graph, primals: int) -> Graph:
+def rematerialize(graph: Graph, late: Sequence[bool]) -> Graph:
     """A derivative in reverse mode that computes again what is not worth keeping; told to the trace in progress.
 
-    The first ``primals`` outputs are the function's own. What these follow from is the way forward; the way back stays
-    where it is, and what it reads of the way forward is kept, or computed again in front of its first reader.
+    ``late`` inputs are cotangents. What depends on them is the way back, which stays where it is; what it reads of the
+    rest is kept, or computed again in front of its first reader.
     """
-    forward = graph.behind(v.node for v in graph.outputs[:primals])
-    back = {number for number, _ in graph.nodes()} - forward
+    back = _way_back(graph, late)
     handed, again = choose_residuals(graph, back, (*graph.inputs, *graph.outputs))
+    sources = {(a.node, a.output) for number in again for a in graph.args(number)}
     new, moved, twice = Graph(graph.name), dict[Place, Value](), dict[Place, Value]()
     b = Builder(new)
 
@@ -44,9 +46,25 @@ def rematerialize(graph: Graph, primals: int) -> Graph:
             moved[number, 0] = new.add_input(node.types[0], str(node.params["name"]))
             continue
         places = [(a.node, a.output) for a in graph.args(number)]
-        args = [second(p) if number in back and p[0] in again else moved[p] for p in places]
+        args = [second(p) if number in back and (p[0] in again or p in sources) else moved[p] for p in places]
         moved.update({(number, i): value for i, value in enumerate(b.transplant(graph, node, args))})
     new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
     kept = [(graph.node(n).types[i], graph.node(n)) for n, i in handed]
     tell_kept(graph.name, kept, [graph.node(n) for n in sorted(again) if operations_again(graph.node(n))])
     return new
+
+
+def _way_back(graph: Graph, late: Sequence[bool]) -> set[int]:
+    """The nodes that depend on cotangents, and of what rules compute for these alone all that is never done twice.
+
+    The rest of it, a slope such as ``1 - y * y``, is kept or computed again like what the way forward computes.
+    """
+    back = waiting(graph, late)
+    forward = graph.behind(v.node for v in graph.outputs if v.node not in back)
+    fixed = {n for n, node in graph.nodes() if node.primitive.name != "input" and operations_again(node) is None}
+    back |= after(graph, fixed - forward)
+    for number, node in reversed(list(graph.nodes())):
+        users = {user for _, user, _ in graph.users(number)}
+        if number not in forward and users and users <= back and operations_again(node) == 0:
+            back.add(number)  # an index map is where it is read
+    return back

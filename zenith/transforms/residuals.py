@@ -13,11 +13,11 @@ from zenith.ir.cut import cheapest_cut
 from zenith.ir.dims import product
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Data, Elements, Scalar, View
+from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType, Type
 from zenith.trace.recorder import Kept, current_recorder
 
 Place = tuple[int, int]
-TRAFFIC = 2  # operations that moving a byte to memory and back is worth
 TYPICAL = 64  # stands for a size that is not known
 
 
@@ -29,6 +29,22 @@ def choose_residuals(
     Values ``there`` cost nothing to hand over; ``same`` inputs, by number, are the same in all steps of a loop.
     """
     return _Choice(graph, later, there, same).made()
+
+
+def waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
+    """The nodes that depend on a ``late`` input, these included, and what is computed again for these alone."""
+    found = after(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
+    second = after(graph, {number for number, node in graph.nodes() if node.primitive.name == "again"})
+    return found | (second - graph.behind(v.node for v in graph.outputs if v.node not in found))
+
+
+def after(graph: Graph, first: set[int]) -> set[int]:
+    """Nodes, and all that depend on them."""
+    found = set(first)
+    for number, _ in graph.nodes():
+        if any(a.node in found for a in graph.args(number)):
+            found.add(number)
+    return found
 
 
 def tell_kept(name: str, kept: Sequence[tuple[Type, Node]], again: Sequence[Node]) -> None:
@@ -44,6 +60,8 @@ class _Choice:
 
     def __init__(self, graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int]) -> None:
         self.graph, self.later = graph, later
+        recorder = current_recorder()
+        self.traffic = TRAFFIC["cpu"] if recorder is None else recorder.traffic
         self.there = {(v.node, v.output) for v in there}
         self.same = {graph.inputs[i].node for i in same}
         for number, node in graph.nodes() if same else ():
@@ -73,7 +91,7 @@ class _Choice:
         type = node.types[output]
         if (number, output) in self.there or not isinstance(type, ArrayType):
             return 0
-        return TRAFFIC * elements(type) * type.dtype.itemsize + (operations_again(node) == 0)
+        return self.traffic * elements(type) * type.dtype.itemsize + (operations_again(node) == 0)
 
     def _again(self, number: int, output: int) -> int | None:
         """What computing a value again costs, in operations; None for one that is not computed again."""

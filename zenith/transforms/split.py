@@ -13,7 +13,7 @@ from typing import Any
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Node, Value
-from zenith.transforms.residuals import Place, choose_residuals, operations_again, tell_kept
+from zenith.transforms.residuals import Place, choose_residuals, operations_again, tell_kept, waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ def split(
     again, since it leaves the loop. When they run in one program, what is computed again is kept from being merged with
     what was computed before.
     """
-    waiting = _waiting(graph, late)
+    waits = waiting(graph, late)
     kept_anyway = (*graph.inputs, *graph.outputs) if there is None else there
-    handed, again = choose_residuals(graph, waiting, kept_anyway, same or ())
+    handed, again = choose_residuals(graph, waits, kept_anyway, same or ())
     known, moved = Graph(graph.name), dict[Place, Value]()
     for value, is_late in zip(graph.inputs, late, strict=True):
         if not is_late:
             moved[value.node, 0] = known.add_input(value.type, graph.node(value.node).params["name"])
-    copy_nodes(graph, known, moved, {number for number, _ in graph.nodes()} - waiting)
-    now = [(v.node, v.output) for v in graph.outputs if v.node not in waiting]
+    copy_nodes(graph, known, moved, {number for number, _ in graph.nodes()} - waits)
+    now = [(v.node, v.output) for v in graph.outputs if v.node not in waits]
     known.set_outputs(moved[place] for place in [*now, *handed])
     unknown, moved = Graph(graph.name), {}
     for i, (node, output) in enumerate(handed):
@@ -72,11 +72,11 @@ def split(
     if same is None:
         later.update({place: Builder(unknown).again(moved[place]) for place in sorted(sources)})
     copy_nodes(graph, unknown, later, again)
-    moved.update({place: value for place, value in later.items() if place[0] in again})
-    copy_nodes(graph, unknown, moved, waiting)
-    unknown.set_outputs(moved[v.node, v.output] for v in graph.outputs if v.node in waiting)
+    moved.update({place: value for place, value in later.items() if place[0] in again or place in sources})
+    copy_nodes(graph, unknown, moved, waits)
+    unknown.set_outputs(moved[v.node, v.output] for v in graph.outputs if v.node in waits)
     twice = tuple(graph.node(number) for number in sorted(again) if operations_again(graph.node(number)))
-    return Split(known, unknown, len(handed), tuple(v.node in waiting for v in graph.outputs), twice)
+    return Split(known, unknown, len(handed), tuple(v.node in waits for v in graph.outputs), twice)
 
 
 def split_for_way_back(graph: Graph, late: Sequence[bool], *options: Any) -> Split:
@@ -84,22 +84,6 @@ def split_for_way_back(graph: Graph, late: Sequence[bool], *options: Any) -> Spl
     parts = split(graph, late, *options)
     tell_kept(graph.name, [(v.type, parts.known.node(v.node)) for v in parts.kept], parts.again)
     return parts
-
-
-def _waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
-    """The nodes that depend on a late input, these included, and what is computed again for these alone."""
-    waiting = _after(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
-    second = _after(graph, {number for number, node in graph.nodes() if node.primitive.name == "again"})
-    return waiting | (second - graph.behind(v.node for v in graph.outputs if v.node not in waiting))
-
-
-def _after(graph: Graph, first: set[int]) -> set[int]:
-    """Nodes, and all that depend on them."""
-    found = set(first)
-    for number, _ in graph.nodes():
-        if any(a.node in found for a in graph.args(number)):
-            found.add(number)
-    return found
 
 
 def copy_nodes(graph: Graph, new: Graph, moved: dict[Place, Value], nodes: set[int]) -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from tests.backends.cuda.fake_cublaslt import fake_cublaslt
 from tests.backends.cuda.fake_driver import FakeCompiler, FakeDriver, in_place_of_cuda
+from zenith.config import config
 
 
 @pytest.fixture
@@ -39,3 +41,11 @@ def cuda_tensors(gpu, monkeypatch):
     adapter._device = torch.device("cpu")
     monkeypatch.setitem(tensors._cuda, 0, adapter)
     return gpu
+
+
+@pytest.fixture
+def lt(gpu, monkeypatch):
+    """cuBLASLt, which takes whatever it can."""
+    monkeypatch.setattr(config, "engines", ("cublaslt",))
+    with fake_cublaslt(gpu) as found:
+        yield found

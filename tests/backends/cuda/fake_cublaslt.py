@@ -34,7 +34,7 @@ ENUMS = {
     },
     "Epilogue": {
         "DEFAULT": 1, "RELU": 2, "BIAS": 4, "RELU_BIAS": 6, "GELU": 32, "GELU_BIAS": 36, "GELU_AUX": 160,
-        "GELU_AUX_BIAS": 164, "DGELU": 192,
+        "GELU_AUX_BIAS": 164, "DGELU": 192, "BGRADA": 256, "BGRADB": 512,
     },
     "ReductionScheme": {"NONE": 0, "INPLACE": 1, "COMPUTE_TYPE": 2, "OUTPUT_TYPE": 4, "MASK": 7},
 }  # fmt: skip
@@ -166,7 +166,9 @@ class FakeLt:
         m, own = problem.sizes[0], problem.own
         if "AUX" in problem.epilogue or problem.epilogue == "DGELU":
             assert own["EPILOGUE_AUX_LD"] >= m and own["EPILOGUE_AUX_LD"] % 8 == 0
-        if "BIAS" in problem.epilogue:
+        if "BGRAD" in problem.epilogue:
+            assert problem.sizes[2] > 1, "sums of one term are not supported by all versions"
+        if "BIAS" in problem.epilogue or "BGRAD" in problem.epilogue:
             assert own["BIAS_DATA_TYPE"] == problem.layouts[3].kind
         return True
 
@@ -215,6 +217,9 @@ class FakeLt:
         kind, (m, n, _) = problem.layouts[3].kind, problem.sizes
         if "BIAS" in problem.epilogue:
             total = total + self._view(pointers["BIAS_POINTER"], kind, (m,), (1,)).astype(np.float64)[:, None]
+        if problem.epilogue.startswith("BGRAD"):
+            (sums,) = a.sum(2, dtype=np.float64) if problem.epilogue == "BGRADA" else b.sum(1, dtype=np.float64)
+            self._view(pointers["BIAS_POINTER"], kind, sums.shape, (1,))[...] = sums.astype(wide)
         if "AUX" in problem.epilogue or problem.epilogue == "DGELU":
             steps = pointers.get("EPILOGUE_AUX_BATCH_STRIDE", 0), 1, pointers["EPILOGUE_AUX_LD"]
             aux = self._view(pointers["EPILOGUE_AUX_POINTER"], kind, (count, m, n), steps)
@@ -273,5 +278,5 @@ class FakeBinding:
 def fake_cublaslt(driver):
     """cuBLASLt on a fake driver's memory; gives the recording binding."""
     found = FakeBinding(driver)
-    with cublaslt.using(found):
+    with cublaslt.DOOR.using(found):
         yield found.lt

@@ -74,6 +74,18 @@ class FakeGraph:
         assert diagonal_alignment in (None, self.owner.diagonal_alignment.TOP_LEFT)
         return self.operation.o, self.operation.stats
 
+    def sdpa_backward(
+        self, q, k, v, o, dO, stats, *, attn_scale, use_deterministic_algorithm, name, diagonal_alignment=None,
+        diagonal_band_right_bound=None,
+    ):  # fmt: skip
+        made = [FakeTensor() for _ in range(3)]
+        self.operation = SimpleNamespace(
+            q=q, k=k, v=v, scale=attn_scale, causal=diagonal_band_right_bound == 0, o=o, stats=stats, ct=dO, made=made,
+            repeatable=use_deterministic_algorithm,
+        )  # fmt: skip
+        assert diagonal_alignment in (None, self.owner.diagonal_alignment.TOP_LEFT)
+        return made
+
     def _step(self, name):
         assert self.done == STEPS[: len(self.done)] and STEPS[len(self.done)] == name
         self.done.append(name)
@@ -83,14 +95,18 @@ class FakeGraph:
         of = self.operation
         (b, h, s, d), (_, hk, t, _), e = of.q.dim, of.k.dim, of.v.dim[3]
         assert h % hk == 0 and of.k.dim == [b, hk, t, d] and of.v.dim[:3] == [b, of.v.dim[1], t]
-        assert of.o.dim == [b, h, s, e] and of.o.output and of.o.type is self.io
-        assert all(x.stride[3] == 1 and x.type is self.io for x in (of.q, of.k, of.v, of.o))
+        made = getattr(of, "made", [])
+        assert of.o.dim == [b, h, s, e] and of.o.output == (not made) and of.o.type is self.io
+        assert all(x.stride[3] == 1 and x.type is self.io for x in (of.q, of.k, of.v, of.o, *made))
         if of.stats is not None:
-            assert of.stats.dim == [b, h, s, 1] and of.stats.type is data_type.FLOAT and of.stats.output
+            assert of.stats.dim == [b, h, s, 1] and of.stats.type is data_type.FLOAT and of.stats.output == (not made)
+        assert [x.dim for x in made] == ([of.q.dim, of.k.dim, of.v.dim] if made else [])
+        assert all(x.output for x in made) and (not made or of.ct.dim == of.o.dim)
 
     def build_operation_graph(self):
         self._step("build_operation_graph")
-        self.tensors.update({x.uid: x for x in (self.operation.o, self.operation.stats) if x is not None})
+        results = getattr(self.operation, "made", (self.operation.o, self.operation.stats))
+        self.tensors.update({x.uid: x for x in results if x is not None})
 
     def create_execution_plans(self, modes):
         self._step("create_execution_plans")
@@ -115,6 +131,23 @@ class FakeGraph:
         self.owner.view(workspace, SimpleNamespace(type=data_type.FLOAT, dim=[WORKSPACE // 4], stride=[1]))[...] = (
             np.nan
         )
+        (self._go_back if hasattr(self.operation, "made") else self._go_forward)(views)
+
+    def _go_back(self, views):
+        """From the averages and the logarithms that were kept, which are not made again."""
+        of = self.operation
+        q, k, v, o, ct, stats = (views[x.uid].astype(np.float64) for x in (of.q, of.k, of.v, of.o, of.ct, of.stats))
+        scores = of.scale * q @ np.swapaxes(k, -1, -2)
+        weights = np.exp(scores - stats)
+        if of.causal:
+            weights = np.where(np.tri(*scores.shape[-2:], dtype=bool), weights, 0)
+        change = weights * (ct @ np.swapaxes(v, -1, -2) - (o * ct).sum(-1, keepdims=True))
+        turned = np.swapaxes(change, -1, -2), np.swapaxes(weights, -1, -2)
+        found = of.scale * change @ k, of.scale * turned[0] @ q, turned[1] @ ct
+        for x, values in zip(of.made, found, strict=True):
+            views[x.uid][...] = values.astype(NUMPY[x.type.name])
+
+    def _go_forward(self, views):
         of = self.operation
         q, k, v = (views[x.uid].astype(np.float64) for x in (of.q, of.k, of.v))
         scores = of.scale * q @ np.swapaxes(k, -1, -2)
@@ -174,5 +207,5 @@ class FakeCudnn:
 def fake_cudnn(driver):
     """cuDNN on a fake driver's memory; gives the recording module."""
     found = FakeCudnn(driver)
-    with cudnn.using(found):
+    with cudnn.DOOR.using(found):
         yield found

@@ -217,7 +217,7 @@ class FakeDriver:
 def in_place_of_cuda(found):
     """A driver without a device stands for CUDA's; its memory is nothing for NVIDIA's libraries."""
     why = "a driver without a device calls no library"
-    with driver.using(found), cublaslt.using(None, why), cudnn.using(None, why):
+    with driver.using(found), cublaslt.DOOR.using(None, why), cudnn.DOOR.using(None, why):
         yield found
 
 

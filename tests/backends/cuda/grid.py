@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from zenith.backends.cuda import fragments
+from zenith.backends.cuda.access import WIDTHS
 from zenith.backends.cuda.emit import CudaPrinter, parameters
 from zenith.backends.cuda.forms import Form, block_threads, fits, forms, is_block, is_team
 from zenith.backends.cuda.instructions import INSTRUCTIONS
@@ -126,19 +127,19 @@ class _Block:
         cuda = SimpleNamespace(**{name: SimpleNamespace(x=value) for name, value in x.items()})
         warp, lane = self.warps[number // WARP], number % WARP
         cuda.syncthreads, cuda.syncwarp = self.barrier.wait, lambda: warp.meet(lane, _given)
-        scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
+        scope = {**NAMESPACE, "cuda": cuda}
         scope["arrive"] = self.arrive
         scope["atomic_add"] = self.atomic_add
         scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
         scope["checked"] = lambda place, size, status: checked(place, size, [status])
-        kinds = {str(d): d.numpy for d in DTYPES} | {"u8": np.dtype(np.uint8)}
+        kinds = {str(d): d.numpy for d in DTYPES}
         made = []
         scope["u8_dynamic"] = scope["u8_shared"] = lambda length: self.shared_array(made, length, np.uint8)
         for kind, dtype in kinds.items():
             scope[f"{kind}_within"] = lambda memory, offset, dtype=dtype: _within(memory, offset, dtype)
             scope[f"{kind}_local"] = lambda length, dtype=dtype: np.zeros(length, dtype)
             scope[f"{kind}_shared"] = lambda length, dtype=dtype: self.shared_array(made, length, dtype)
-        for width in (2, 4, 8):
+        for width in WIDTHS:
             scope[f"load_{width}"] = lambda buffer, at, n=width: buffer[_aligned(at, n) : int(at) + n].copy()
             scope[f"strip_{width}"] = lambda buffer, n=width: np.zeros(n, buffer.dtype)
             scope[f"store_{width}"] = lambda buffer, at, strip, n=width: buffer.__setitem__(

@@ -58,6 +58,36 @@ PROGRAMS = {
         return (v3,)
         """,
     ),
+    # bytes alone: sixteen at a time
+    "bytes": (
+        "x: u8[n, m], y: u8[n, m]",
+        """
+        v1 = add(x, y)
+        v2 = floor_divide(v1, y)
+        v3 = bit_count(v2)
+        v4 = maximum(v3, x)
+        v5 = shift_right(v4, y)
+        v6 = lt(v5, x)
+        return (v5, v6)
+        """,
+    ),
+    # integers of all widths, and joins of each
+    "widths": (
+        "x: i8[n, m], y: u16[n, m], z: u64[n, m]",
+        """
+        v1 = cast(x, dtype=i16)
+        v2 = cast(y, dtype=i16)
+        v3 = remainder(v1, v2)
+        v4 = cast(v3, dtype=f32)
+        v5 = sqrt(v4)
+        v6 = cast(v5, dtype=u64)
+        v7 = mul(v6, z)
+        v8 = reduce_sum(v7, axes=(1,))
+        v9 = reduce_max(x, axes=(1,))
+        v10 = reduce_min(v2, axes=(1,))
+        return (v8, v9, v10)
+        """,
+    ),
     "softmax": (
         "x: f32[n, m]",
         """
@@ -110,12 +140,12 @@ PROGRAMS = {
         return (v3,)
         """,
     ),
-    # a merge sort by one thread a row, on memory of its own
+    # a row in the order of its one digit, in memory that a block shares
     "sorted": (
-        "x: f32[n, m]",
+        "x: bool[40]",
         """
-        v1 = argsort(x)
-        return (v1,)
+        v1, v2 = sort(x, descending=False)
+        return (v1, v2)
         """,
     ),
     # tiles by a block of threads, with what stands behind
@@ -141,6 +171,31 @@ PROGRAMS = {
         """
         dq, dk, dv = attention_vjp(q, k, v, ct, l, mean, scale=0.25, causal=True, mask='none')
         return (dq, dk, dv)
+        """,
+    ),
+    # what runs along a row, with what is around; the same with factors, from the end; down columns, in parts
+    "running rows": (
+        "x: f32[n, m]",
+        """
+        v1 = exp(x)
+        v2 = cumsum(v1, axis=1, reverse=False)
+        v3 = tanh(v2)
+        return (v3,)
+        """,
+    ),
+    "recurrence": (
+        "x: f32[n, m], y: f32[n, m]",
+        """
+        v1 = recurrence(x, y, axis=1, reverse=True)
+        return (v1,)
+        """,
+    ),
+    "running columns": (
+        "x: f32[n, m]",
+        """
+        v1 = cumlogsumexp(x, axis=0, reverse=True)
+        v2 = tanh(v1)
+        return (v2,)
         """,
     ),
     "columns": (

@@ -20,7 +20,7 @@ from numba import config, cuda
 from zenith.backends.scalars import NAMESPACE, checked
 from zenith.ir.types import DTYPES
 
-KINDS = {str(d): d.numpy for d in DTYPES} | {"u8": np.uint8}
+KINDS = {str(d): d.numpy for d in DTYPES}
 
 
 def simulate(memory: dict[str, Any], launches: Sequence[tuple[str, str, int, int, Sequence[Any]]]) -> dict[str, Any]:
@@ -34,10 +34,10 @@ def simulate(memory: dict[str, Any], launches: Sequence[tuple[str, str, int, int
 
 def _function(name: str, source: str) -> Any:
     """A kernel as a Python function."""
-    scope = {**NAMESPACE, "cuda": cuda, "u8": np.uint8, "u64": np.uint64}
+    scope = {**NAMESPACE, "cuda": cuda}
     scope["checked"] = lambda place, size, status: checked(place, size, [status])
     scope |= {f"{kind}_memory": dtype for kind, dtype in KINDS.items()}
-    for width in (2, 4, 8):
+    for width in (2, 4, 8, 16):
         scope |= _wide(width)
     # The simulator tells arrays apart by the line of the call, so it has to stand in the kernel itself.
     source = re.sub(r"= (\w+)_(shared|local)\((\d+)\)", r"= cuda.\2.array(\3, \1_memory)", source)

@@ -3,6 +3,7 @@
 import platform
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,39 @@ def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
     within(call(executable, program, values), values, mask, causal, kinds)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_take_turns_in_the_layout_of_the_instructions(causal):
+    """Small blocks, so that there are several: each is copied while the one before is computed with.
+
+    Copies arrive when they are waited for, and their places hold other blocks until then.
+    """
+    found = cuda_target("sm_80")
+    target = replace(found, attention_tile=lambda shape: replace(found.attention_tile(shape), rows=16, block=16))
+    assert target.attention_tile(AttentionShape(float16, (16, 16), 1, (16,))).stages == 2
+    shape = (40, 56, 16, 16)
+    program, values = graph(("s", "t", 16, 16), "f16", causal=causal), narrow(shape, "f16")
+    for widest in (True, False):
+        executable = GridExecutable(plan_of(program, target), WeightTable.of(program), widest=widest)
+        within(call(executable, program, values), values, "none", causal, "f16")
+
+
+def test_a_turn_waits_once_and_copies_before_it_multiplies():
+    """The copies of the next block are begun behind the one barrier of a turn and in front of its products."""
+    for kernel in kernels(graph(("s", "t", 64, 64), "f16"), "sm_80"):
+        lines = CudaPrinter(forms(kernel)[-1]).kernel(kernel).splitlines()
+        first = next(n for n, line in enumerate(lines) if line.lstrip().startswith(("for part", "while part")))
+        depth = len(lines[first]) - len(lines[first].lstrip())
+        turn = []
+        for line in lines[first + 1 :]:
+            if len(line) - len(line.lstrip()) <= depth:
+                break
+            turn.append(line.strip())
+        words = [line.partition("(")[0] for line in turn]
+        assert words.count("cuda.syncthreads") == 1 and words.count("wait_copies") == 1
+        marks = [words.index(w) for w in ("wait_copies", "cuda.syncthreads", "copy_async", "ldmatrix_4")]
+        assert marks == sorted(marks)
+
+
 def test_a_query_that_sees_nothing():
     for mask in ("bool", "add"):
         program, values = graph(("s", "t", 16, 16), "f16", mask), narrow((30, 70, 16, 16), "f16", mask)
@@ -114,6 +148,7 @@ FIRST = [("sm_75", 64), ("sm_90a", 256)]
     ("kinds", "arch", "head"),
     [
         ("bf16", "sm_80", 64),
+        pytest.param("f16", "sm_80", 128, marks=pytest.mark.thorough),
         *(
             pytest.param("f16", arch, head, marks=[pytest.mark.thorough] * ((arch, head) not in FIRST))
             for arch in ("sm_75", "sm_90a")
@@ -156,7 +191,8 @@ def test_schedules_fit_every_gpu():
                 if isinstance(tile, str):
                     assert head == 256 and sums == 2, "only sums of two results have no place"
                     continue
-                assert (tile.rows + tile.block) * sum(widths) * 2 <= gpu.shared * 1024
+                assert (tile.rows + tile.stages * tile.block) * sum(widths) * 2 <= gpu.shared * 1024
+                assert tile.stages == 1 or tile.ahead, "where threads copy themselves, nothing is on its way"
                 assert tile.block % tile.instruction.terms == tile.rows % tile.instruction.rows == 0
 
 
@@ -184,4 +220,4 @@ def test_other_groups_are_refused_with_the_reason():
 def test_blocks_ask_for_the_shared_memory_that_they_use():
     (forward, *_) = kernels(graph(("s", "t", 256, 256), "f16"), "sm_80")
     tile = attention_tile(AttentionShape(bfloat16, (256, 256), 1, (256,)), (8, 0))
-    assert shared_bytes(forward) == (tile.rows + 2 * tile.block) * 256 * 2
+    assert shared_bytes(forward) == (tile.rows + 2 * tile.stages * tile.block) * 256 * 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backends.cuda.programs import PROGRAMS, kernels
+from tests.ir.cases import ALIKE, in_turn
 from tests.passes.compare import program
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.compile import available, compile_forms, compile_kernel, compile_ptx
@@ -21,6 +22,7 @@ from zenith.config import config
 from zenith.errors import UnsupportedError
 from zenith.ir.lowering import Scalar
 from zenith.ir.primitive import all_primitives
+from zenith.ir.types import bool_, float32, int32
 from zenith.passes.pipeline import run
 
 # The compiler's wheels are installed where they exist: there a missing one is a failure, not a reason to skip.
@@ -34,16 +36,21 @@ LOCAL_ARRAYS = {"scalars"}  # libdevice reduces large angles with an array of th
 # libdevice reduces arguments beyond 1e5 with two float64 instructions, on a path that is rarely taken.
 SLOW_PATHS = {"sin", "cos", "tan"}
 ELEMENTWISE = [p for p in all_primitives() if isinstance(p.lowering, Scalar) and p.name not in ("cast", "where")]
-NUMPY = {"f32": np.float32, "i32": np.int32, "bool": np.bool_}
+DTYPES = (float32, int32, bool_, *ALIKE)
 
 
 def arity(primitive, dtype):
     """How many arguments, all of one element type, a primitive takes; None when it takes none of that type."""
-    samples = [s.values for s in primitive.samples(np.dtype(NUMPY[dtype]))]
-    return next((len(v) for v in samples if all(np.asarray(a).dtype == NUMPY[dtype] for a in v)), None)
+    samples = [s.values for s in primitive.samples(dtype.numpy)]
+    return next((len(v) for v in samples if all(np.asarray(a).dtype == dtype.numpy for a in v)), None)
 
 
-CASES = [(p, dtype, n) for p in ELEMENTWISE for dtype in NUMPY if (n := arity(p, dtype)) is not None]
+CASES = [
+    pytest.param(
+        p, dtype, n, id=f"{p.name}-{dtype}", marks=[] if in_turn(number, dtype) else [pytest.mark.thorough]
+    )
+    for number, p in enumerate(ELEMENTWISE) for dtype in DTYPES if (n := arity(p, dtype)) is not None
+]  # fmt: skip
 
 
 def instructions(ptx, pattern):
@@ -82,6 +89,12 @@ def test_a_wide_form_accesses_16_bytes():
     assert wide.form == Form(width=4)
     assert len(instructions(wide.ptx, r"ld\.global\.v4\.f32")) == 2
     assert len(instructions(wide.ptx, r"st\.global\.v4\.f32")) == 1
+    (kernel,) = kernels("bytes")
+    _, wide = compile_forms(kernel, "sm_90a")
+    assert wide.form == Form(width=16)
+    assert (
+        len(instructions(wide.ptx, r"ld\.global\.v4\.u32")) == len(instructions(wide.ptx, r"st\.global\.v4\.u32")) == 2
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -140,12 +153,12 @@ def test_a_missing_compiler_is_named(monkeypatch):
     assert "zenith-compiler[cuda13]" in str(caught.value)
 
 
-@pytest.mark.parametrize(("primitive", "dtype", "count"), CASES, ids=[f"{p.name}-{dtype}" for p, dtype, _ in CASES])
+@pytest.mark.parametrize(("primitive", "dtype", "count"), CASES)
 def test_every_elementwise_primitive_compiles(primitive, dtype, count):
     """From the registry: a primitive added there is compiled for CUDA here."""
     names = "xyz"[:count]
     text = f"v1 = {primitive.name}({', '.join(names)})\nreturn (v1,)"
-    fused, _ = run(program(", ".join(f"{n}: {dtype}[n]" for n in names), text))
+    fused, _ = run(program(", ".join(f"{n}: {dtype}[n]" for n in names), text), disabled={"simplify"})
     (params,) = [node.params for _, node in fused.nodes() if node.primitive.name == "fused"]
     (kernel,) = lower_group(params["body"], params["anchor"], cpu_target()).kernels
     ptx = compile_ptx(kernel)

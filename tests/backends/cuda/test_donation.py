@@ -68,3 +68,51 @@ def test_tensors_are_donated_too(cuda_tensors):
     found = giving(a, b)
     assert found is a
     torch.testing.assert_close(found, wanted)
+
+
+def refined(w, x):
+    """As many kernels as a graph needs; the result may stand where the weight did, which the first ones read."""
+    for _ in range(4):
+        w = np.tanh(w @ x) + w
+    return w
+
+
+def in_graphs(jitted):
+    """How often calls were replayed, and how many graphs there are."""
+    (program,) = jitted._specializer.specializations()
+    setups = [s for lease in program.executable._leases for s in lease.setups.values() if s.graph is not None]
+    return sum(s.graph.replays for s in setups), len(setups)
+
+
+def test_donated_arrays_are_replayed_with(gpu, rng):
+    """Argument and result are one address, in graphs too; a chain of calls stays in one array and one graph."""
+    start, x = (rng.standard_normal((8, 8), dtype=np.float32) / 4 for _ in range(2))
+    plain, giving, moved = zenith.jit(refined), zenith.jit(refined, donate_argnums=0), on_device(x)
+    wanted, found = on_device(start), on_device(start)
+    first = found
+    for _ in range(6):
+        wanted, found = plain(wanted, moved), giving(found, moved)
+        assert found is first
+        np.testing.assert_array_equal(on_host(found), on_host(wanted))
+    replays, graphs = in_graphs(giving)
+    assert replays >= 4 and graphs == 1
+    np.testing.assert_array_equal(on_host(moved), x)
+
+
+def test_another_donated_array_is_patched_into_the_graph(gpu, rng):
+    """Which array is given changes from call to call, and once one cannot be taken: its result stands elsewhere."""
+    values, x = rng.standard_normal((5, 8, 8), dtype=np.float32) / 4, rng.standard_normal((8, 8), dtype=np.float32) / 4
+    giving, moved = zenith.jit(refined, donate_argnums=0), on_device(x)
+    whole = on_device(np.concatenate([values[0], values[0]]))
+    kept = []
+    for number, value in enumerate(values):
+        given = whole[:8] if number == 3 else on_device(value)  # a part of memory stays its owner's
+        before = on_host(given).copy()
+        found = giving(given, moved)
+        assert (found is given) == (number != 3)
+        np.testing.assert_array_equal(on_host(found), on_host(zenith.jit(refined)(on_device(before), moved)))
+        kept.append((found, on_host(found).copy()))
+    assert in_graphs(giving)[0] >= 3
+    for array, then in kept:
+        np.testing.assert_array_equal(on_host(array), then)  # replays write to the arrays of their own calls alone
+    np.testing.assert_array_equal(on_host(whole), np.concatenate([values[0], values[0]]))

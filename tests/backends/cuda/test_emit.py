@@ -27,7 +27,7 @@ from zenith.passes.pipeline import run
 
 GOLDEN = Path(__file__).with_name("kernels.txt")
 SIZES = {"n": 3, "m": 37, "k": 5}
-EVEN = {"n": 4, "m": 40, "k": 4}  # what wide forms need of sizes
+EVEN = {"n": 4, "m": 48, "k": 4}  # what wide forms need of sizes
 WAYS = {
     "lanes": (SIZES, lambda plan, weights: LanesExecutable(plan, TILE_FUNCTIONS, weights)),
     "grid": (SIZES, GridExecutable),

@@ -28,7 +28,7 @@ PROGRAMS = {
         "q: f32[h, s, 32], k: f32[h, u, 32], v: f32[h, u, 32]",
         "v1, l = attention(q, k, v, scale=0.5, causal=False, mask='none', empty=0.0)\nreturn (v1,)",
     ),
-    "order": ("x: f32[n, m]", "v1 = argsort(x)\nreturn (v1,)"),
+    "order": ("x: f32[n, 40]", "v1, v2 = sort(x, descending=False)\nreturn (v2,)"),
 }
 
 

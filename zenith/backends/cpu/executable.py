@@ -19,7 +19,7 @@ import numpy as np
 
 from zenith.arrays import NUMPY
 from zenith.backends.clock import HostClock
-from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, TABLE, TEAM
+from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
 from zenith.backends.cpu.native import native
@@ -87,6 +87,9 @@ class _Lease:
         self.results: Adapter | None = None
         self.makers: list[Callable[[], Any]] = []  # one for each result
         self.donations: Pairs = ()  # results, and the arguments whose memory they take
+        self.copies: list[
+            tuple[int, int, int, int]
+        ] = []  # of these, what would be copied: the word of its tasks, tasks
 
     def _fill_table(self, executable: Executable) -> None:
         """Kernels, and what no call changes: addresses inside the frame, counts."""
@@ -119,13 +122,18 @@ class _Lease:
         types = [type for _, type in program.outputs]
         self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
         self.donations = executable.donation.pairs(sizes) if executable.donation else ()
+        words = [(*pair, executable.copying[pair]) for pair in self.donations if pair in executable.copying]
+        self.copies = [(result, argument, word, self.buffer[word]) for result, argument, word in words]
         self.sizes, self.results = sizes, results
 
     def in_donated(
         self, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None]
     ) -> list[Any]:
-        """Memory for results, of donated arguments where that is possible."""
-        return results_in(self.donations, self.makers, arrays, adapters, addresses, self.results)
+        """Memory for results, of donated arguments where that is possible; what is there already is not copied."""
+        out = results_in(self.donations, self.makers, arrays, adapters, addresses, self.results)
+        for result, argument, word, tasks in self.copies:
+            self.buffer[word] = 0 if out[result] is arrays[argument] else tasks
+        return out
 
 
 class Executable:
@@ -135,7 +143,8 @@ class Executable:
         self.program = program
         self.report: Any = None
         self.stages: dict[str, str] = {}
-        self.donation: Donation | None = None
+        self._donation: Donation | None = None
+        self.copying: dict[tuple[int, int], int] = {}  # a result and an argument that is copied to it -> word of tasks
         self.frame = Frame(program)
         self.kernels = _link({launch.kernel.name: launch.kernel.text for launch in program.launches})
         self._once = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
@@ -148,6 +157,16 @@ class Executable:
         self._leases: list[_Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
         self._checked = [(self.frame.status + i, s.lines) for i, s in enumerate(program.launches) if s.can_fail]
+
+    @property
+    def donation(self) -> Donation | None:
+        """Which arguments are given away; None when none are."""
+        return self._donation
+
+    @donation.setter
+    def donation(self, donation: Donation) -> None:
+        self._donation, rows = donation, first_rows(self.program)
+        self.copying = {pair: self.frame.table + ROW * rows[step] + 1 for pair, step in donation.copies.items()}
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""

@@ -24,6 +24,7 @@ from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
+from zenith.backends.cpu.running import RUNNING_FUNCTIONS
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import pack_panel, product_tile
 from zenith.backends.cpu.vectors import select
@@ -37,7 +38,7 @@ TILE_FUNCTIONS = {
     "product_tile": product_tile, "pack_panel": pack_panel, "shared_product": shared_product,
     "stage_tile": stage_tile, "held_product": held_product,
     "tf32_product": tf32_product,
-    "softmax_tile": softmax_tile, "call_native": call_native,
+    "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,
 }  # fmt: skip
 _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning

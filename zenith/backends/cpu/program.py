@@ -37,7 +37,8 @@ class Code:
 class Launch:
     """Run a kernel: ``tasks`` tasks in chunks of ``grain``, on the memory at ``places``, with ``sizes`` as arguments.
 
-    Tasks, grain and sizes are expressions of the program's sizes. ``can_fail`` says that an index is checked.
+    Tasks, grain and sizes are expressions of the program's sizes. ``can_fail`` says that an index is checked,
+    ``copies`` that elements are written where they were read, so that on one memory nothing changes.
     """
 
     kernel: Code
@@ -46,6 +47,7 @@ class Launch:
     grain: str
     sizes: tuple[str, ...]
     can_fail: bool
+    copies: bool
     lines: tuple[SourceLine, ...]
 
     def __str__(self) -> str:
@@ -163,7 +165,7 @@ def _launch(step: planned.Launch, codes: _Codes) -> Launch:
         text, sizes = kernel_text(kernel)
         codes[kernel.name] = Code(kernel.name, text), sizes
     code, sizes = codes[kernel.name]
-    return Launch(code, step.places, str(kernel.tasks), _grain(kernel), sizes, kernel.can_fail, step.lines)
+    return Launch(code, step.places, str(kernel.tasks), _grain(kernel), sizes, kernel.can_fail, step.copies, step.lines)
 
 
 def _without_sizes(step: planned.Launch) -> planned.Launch:

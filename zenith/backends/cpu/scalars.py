@@ -13,18 +13,20 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
-import zenith.backends.cpu.vector_math  # noqa: F401  (teaches Numba the elementary functions)
 from zenith.backends import scalars as s
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
+from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
 from zenith.backends.vecmath.formats import FORMATS
+from zenith.backends.vecmath.logarithm import logaddexp
+from zenith.ir import types as ir_types
 from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
-NUMBA_TYPES = {
-    "bool": types.boolean, "i32": types.int32, "i64": types.int64, "u32": types.uint32, "f32": types.float32,
-    "f64": types.float64, "f16": HALF, "bf16": BRAIN,
-}  # fmt: skip
 FLOATS = (types.float32, types.float64)
-INTEGERS = (types.int32, types.int64, types.uint32, types.uint64)
+INTEGERS = tuple(getattr(types, t.numpy_name) for t in ir_types.INTEGERS)
+NUMBA_TYPES = {
+    "bool": types.boolean, **{t.name: kind for t, kind in zip(ir_types.INTEGERS, INTEGERS, strict=True)},
+    "f32": types.float32, "f64": types.float64, "f16": HALF, "bf16": BRAIN,
+}  # fmt: skip
 
 Emit = Callable[..., Any]
 
@@ -83,8 +85,13 @@ def _single(context: Any, builder: Any, source: Any, x: Any, target: Narrow) -> 
 
 
 def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
-    """Truncate; nan and out of range give the smallest integer (of int64 for uint32, whose low half is 0)."""
-    bits = 64 if target == types.uint32 else target.bitwidth
+    """Truncate as NumPy does on x86-64: to int32, or to int64 for wide and unsigned types, of which the low bits stay.
+
+    nan and what is out of range give the smallest integer there, so 0 for a narrower type.
+    """
+    if target == types.uint64:
+        return _float_to_uint64(builder, x)
+    bits = 64 if target == types.uint32 else max(target.bitwidth, 32)
     kind = ir.IntType(bits)
     low, high = ir.Constant(x.type, -(2.0 ** (bits - 1))), ir.Constant(x.type, 2.0 ** (bits - 1))
     inside = builder.and_(builder.fcmp_ordered(">=", x, low), builder.fcmp_ordered("<", x, high))
@@ -94,7 +101,15 @@ def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
         )
     safe = builder.select(inside, x, ir.Constant(x.type, 0.0))
     result = builder.select(inside, builder.fptosi(safe, kind), ir.Constant(kind, -(2 ** (bits - 1))))
-    return builder.trunc(result, ir.IntType(32)) if bits > target.bitwidth else result
+    return builder.trunc(result, ir.IntType(target.bitwidth)) if bits > target.bitwidth else result
+
+
+def _float_to_uint64(builder: Any, x: Any) -> Any:
+    """From 2**63 on, the rest above that and the highest bit, which is all that is left of 2**64 and more: 0."""
+    top, half = ir.IntType(64)(1 << 63), ir.Constant(x.type, 2.0**63)
+    high = builder.fcmp_ordered(">=", x, half)
+    below = _float_to_integer(builder, builder.select(high, builder.fsub(x, half), x), types.int64)
+    return builder.select(high, builder.xor(below, top), below)
 
 
 def _teach_converter(function: Any, target: Any) -> None:
@@ -116,6 +131,13 @@ def _floats(name: str) -> Emit:
 
 for _name in ("floor", "ceil", "trunc", "sqrt", "rint"):
     _teach(getattr(s, _name), _same_float, _floats(_name), 1)
+
+
+def _emit_logaddexp(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return logaddexp(LLVMOps(builder, str(signature.return_type)), *args)
+
+
+_teach(s.logaddexp, _same_float, _emit_logaddexp, 2)
 _teach(s.copysign, _same_float, _floats("copysign"), 2)
 _teach(s.divide, _same_float, lambda context, builder, signature, args: builder.fdiv(*args), 2)
 
@@ -217,18 +239,51 @@ def _divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]
     zero, one = x.type(0), x.type(1)
     nothing = builder.icmp_signed("==", y, zero)
     divisor = builder.select(nothing, one, y)
-    if not kind.signed:
-        quotient, rest = builder.udiv(x, divisor), builder.urem(x, divisor)
+    if x.type.width < ir.IntType(32).width and "nvptx" not in builder.module.triple:
+        quotient, rest = _divide_small(builder, kind, x, divisor)
     else:
-        flips = builder.icmp_signed("==", divisor, x.type(-1))
-        safe = builder.select(flips, one, divisor)
-        quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
-        rest = builder.select(flips, zero, builder.srem(x, safe))
-        differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
-        down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
-        quotient = builder.select(down, builder.sub(quotient, one), quotient)
-        rest = builder.select(down, builder.add(rest, divisor), rest)
+        quotient, rest = _divide_words(builder, kind, x, divisor)
     return builder.select(nothing, zero, quotient), builder.select(nothing, zero, rest)
+
+
+def _divide_words(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+    """By the processor's division, for a divisor that is not 0."""
+    zero, one = x.type(0), x.type(1)
+    if not kind.signed:
+        return builder.udiv(x, divisor), builder.urem(x, divisor)
+    flips = builder.icmp_signed("==", divisor, x.type(-1))
+    safe = builder.select(flips, one, divisor)
+    quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
+    return _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
+
+
+def _rounded_down(builder: Any, quotient: Any, rest: Any, divisor: Any) -> tuple[Any, Any]:
+    """Quotient and remainder rounded down, of those rounded towards zero."""
+    zero, one = quotient.type(0), quotient.type(1)
+    differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
+    down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
+    quotient = builder.select(down, builder.sub(quotient, one), quotient)
+    return quotient, builder.select(down, builder.add(rest, divisor), rest)
+
+
+def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+    """8 and 16 bits in vectors: no processor divides vectors of integers, and float32 quotients are exact enough.
+
+    Where x / y is no whole number it is 1 / y from one at least, which is more than 2**-17 of it, and rounding moves it
+    by 2**-24. Of a constant divisor LLVM makes a multiplication of integers, and leaves the other way out.
+    """
+    width, word, single = x.type, ir.IntType(32), ir.FloatType()
+    asked = ir.FunctionType(ir.IntType(1), [width])
+    name = f"llvm.is.constant.i{width.width}"
+    known = builder.call(cgutils.get_or_insert_function(builder.module, asked, name), [divisor])
+    by_words = _divide_words(builder, kind, x, builder.select(known, divisor, width(1)))
+    x, y = ((builder.sext if kind.signed else builder.zext)(v, word) for v in (x, divisor))
+    quotient = builder.fptosi(builder.fdiv(builder.sitofp(x, single), builder.sitofp(y, single)), word)
+    rest = builder.sub(x, builder.mul(quotient, y))
+    by_floats = _rounded_down(builder, quotient, rest, y) if kind.signed else (quotient, rest)
+    pairs = zip(by_words, by_floats, strict=True)
+    quotient, rest = (builder.select(known, w, builder.trunc(f, width)) for w, f in pairs)
+    return quotient, rest
 
 
 def _divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -310,6 +365,20 @@ def _emit_int_power(context: Any, builder: Any, signature: Any, args: Any) -> An
 _teach(s.int_power, _same_integer, _emit_int_power, 2)
 
 
+def _emit_bit_count(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The count of 32 or 64 bits, in which narrower types are."""
+    x = _emit_magnitude(context, builder, signature, args) if signature.args[0].signed else args[0]
+    wide = ir.IntType(max(x.type.width, 32))
+    x = builder.zext(x, wide) if x.type.width < wide.width else x
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(wide, [wide]), f"llvm.ctpop.i{wide.width}"
+    )
+    return builder.trunc(builder.call(function, [x]), ir.IntType(8))
+
+
+_teach(s.bit_count, lambda x: types.uint8 if x in INTEGERS else None, _emit_bit_count, 1)
+
+
 def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """The rounds of the reference, in 32-bit words: LLVM sees that halves are put together and taken apart again."""
     half = ir.IntType(32)
@@ -330,3 +399,46 @@ def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 
 _teach(s.threefry2x32, lambda x, y: x if x == y == types.int64 else None, _emit_threefry, 2)
+
+
+# --- bit patterns and divisors ---------------------------------------------------------------------------------
+
+_PATTERNS = {types.float32: types.int32, types.float64: types.int64}
+_NUMBERS = {whole: real for real, whole in _PATTERNS.items()}
+_LLVM = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: ir.IntType(32),
+         types.int64: ir.IntType(64)}  # fmt: skip
+
+
+def _reinterpret(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.bitcast(args[0], _LLVM[signature.return_type])
+
+
+_teach(s.float_bits, _PATTERNS.get, _reinterpret, 1)
+_teach(s.bits_float, _NUMBERS.get, _reinterpret, 1)
+
+
+def _emit_gcd(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Euclid's algorithm on magnitudes: ``x, y = y, x % y`` while y is not 0."""
+    signed = signature.args[0].signed
+    x, y = (_magnitude(builder, a) if signed else a for a in args)
+    zero, before = x.type(0), builder.block
+    test, body, end = (builder.append_basic_block(f"gcd.{name}") for name in ("test", "body", "end"))
+    builder.branch(test)
+    builder.position_at_end(test)
+    left, right = builder.phi(x.type), builder.phi(x.type)
+    builder.cbranch(builder.icmp_unsigned("!=", right, zero), body, end)
+    builder.position_at_end(body)
+    rest = builder.urem(left, right)
+    builder.branch(test)
+    for phi, start, following in ((left, x, right), (right, y, rest)):
+        phi.add_incoming(start, before)
+        phi.add_incoming(following, body)
+    builder.position_at_end(end)
+    return left
+
+
+def _magnitude(builder: Any, x: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", x, x.type(0)), builder.neg(x), x)
+
+
+_teach(s.gcd, _same_integer, _emit_gcd, 2)

@@ -145,7 +145,7 @@ class _Tables:
         kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
         places = [_place(p) for p in launch.places]
         lines = self._numbers(launch.lines)
-        return [kernel, places, launch.tasks, launch.grain, launch.sizes, launch.can_fail, lines]
+        return [kernel, places, launch.tasks, launch.grain, launch.sizes, launch.can_fail, launch.copies, lines]
 
     def step(self, step: Step) -> Json | list[Any]:
         """A step: a loop or branch as an object."""
@@ -185,9 +185,9 @@ class _Reader:
 
     def launch(self, parts: list[Any]) -> Launch:
         """A launch."""
-        kernel, places, tasks, grain, sizes, can_fail, lines = parts
+        kernel, places, tasks, grain, sizes, can_fail, copies, lines = parts
         at = tuple(Place(*p) for p in places)
-        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), can_fail, self._lines(lines))
+        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), can_fail, copies, self._lines(lines))
 
     def step(self, stored: Any) -> Step:
         """Any step."""

@@ -15,8 +15,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-WIDTHS = (2, 4, 8)
-WIDEST = 4  # elements that one instruction moves
+WIDTHS = (2, 4, 8, 16)
+WIDEST = 4  # words that one instruction moves
+WORD = 32  # bits of a word, in which smaller elements are moved together
 SHARED_SPACE = 3
 ALIGNMENT = 16  # bytes of shared memory, and of the widest access
 _numbers = count()
@@ -46,12 +47,13 @@ def _vector_at(builder: Any, pointer: Any, at: Any, width: int) -> tuple[Any, in
     return builder.bitcast(place, ir.VectorType(element, width).as_pointer()), min(width * bits // 8, ALIGNMENT)
 
 
-def _in_pairs(place: Any) -> Any:
-    """The vector at a place as what one instruction moves: at most four words, so eight 16-bit elements are pairs."""
+def _in_words(place: Any) -> Any:
+    """The vector at a place as what one instruction moves: more than four small elements in words of several."""
     vector = place.type.pointee
     if vector.count <= WIDEST or not isinstance(vector.element, ir.IntType):
         return vector
-    return ir.VectorType(ir.IntType(2 * vector.element.width), vector.count // 2)
+    together = WORD // vector.element.width
+    return ir.VectorType(ir.IntType(WORD), vector.count // together) if together > 1 else vector
 
 
 def _load(width: int) -> Any:
@@ -60,11 +62,11 @@ def _load(width: int) -> Any:
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at = args
         place, alignment = _vector_at(builder, buffer, at, width)
-        pairs = _in_pairs(place)
-        vector = builder.load(builder.bitcast(place, pairs.as_pointer()))
+        words = _in_words(place)
+        vector = builder.load(builder.bitcast(place, words.as_pointer()))
         vector.align = alignment
         strip = _local(builder, buffer.type.pointee, width)
-        each = width // pairs.count
+        each = width // words.count
         for number in range(width):
             element = builder.extract_element(vector, cgutils.int32_t(number // each))
             if each > 1:
@@ -91,19 +93,24 @@ def _store(width: int) -> Any:
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at, strip = args
         place, alignment = _vector_at(builder, buffer, at, width)
-        pairs = _in_pairs(place)
-        vector, each = ir.Constant(pairs, ir.Undefined), width // pairs.count
+        words = _in_words(place)
+        vector, each = ir.Constant(words, ir.Undefined), width // words.count
         elements = [builder.load(builder.gep(strip, [cgutils.int32_t(number)])) for number in range(width)]
-        for number in range(pairs.count):
-            element = elements[each * number]
-            if each > 1:
-                low, high = (builder.zext(e, pairs.element) for e in elements[each * number : each * (number + 1)])
-                element = builder.or_(low, builder.shl(high, pairs.element(buffer.type.pointee.width)))
-            vector = builder.insert_element(vector, element, cgutils.int32_t(number))
-        builder.store(vector, builder.bitcast(place, pairs.as_pointer())).align = alignment
+        for number in range(words.count):
+            word = _joined(builder, elements[each * number : each * (number + 1)], words.element)
+            vector = builder.insert_element(vector, word, cgutils.int32_t(number))
+        builder.store(vector, builder.bitcast(place, words.as_pointer())).align = alignment
         return context.get_dummy_value()
 
     return intrinsic(lambda typing, buffer, at, strip: (types.void(buffer, at, strip), emit))
+
+
+def _joined(builder: Any, elements: Any, word: Any) -> Any:
+    """Elements side by side in one word, the first in the lowest bits."""
+    result, *rest = elements if len(elements) == 1 else [builder.zext(e, word) for e in elements]
+    for number, element in enumerate(rest, 1):
+        result = builder.or_(result, builder.shl(element, word(number * elements[0].type.width)))
+    return result
 
 
 def _array(kind: Any, allocate: Any) -> Any:

@@ -1,14 +1,15 @@
 """Schedules of attention on tensor cores: the largest tiles whose sums fit registers and whose operands shared memory.
 
 Scores and sums are held in registers from the first key to the last, so wide heads leave room for fewer scores. More
-own rows share what is copied of the others; more other rows mean fewer turns, each with its barriers.
+own rows share what is copied of the others; more other rows mean fewer turns, each with its barriers. Where there is
+room for two blocks of other rows, the next is copied while one is computed with.
 
 >>> from zenith.ir.types import float16
 >>> for width in (64, 256):
 ...     tile = attention_tile(AttentionShape(float16, (width, width), 1, (width,)), (8, 0))
-...     print(tile.rows, tile.block)
-64 64
-64 64
+...     print(tile.rows, tile.block, tile.stages)
+64 64 2
+64 64 1
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from zenith.ir.target import AttentionShape, AttentionTile
 
 ROWS, BLOCKS = (64, 32, 16), (64, 32, 16)  # of a task, and of other rows at a time
 HELD = 176  # registers of a thread for scores and sums, of 255
+HELD_AHEAD = 144  # the same where the next block is copied meanwhile, for whose addresses a thread needs the others
+STAGES = 2  # blocks of other rows in shared memory: one is computed with, one on its way
 LANE_SHARE = 2  # a lane has half as many numbers of a held matrix as that has columns
 
 
@@ -28,10 +31,12 @@ def attention_tile(shape: AttentionShape, capability: tuple[int, ...]) -> Attent
     if not found:
         return f"it has no instruction for {shape.element}"
     instruction, available = found[0], chip(capability).shared * KB
+    ahead, line = capability >= AMPERE, sum(shape.staged) * shape.element.itemsize
     for rows in ROWS:
         for block in BLOCKS:
-            staged = (rows + block) * sum(shape.staged) * shape.element.itemsize
             held = (shape.scores * block + sum(shape.sums)) // LANE_SHARE
-            if staged <= available and held <= HELD:
-                return AttentionTile(instruction, rows, block, capability >= AMPERE)
+            if (rows + block) * line <= available and held <= HELD:
+                room = (rows + STAGES * block) * line <= available and held <= HELD_AHEAD
+                stages = STAGES if ahead and room else 1
+                return AttentionTile(instruction, rows, block, ahead, stages)
     return f"heads of {max(shape.staged)} columns leave no room for scores"

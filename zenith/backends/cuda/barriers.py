@@ -2,7 +2,8 @@
 
 What several threads touch is memory that the kernel both writes and reads: scratch buffers, and rows of results that
 are kept there for a while; a thread's strips are its own. Between two statements that touch such a buffer, one of them
-writing, stands a barrier. A loop's iterations follow each other, so a loop that touches any ends with one.
+writing, stands a barrier. A loop's iterations follow each other, so between the last statement of a body and the first
+one may have to stand, too. Tiles that are staged in turns are known to be safe: the statement that begins a turn meets.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.footprint import touched
-from zenith.backends.kernel import Held, Kernel, Scratch, Statement, Strip, walk
+from zenith.backends.kernel import Held, Kernel, Scratch, StageTile, Statement, Strip, walk
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Barriers:
         """Before the first statement of a kernel."""
         read, written = touched(kernel.body)
         own = {s.name for s in walk(kernel.body) if isinstance(s, Held | Strip)}  # in registers: nobody else's
+        own |= {s.target for s in walk(kernel.body) if isinstance(s, StageTile) and s.in_turns}
         return cls((read & written | {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}) - own)
 
     def enter(self, statements: tuple[Statement, ...]) -> bool:
@@ -36,6 +38,19 @@ class Barriers:
             earlier = frozenset(), frozenset()
         self.state = earlier[0] | read, earlier[1] | written
         return conflict
+
+    def meet(self) -> None:
+        """A barrier stands here."""
+        self.state = frozenset(), frozenset()
+
+    def again(self, statements: tuple[Statement, ...]) -> bool:
+        """Whether a barrier has to stand behind statements before they begin again."""
+        read, written = (names & self.shared for names in touched(statements))
+        return bool(written & (self.state[0] | self.state[1]) or read & self.state[1])
+
+    def join(self, other: tuple[frozenset[str], frozenset[str]]) -> None:
+        """What happened may be this or, as well, something else."""
+        self.state = self.state[0] | other[0], self.state[1] | other[1]
 
     @property
     def pending(self) -> bool:

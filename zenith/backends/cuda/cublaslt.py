@@ -1,29 +1,22 @@
 """The door to cuBLASLt: NVIDIA's matrix products, through nvmath's bindings, as objects that clean up after themselves.
 
 Matrices are column-major here, as the library has them. nvmath imports without a GPU and finds the library itself on
-demand; :func:`problem` says what is missing. A test puts another binding in its place (:func:`using`).
-
-One handle serves a thread on a device. Nothing here allocates device memory or waits: the workspace and the stream are
-given, and what a problem's descriptors and its algorithm are is settled before it is called, so that calls can be
-captured in a CUDA graph.
+demand. Nothing here allocates device memory or waits: the workspace and the stream are given, and what a problem's
+descriptors and its algorithm are is settled before it is called, so that calls can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zenith.backends.cuda.library import Door
 from zenith.errors import DeviceError
 from zenith.ir.types import DType
 
-NAME = "cublasLt"
-KEPT_ALGORITHMS = 1024  # of the process; what was asked for longest ago goes first
 CUDA_TYPES = {"f16": "CUDA_R_16F", "bf16": "CUDA_R_16BF", "f32": "CUDA_R_32F", "f64": "CUDA_R_64F"}
 
 
@@ -74,61 +67,10 @@ class Binding:
         self.types: Any = CudaDataType
 
 
-_binding: Any = None
-_why: str | None = None
-
-
-def binding() -> Any:
-    """nvmath's binding; ImportError where it is not installed."""
-    global _binding
-    if _binding is None:
-        _binding = Binding()
-    return _binding
-
-
-def problem() -> str:
-    """Why cuBLASLt cannot be called here; empty when it can. It is looked for once."""
-    global _why
-    if _why is None:
-        try:
-            binding().lt.get_version()
-            _why = ""
-        except ModuleNotFoundError as error:
-            _why = f"{error.name} is not installed (pip install nvmath-python)"
-        except (ImportError, OSError, RuntimeError) as error:
-            _why = f"the library cannot be loaded: {str(error).partition(chr(10))[0]}"
-    return _why
-
-
-@contextmanager
-def using(other: Any, why: str | None = None) -> Iterator[None]:
-    """Within this block another binding stands for nvmath's, or none, for a reason; algorithms are chosen anew."""
-    global _binding, _why
-    before = _binding, _why
-    _binding, _why = other, why
-    _algorithms.clear()
-    try:
-        yield
-    finally:
-        _binding, _why = before
-        _algorithms.clear()
-
-
-class _Handles(threading.local):
-    def __init__(self) -> None:
-        self.of: dict[tuple[Any, int], int] = {}
-
-
-_handles = _Handles()
-
-
-def handle(device: int) -> int:
-    """This thread's handle for its current device."""
-    key = binding(), device
-    found = _handles.of.get(key)
-    if found is None:
-        found = _handles.of[key] = binding().lt.create()
-    return found
+DOOR = Door(
+    "cublasLt", "nvmath-python", Binding, lambda found: found.lt.get_version(), lambda found: found.lt.create(), 1024
+)
+NAME = DOOR.name
 
 
 class LtCall:
@@ -141,7 +83,7 @@ class LtCall:
         self.problem, self.algorithm, self.device = found, algorithm, device
         self.descriptors = Descriptors(found)
         self._pointers: dict[Any, int] = {}
-        self._lt = binding().lt
+        self._lt = DOOR.binding.lt
 
     def __call__(
         self, a: int, b: int, c: int, d: int, pointers: Mapping[str, int], scale: int, share: int, workspace: int,
@@ -155,7 +97,7 @@ class LtCall:
                 self._pointers[name] = address
         try:
             self._lt.matmul(
-                handle(self.device), made.operation, scale, a, made.a, b, made.b, share, c, made.c, d, made.d,
+                DOOR.handle(self.device), made.operation, scale, a, made.a, b, made.b, share, c, made.c, d, made.d,
                 self.algorithm.ptr, workspace, self.problem.workspace, stream,
             )  # fmt: skip
         except self._lt.cuBLASLtError as error:
@@ -166,7 +108,7 @@ class Descriptors:
     """cuBLASLt's objects for a problem, destroyed with this one."""
 
     def __init__(self, found: Problem) -> None:
-        with_types = binding()
+        with_types = DOOR.binding
         lt, types = with_types.lt, with_types.types
         single = types[CUDA_TYPES["f64" if found.d.dtype.bits == 64 else "f32"]]
         self._lt = lt
@@ -195,7 +137,7 @@ class Descriptors:
                 self.set(self.operation, attributes.EPILOGUE_AUX_BATCH_STRIDE, ctypes.c_int64(batch))
 
     def _layout(self, matrix: Layout) -> int:
-        lt, kind = self._lt, binding().types[CUDA_TYPES[matrix.dtype.name]]
+        lt, kind = self._lt, DOOR.binding.types[CUDA_TYPES[matrix.dtype.name]]
         made = self._add(
             lt.matrix_layout_destroy, lt.matrix_layout_create(kind, matrix.rows, matrix.columns, matrix.ld)
         )
@@ -223,25 +165,16 @@ def _destroy(made: list[tuple[Any, int]]) -> None:
         destroy(number)
 
 
-_algorithms: OrderedDict[Any, Any] = OrderedDict()
-
-
 def algorithm(found: Problem, device: int) -> Any:
     """The algorithm for a problem, as cuBLASLt's heuristics choose it, or why there is none, as text.
 
     Sums that are cut are added up in the compute type and in one order: the other schemes add in the result's type.
     """
-    key = found, device
-    known = _algorithms.get(key)
-    if known is None:
-        known = _algorithms[key] = _ask(found, device)
-        while len(_algorithms) > KEPT_ALGORITHMS:
-            _algorithms.popitem(last=False)
-    return known
+    return DOOR.known((found, device), lambda: _ask(found, device))
 
 
 def _ask(found: Problem, device: int) -> Any:
-    lt, made = binding().lt, Descriptors(found)
+    lt, made = DOOR.binding.lt, Descriptors(found)
     names, preference = lt.MatmulPreferenceAttribute, lt.matmul_preference_create()
     values = {names.MAX_WORKSPACE_BYTES: ctypes.c_uint64(found.workspace),
               names.REDUCTION_SCHEME_MASK: ctypes.c_uint32(lt.ReductionScheme.COMPUTE_TYPE)}  # fmt: skip
@@ -252,7 +185,7 @@ def _ask(found: Problem, device: int) -> Any:
         for name, value in values.items():
             lt.matmul_preference_set_attribute(preference, name, ctypes.addressof(value), ctypes.sizeof(value))
         lt.matmul_algo_get_heuristic(
-            handle(device), made.operation, made.a, made.b, made.c, made.d, preference, 1, result.ptr,
+            DOOR.handle(device), made.operation, made.a, made.b, made.c, made.d, preference, 1, result.ptr,
             ctypes.addressof(count),
         )  # fmt: skip
     except lt.cuBLASLtError as error:

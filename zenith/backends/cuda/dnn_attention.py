@@ -16,6 +16,7 @@ from zenith.ir.dims import Dim, product
 
 LARGEST, STEP = 256, 8  # elements of a query or a value: at most so many, and a multiple
 STATE = 16  # bytes for each query, and some for all, in the workspace
+SUMS = 4 * 2  # bytes for each element of queries on the way back: float32, of which a repeatable order may need two
 SPARE = 1 << 20
 
 
@@ -24,17 +25,20 @@ def fits(size: int) -> bool:
     return 0 < size <= LARGEST and size % STEP == 0
 
 
-def use(found: Attention, buffers: Sequence[Buffer]) -> Use:
-    """The library's call for attention of a group."""
-    names, workspace = [b.name for b in buffers], STATE * product(found.shape) + SPARE
+def use(found: Attention, buffers: Sequence[Buffer], repeatable: bool) -> Use:
+    """The library's call for attention of a group; ``repeatable`` asks for equal bits in every run."""
+    names, queries = [b.name for b in buffers], product(found.shape)
+    workspace: Dim = STATE * queries + SPARE + (SUMS * queries * found.size if found.is_back else 0)
     form = found.matrices["q"].dtype.name + (", causal" if found.causal else "")
-    ready = partial(ready_attention, found, names, workspace)
-    return Use(Routine(cudnn.NAME, "sdpa", form, ready=ready), tuple(buffers), found.operations, workspace)
+    ready = partial(ready_attention, found, names, workspace, repeatable)
+    routine = Routine(cudnn.NAME, "sdpa_backward" if found.is_back else "sdpa", form, ready=ready)
+    return Use(routine, tuple(buffers), found.operations, workspace)
 
 
 def ready_attention(
-    found: Attention, names: Sequence[str], workspace: Dim, sizes: Mapping[str, int], alignments: Sequence[int]
-) -> Ready | str:
+    found: Attention, names: Sequence[str], workspace: Dim, repeatable: bool, sizes: Mapping[str, int],
+    alignments: Sequence[int],
+) -> Ready | str:  # fmt: skip
     """What calls the library for attention of these sizes; why it does not take them, as text."""
     flat = heads(found, sizes)
     if isinstance(flat, str):
@@ -46,7 +50,9 @@ def ready_attention(
     starts = {n: (names.index(a.buffer), a.at * a.dtype.itemsize) for n, a in flat.arrays.items()}
     if any(alignments[place] % ALIGNED or offset % ALIGNED for place, offset in starts.values()):
         return f"addresses are no multiples of {ALIGNED} bytes"
-    made = cudnn.attention(_problem(found, flat), driver().device())
+    if found.is_back and any(_is_shared(flat.arrays[name], flat) for name in "kv"):
+        return "heads share keys, whose cotangents it would add up"
+    made = cudnn.attention(_problem(found, flat, repeatable), driver().device())
     if isinstance(made, str):
         return made
     if made.workspace > workspace.evaluate(sizes):
@@ -58,17 +64,23 @@ def _call(made: Any, starts: Mapping[str, tuple[int, int]], addresses: Sequence[
     made({name: addresses[place] + offset for name, (place, offset) in starts.items()}, addresses[-1], stream)
 
 
-def _problem(found: Attention, flat: Heads) -> Problem:
+def _problem(found: Attention, flat: Heads, repeatable: bool) -> Problem:
+    own, other = (flat.queries, flat.size), (flat.keys, flat.size)
+    values, averages = (flat.keys, flat.columns), (flat.queries, flat.columns)
     shapes = {
-        "q": (flat.queries, flat.size), "k": (flat.keys, flat.size), "v": (flat.keys, flat.columns),
-        "o": (flat.queries, flat.columns), "stats": (flat.queries, 1),
+        "q": own, "dq": own, "k": other, "dk": other, "v": values, "dv": values, "o": averages, "do": averages,
+        "stats": (flat.queries, 1),
     }  # fmt: skip
-    made = {name: _tensor(array, flat, shapes[name]) for name, array in flat.arrays.items()}
-    stats = made.get("stats")
-    return Problem(made["q"], made["k"], made["v"], made["o"], stats, found.scale, found.causal)
+    made = tuple((name, _tensor(array, flat, shapes[name])) for name, array in flat.arrays.items())
+    return Problem(made, found.scale, found.causal, repeatable or not found.is_back)
 
 
 def _tensor(array: Placed, flat: Heads, shape: tuple[int, int]) -> Tensor:
-    """Heads that share keys are one head: their step is 0."""
-    shared = flat.heads > 1 and array.steps[1] == 0
-    return Tensor(array.dtype, (flat.examples, 1 if shared else flat.heads, *shape), array.steps)
+    """Heads that share keys are one head."""
+    heads = 1 if _is_shared(array, flat) else flat.heads
+    return Tensor(array.dtype, (flat.examples, heads, *shape), array.steps)
+
+
+def _is_shared(array: Placed, flat: Heads) -> bool:
+    """Whether all heads of an example read the same."""
+    return flat.heads > 1 and array.steps[1] == 0

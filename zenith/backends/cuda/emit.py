@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from zenith.backends.cuda import held_matrices, tiles, warp_tiles
+from zenith.backends.cuda import held_matrices, running, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, printed, wide_loops
 from zenith.backends.cuda.index import Indices, signed
@@ -44,6 +44,7 @@ from zenith.backends.kernel import (
     PackPanel,
     Position,
     ProductTile,
+    Running,
     Scratch,
     SharedProduct,
     Simple,
@@ -54,6 +55,7 @@ from zenith.backends.kernel import (
     Store,
     Strip,
     TaskLoop,
+    runs,
     walk,
 )
 from zenith.errors import UnsupportedError
@@ -90,7 +92,10 @@ class CudaPrinter(Printer):
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
         self.copying = False  # whether copies are on their way
+        staged = [s for s in walk(kernel.body) if isinstance(s, StageTile) and s.ahead]
+        self.copies_ahead = any(id(s) in self.wide for s in staged)
         self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
+        self.inside = ""  # in a loop that goes in chunks: whether this thread has an iteration of the chunk
         self.alone = not self.team  # whether this code is one thread's, not a team's
         self.strips: dict[tuple[str, Dim], str] = {}  # elements at hand, by what is read
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
@@ -117,7 +122,9 @@ class CudaPrinter(Printer):
             lines.append("came = i32_shared(1)")
         if self.team:
             joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
-            lines += [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in dict.fromkeys(joined)]
+            handed = [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in joined]
+            handed += running.shared([s for s in walk(kernel.body) if isinstance(s, Running)])
+            lines += dict.fromkeys(handed)
         return lines + self.my_tasks(kernel)
 
     def shared_memory(self, kernel: Kernel) -> list[str]:
@@ -171,7 +178,9 @@ class CudaPrinter(Printer):
         """Statements in a row, with the barriers that a team needs between them."""
         lines: list[str] = []
         for s in body:
-            holds = isinstance(s, TaskLoop | Branch | LastOf) or (isinstance(s, Loop) and not s.lanes and not s.warps)
+            holds = isinstance(s, TaskLoop | Branch | LastOf) or (
+                isinstance(s, Loop) and not s.lanes and not s.warps and not runs(s.body)
+            )
             if self.team and self.in_step and not holds and self.barriers.enter((s,)):
                 lines += self.barrier()
             lines += self.statement(s)
@@ -193,9 +202,7 @@ class CudaPrinter(Printer):
             case Held(name, dtype=dtype):
                 return [f"{name} = {dtype}_local({held_matrices.registers(statement)})"]
             case StageTile():
-                dtype, in_chunks = self.buffers[statement.target], id(statement) in self.wide
-                self.copying |= in_chunks and statement.ahead
-                return list(held_matrices.stage(statement, dtype, int(self.team), in_chunks, self.indices))
+                return self.stage(statement)
             case HeldProduct():
                 return list(held_matrices.product(statement, self.indices))
             case SoftmaxTile():
@@ -210,6 +217,25 @@ class CudaPrinter(Printer):
                 raise UnsupportedError(f"{type(statement).__name__} has no CUDA form: it was written for the CPU",
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
+
+    def place(self, text: str) -> str:
+        return f"{self.index}({text})"
+
+    def running(self, run: Running) -> list[str]:
+        if not self.inside:
+            return super().running(run)
+        return list(running.lines(run, self.apply, [self.expression(v) for v in run.values], self.team))
+
+    def stage(self, s: StageTile) -> list[str]:
+        """A copy of a tile; one that begins a turn waits for what was copied in the turn before."""
+        lines = list[str]()
+        if s.meets:
+            self.copying |= self.copies_ahead
+            lines = self.barrier()
+            self.barriers.meet()
+        in_chunks = id(s) in self.wide
+        self.copying |= in_chunks and s.ahead
+        return [*lines, *held_matrices.stage(s, self.buffers[s.target], int(self.team), in_chunks, self.indices)]
 
     def each_held(self, each: EachHeld) -> list[str]:
         """Held elements are in registers: each lane goes through its own."""
@@ -235,7 +261,8 @@ class CudaPrinter(Printer):
                 text = self.expression(value)
                 text = f"u8({text})" if value.dtype == bool_ else text
                 text = f"{self.element(buffer, at)} = {text}"
-                return text if self.alone else f"if lane == 0: {text}"
+                asked = self.inside if self.alone else "lane == 0"
+                return f"if {asked}: {text}" if asked else text
             case Check(name, value, size, line):
                 text = f"checked({self.expression(value)}, {signed(size)}, status)"
                 return self._with_line(f"{name} = {self.index}({text})", line)
@@ -289,13 +316,17 @@ class CudaPrinter(Printer):
             return self.spread(loop.index, loop.start, loop.stop, self.wide.get(id(loop)), loop.body, ())
         if loop.warps and not self.alone:
             return self.by_warps(loop)
+        if runs(loop.body) and not self.alone:
+            return self.in_chunks(loop.index, loop.start, loop.stop, loop.body, ())
         before, copying = self.barriers.state, self.copying
         body = self.block(loop.body)
-        if not self.alone and self.barriers.pending:
+        if not self.alone and self.barriers.again(loop.body):
             body += ["    " + line for line in self.barrier()]
-        self.barriers.state = before  # a loop may have no turn: then none of its barriers stood there
+            self.barriers.meet()
+        self.barriers.join(before)  # a loop may have no turn: then none of its barriers stood there
         self.copying |= copying
-        return self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
+        begun = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
+        return begun + self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
 
     def by_warps(self, loop: Loop) -> list[str]:
         """A loop of which each warp of the team has its share, and each of its lanes one of the loops inside."""
@@ -371,12 +402,33 @@ class CudaPrinter(Printer):
     def fold(self, fold: Fold) -> list[str]:
         """A thread joins its share of the iterations, then the team joins the threads' results."""
         lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        if runs(fold.body) and not self.alone:
+            lines += self.in_chunks(fold.index, fold.start, fold.stop, fold.body, fold.accumulators)
+            return lines + self.join_team(fold.accumulators)
         if self.alone:
+            lines += [f"{r.name} = {self.expression(r.initial)}" for r in runs(fold.body)]
             body = [*self.block(fold.body), *("    " + line for line in self.joined(fold.accumulators))]
             return lines + self.walk(fold.index, self.indices.typed(fold.start), fold.stop, body, "1")
         wide = self.wide.get(id(fold))
         lines += self.spread(fold.index, fold.start, fold.stop, wide, fold.body, fold.accumulators)
         return lines + self.join_team(fold.accumulators)
+
+    def in_chunks(
+        self, index: str, start: Dim, stop: Dim, body: Sequence[Statement], accumulators: Sequence[Accumulator]
+    ) -> list[str]:
+        """A loop in which something runs along: a chunk at a time, of which each thread has an iteration.
+
+        In the last chunk threads without one compute what the last has, and store nothing.
+        """
+        u, chunk = self.index, f"{index}_chunk"
+        lines = [f"{r.name}_before = {self.expression(r.initial)}" for r in runs(tuple(body))]
+        self.alone, self.inside = True, f"{index}_inside"
+        inside = [f"{index} = {u}({chunk} + {self.lane})", f"{self.inside} = {index} < {self.indices.typed(stop)}"]
+        inside.append(f"if not {self.inside}: {index} = {self.size(stop - 1)}")
+        inside += self.statements(body)
+        inside += [f"if {self.inside}: {line}" for line in self.joined(accumulators)]
+        self.alone, self.inside = False, ""
+        return lines + self.walk(chunk, self.indices.typed(start), stop, ["    " + line for line in inside], self.team)
 
     def joined(self, accumulators: Sequence[Accumulator]) -> Iterator[str]:
         """Each accumulator joined with its value."""

@@ -34,6 +34,7 @@ from zenith.backends.kernel import (
     Loop,
     PackPanel,
     ProductTile,
+    Running,
     Scratch,
     SharedProduct,
     SoftmaxTile,
@@ -49,7 +50,8 @@ from zenith.backends.lower.collapse import step
 from zenith.ir.dims import Dim, Opaque
 
 ACCESS = 16  # bytes of the widest load and store
-WIDEST = 8  # elements
+WIDEST = 16  # elements
+WIDEST_SCRATCH = 8  # elements of shared memory, whose places are multiples of this by themselves
 BLOCK = 256  # threads of a team that is a whole block
 LONGEST_32 = 1 << 31  # elements of a buffer, or turns of loops, from which indices need 64 bits
 
@@ -130,7 +132,7 @@ def block_threads(kernel: Kernel) -> int:
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(statement, Fold | Running | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False
@@ -143,7 +145,7 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
     Where rows can be held, such a form stands in the place of each when all rows are of one length, which it fits;
     when their length is not known, it is the third.
     """
-    width = wide_loops(kernel).width
+    width = wide_loops(kernel).width if kernel.wide else 1
     plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
     found = held_rows(kernel)
     if found is None:
@@ -240,7 +242,8 @@ def wide_loops(kernel: Kernel) -> WideLoops:
 
     find(kernel.body, {})
     wide = {b for loop in found.values() for b in loop.buffers}
-    width = min([WIDEST, *(ACCESS // b.dtype.itemsize for b in kernel.buffers if b.name in wide)])
+    most = WIDEST_SCRATCH if wide & scratch else WIDEST
+    width = min([most, *(ACCESS // b.dtype.itemsize for b in kernel.buffers if b.name in wide)])
     if not team and any(id(s) not in found for s in walk(kernel.body) if isinstance(s, TaskLoop)):
         return WideLoops(1, {})  # tasks come in groups for all of a kernel or for none
     even = {i: w for i, w in found.items() if all((m.static or 0) % (w.chunk or width) == 0 for m in w.multiples)}
@@ -287,7 +290,7 @@ def _wide(
     for found in (seen.reads, seen.writes):
         for access in [a for a in found if a.buffer in scratch]:
             strides = _multiples(access.start.substitute(known), variable, sizes)
-            if any(m.static is None or m.static % WIDEST for m in strides):
+            if any(m.static is None or m.static % WIDEST_SCRATCH for m in strides):
                 del found[access]
     accesses = [a for a in (*seen.reads, *seen.writes) if memory.get(a.buffer)]
     positions = (*limits, *(a.start for a in accesses))

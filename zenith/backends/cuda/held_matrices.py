@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from zenith.backends.cuda.index import Indices
 from zenith.backends.cuda.warp_tiles import CHUNK, SMALL, key
-from zenith.backends.kernel import BAND, EachHeld, FoldHeld, Held, HeldProduct, StageTile
+from zenith.backends.kernel import BAND, NOWHERE, EachHeld, FoldHeld, Held, HeldProduct, StageTile
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.target import LANES
 from zenith.ir.types import DType
@@ -89,9 +89,10 @@ def fold(s: FoldHeld, combine: Callable[[str, str], str], initial: str) -> Itera
 # --- tiles in shared memory ---
 
 
-def _place(line: str, chunk: str, columns: int) -> str:
-    """The position of a chunk of a line."""
-    return f"({line}) * {columns} + (({chunk}) ^ ({key(f'({line})', columns // PER_CHUNK)})) * {PER_CHUNK}"
+def _place(line: str, chunk: str, columns: int, at: Dim, indices: Indices) -> str:
+    """The position of a chunk of a line of the tile that begins at a place."""
+    first = "" if at == 0 else f"{indices.typed(at)} + "
+    return f"{first}({line}) * {columns} + (({chunk}) ^ ({key(f'({line})', columns // PER_CHUNK)})) * {PER_CHUNK}"
 
 
 def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -> Iterator[str]:
@@ -108,7 +109,7 @@ def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -
     yield f"while tile_number < {s.rows * per_line}:"
     yield f"    tile_line = {u}(tile_number // {per_line})"
     yield f"    tile_column = {u}(tile_number % {per_line} * {length})"
-    place = _place("tile_line", f"tile_column // {PER_CHUNK}", s.columns)
+    place = _place("tile_line", f"tile_column // {PER_CHUNK}", s.columns, s.at, indices)
     yield f"    tile_at = {u}({place} + tile_column % {PER_CHUNK})"
     if wide and s.ahead:
         yield f"    tile_count = {u}(0)"
@@ -146,7 +147,7 @@ def product(p: HeldProduct, indices: Indices) -> Iterator[str]:
     if not p.onto:
         yield f"for tile_i in range({groups * i.sums}):"
         yield f"    {p.target}[tile_i] = f32(0)"
-    turn = list(_turn(p, together, u))
+    turn = list(_turn(p, together, indices))
     if p.a_held:
         for number in range(p.terms // i.terms):
             yield from _rounded(p, number)
@@ -156,7 +157,7 @@ def product(p: HeldProduct, indices: Indices) -> Iterator[str]:
     yield f"for tile_k in range({p.terms // i.terms}):"
     line = f"lane // {LANES} * {BAND} + tile_lane // {SMALL} % {HALVES} * {SMALL} + tile_lane % {SMALL}"
     chunk = f"tile_k * {i.terms // PER_CHUNK} + tile_lane // {BAND} % {i.terms // PER_CHUNK}"
-    yield f"    tile_at = {u}({_place(line, f'{u}({chunk})', p.terms)})"
+    yield f"    tile_at = {u}({_place(line, f'{u}({chunk})', p.terms, NOWHERE, indices)})"
     yield f"    ldmatrix_{i.left_words}(tile_of_a, 0, {p.a}, tile_at)"
     yield from ("    " + line for line in turn)
 
@@ -169,19 +170,19 @@ def _rounded(p: HeldProduct, number: int) -> Iterator[str]:
         yield f"tile_of_a[{word}] = pair_{i.element}({p.a}[{first}], {p.a}[{first + 1}])"
 
 
-def _turn(p: HeldProduct, together: int, u: str) -> Iterator[str]:
+def _turn(p: HeldProduct, together: int, indices: Indices) -> Iterator[str]:
     """The products of one turn: fragments of the right operand, some at once, each onto its sums."""
-    i = p.instruction
+    i, u = p.instruction, indices.kind
     group = f"tile_j * {together}"
     if p.turned:
         line = f"tile_k * {i.terms} + tile_lane // {SMALL} % {i.right_words} * {SMALL} + tile_lane % {SMALL}"
         chunk = f"{group} + tile_lane // {SMALL * i.right_words} % {together}"
-        at = _place(line, f"{u}({chunk})", p.columns)
+        at = _place(line, f"{u}({chunk})", p.columns, p.at, indices)
     else:
         of = f"tile_lane // {SMALL * i.right_words} % {together}"
         line = f"({group} + {of}) * {SMALL} + tile_lane % {SMALL}"
         chunk = f"tile_k * {i.terms // PER_CHUNK} + tile_lane // {SMALL} % {i.right_words}"
-        at = _place(line, f"{u}({chunk})", p.terms)
+        at = _place(line, f"{u}({chunk})", p.terms, p.at, indices)
     words = together * i.right_words
     yield f"for tile_j in range({p.columns // SMALL // together}):"
     yield f"    tile_at = {u}({at})"

@@ -11,7 +11,7 @@ from zenith.backends.cuda.forms import Form, block_threads, is_block, is_team
 from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
 from zenith.backends.cuda.held_rows import holding
 from zenith.backends.cuda.shared import divided
-from zenith.backends.kernel import Fold, Kernel, walk
+from zenith.backends.kernel import Fold, Kernel, Loop, runs, walk
 
 THREADS = 256  # of a block whose threads have tasks of their own, or whose warps do
 LARGEST_TEAM = 1024
@@ -71,8 +71,12 @@ def _team(iterations: int, tasks: int) -> int:
 
 
 def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """The iterations of the longest fold; where limits do not follow from the sizes, about as many as tasks cost."""
-    folds = [s.stop - s.start for s in walk(kernel.body) if isinstance(s, Fold)]
+    """The iterations of the longest fold, or of the longest loop in which something runs along.
+
+    Where limits do not follow from the sizes, about as many as tasks cost.
+    """
+    loops = [s for s in walk(kernel.body) if isinstance(s, Fold) or (isinstance(s, Loop) and runs(s.body))]
+    folds = [s.stop - s.start for s in loops]
     known = [f.evaluate(sizes) if f.symbols() <= sizes.keys() else kernel.cost.evaluate(sizes) // COST for f in folds]
     return max(known, default=0)
 

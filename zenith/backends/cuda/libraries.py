@@ -9,21 +9,31 @@ run. Rates are about those of large GPUs, and estimates; a few times more or les
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from zenith.backends.cuda import cublaslt, cudnn, dnn_attention, lt_product
-from zenith.backends.engines import Calls, Engine, Refusal
+from zenith.backends.cuda.library import Door
+from zenith.backends.engines import Beside, Calls, Engine, Refusal, in_two_steps
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower import library_attention
-from zenith.backends.lower.epilogue import find_epilogue
 from zenith.backends.lower.library_attention import Attention
-from zenith.backends.lower.library_product import PRODUCT, Product, buffers_of, describe, kernel_behind
+from zenith.backends.lower.library_cut import cut
+from zenith.backends.lower.library_product import (
+    PRODUCT,
+    Product,
+    buffers_of,
+    describe,
+    kernel_behind,
+    kernel_beside,
+    summed_side,
+)
 from zenith.config import config
-from zenith.ir.dims import Dim, product
+from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
-from zenith.ir.types import DType
+from zenith.ir.types import ArrayType, DType
 
 CALL = 8e-6  # seconds: what a call through Python's bindings, or the copies of a replay, take more than a launch
 LAUNCH = 3e-6  # seconds from the end of a kernel to the work of the next one
@@ -60,36 +70,30 @@ RESULTS = {"f32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32"), "bf16": ("bf
 LIBRARIES = (cublaslt.NAME, cudnn.NAME)
 
 
-def _absent(target: Target, library: Any) -> str:
-    """Why a library is not called for a target, or cannot be called here."""
-    return str(library.problem()) if library.NAME in target.libraries else f"{target.name} calls no {library.NAME}"
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group's product for the library, and the kernel of what the library does not write, with the reason."""
+
+    product: Product
+    kernel: Kernel | None
+    why: str = ""
 
 
-def _offer(calls: Calls, target: Target, library: Any, engine: str) -> float | Refusal:
-    """The cost of calls that are worth it for some sizes. The library is looked for last: that may take a second."""
-    known = calls.gain.static
-    if known is not None and known < calls.least and engine not in config.engines:
-        return Refusal(f"it gains {known:.1e} operations, a call costs as much as {calls.least:.1e}")
-    why = _absent(target, library)
-    return Refusal(why) if why else COST
+def _product_calls(body: Graph, target: Target) -> Calls | str:
+    found = _group(body)
+    if isinstance(found, str):
+        return found
+    whole, kernel, rates = found.product, found.kernel, _rates(found.product, target)
+    call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
+    if kernel is None:
+        return Calls((call,), whole.operations, round(CALL / rates.saved))
+    again = {PRODUCT: 2, whole.result.buffer: 1, whole.kept.buffer if whole.kept else "": 1}  # written, read once more
+    moved = sum((again.get(b.name, 0) * b.size * b.dtype.itemsize for b in kernel.buffers if b.role != "out"), dim(0))
+    gain: Dim = whole.operations - moved * round(1 / BANDWIDTH / rates.saved)
+    return Calls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), found.why)
 
 
-def _accepts_product(body: Graph, target: Target) -> float | Refusal:
-    if cublaslt.NAME not in target.libraries:
-        return Refusal(_absent(target, cublaslt))
-    found = _product(body, target)
-    return (
-        Refusal(found) if isinstance(found, str) else _offer(_calls(body, target, found), target, cublaslt, "cublaslt")
-    )
-
-
-def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> Calls:
-    found = _product(body, target)
-    assert not isinstance(found, str), "an engine lowers what it accepted"
-    return _calls(body, target, found)
-
-
-def _product(body: Graph, target: Target) -> Product | str:
+def _group(body: Graph) -> _Group | str:
     """A group's product as the library computes it, with its epilogue where it has it; else why not."""
     plain = describe(body, None)
     operands = plain.left.dtype
@@ -97,14 +101,15 @@ def _product(body: Graph, target: Target) -> Product | str:
         return f"it multiplies no matrices of {operands} and {plain.right.dtype}"
     if not (plain.left.has_neighbours and plain.right.has_neighbours):
         return "an operand has neighbours neither in rows nor in columns"
-    epilogue = find_epilogue(body)
-    if not isinstance(epilogue, str):
-        found = describe(body, epilogue)
+    where = cut(body)
+    if not isinstance(where, str):
+        found = describe(body, where)
         if _fits(found):
-            return found
+            return _Group(found, kernel_beside(body, where), where.why)
+        where = "its epilogue has other types or steps"
     if len({v.shape for v in body.outputs}) > 1:
         return "its results have several shapes"
-    return plain
+    return _Group(plain, kernel_behind(body), where)
 
 
 def _fits(found: Product) -> bool:
@@ -115,44 +120,35 @@ def _fits(found: Product) -> bool:
     return result.dtype.name in RESULTS[found.left.dtype.name] and alike and result.steps[-1] == 1
 
 
-def _calls(body: Graph, target: Target, found: Product) -> Calls:
-    operands = found.left.dtype
-    rates = RATES[operands.name, _has_cores(target, operands)]
-    call = lt_product.use(body, found, buffers_of(body, found), target.tf32)
-    if found.result.buffer != PRODUCT:
-        return Calls((call,), found.operations, round(CALL / rates.saved))
-    behind = kernel_behind(body)
-    moved = 2 * product(found.shape) * found.result.dtype.itemsize  # the product, written and read once more
-    gain: Dim = found.operations - moved * round(1 / BANDWIDTH / rates.saved)
-    return Calls((call, behind), gain, round((CALL + LAUNCH) / rates.saved))
-
-
-def _accepts_attention(body: Graph, target: Target) -> float | Refusal:
-    if cudnn.NAME not in target.libraries:
-        return Refusal(_absent(target, cudnn))
-    found = _attention(body)
-    if isinstance(found, str):
-        return Refusal(found)
-    return _offer(_attention_calls(body, target, found), target, cudnn, "cudnn")
-
-
-def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> Calls:
-    found = _attention(body)
+def _sums_beside(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls | Refusal:
+    """A product with the sums of an operand's rows, which the library has in an epilogue's place."""
+    found = _group(body)
     assert not isinstance(found, str), "an engine lowers what it accepted"
-    return _attention_calls(body, target, found)
+    of, result = found.product.epilogue, found.product.result
+    if found.kernel is not None or of.function or of.bias is not None:
+        return Refusal("the product has another epilogue, and the library has one")
+    if sums.dtype != result.dtype:
+        return Refusal(f"the sums are {sums.dtype}, and the library gives them in the product's type {result.dtype}")
+    side = summed_side(body, name, sums.shape[0])
+    assert side is not None, "a pair is a product whose terms are the rows"
+    whole, rates = replace(found.product, summed=side), _rates(found.product, target)
+    call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
+    read = whole.terms * sums.shape[0] * whole.left.dtype.itemsize  # once less
+    gain: Dim = whole.operations + read * round(1 / BANDWIDTH / rates.saved)
+    return Calls((call,), gain, round(CALL / rates.saved))
 
 
-def _attention(body: Graph) -> Attention | str:
-    found = library_attention.describe(body)
-    if isinstance(found, str) or all(
-        n.static is None or dnn_attention.fits(n.static) for n in (found.size, found.columns)
-    ):
+def _rates(found: Product, target: Target) -> Rates:
+    return RATES[found.left.dtype.name, _has_cores(target, found.left.dtype)]
+
+
+def _attention_calls(describe: Callable[[Graph], Attention | str], body: Graph, target: Target) -> Calls | str:
+    found = describe(body)
+    if isinstance(found, str):
         return found
-    return f"sizes of queries and values are no multiples of {dnn_attention.STEP} up to {dnn_attention.LARGEST}"
-
-
-def _attention_calls(body: Graph, target: Target, found: Attention) -> Calls:
-    call = dnn_attention.use(found, library_attention.buffers_of(body, found))
+    if any(n.static is not None and not dnn_attention.fits(n.static) for n in (found.size, found.columns)):
+        return f"sizes of queries and values are no multiples of {dnn_attention.STEP} up to {dnn_attention.LARGEST}"
+    call = dnn_attention.use(found, library_attention.buffers_of(body, found), not target.atomics)
     rates = ATTENTION[_has_cores(target, found.matrices["q"].dtype)]
     return Calls((call,), found.operations, round(CALL / rates.saved))
 
@@ -162,9 +158,33 @@ def _has_cores(target: Target, factors: DType) -> bool:
     return any(tile.instruction.element == factors for tile in target.matrix_tiles)
 
 
+def _engine(
+    name: str, kind: str, doc: str, library: Door, calls: Callable[[Graph, Target], Calls | str],
+    beside: Beside | None = None,
+) -> Engine:  # fmt: skip
+    """An engine whose calls are worth it for some sizes. The library is looked for last: that takes long."""
+
+    def offer(body: Graph, target: Target) -> Calls | Refusal:
+        if library.name not in target.libraries:
+            return Refusal(f"{target.name} calls no {library.name}")
+        found = calls(body, target)
+        if isinstance(found, str):
+            return Refusal(found)
+        known = found.gain.static
+        if known is not None and known < found.least and name not in config.engines:
+            return Refusal(f"it gains {known:.1e} operations, a call costs as much as {found.least:.1e}")
+        why = library.problem()
+        return Refusal(why) if why else found
+
+    accepts, lower = in_two_steps(COST, offer, lambda body, target, fixed, found: found)
+    return Engine(name, (kind,), doc, 0, accepts, lower, library.name, beside)
+
+
 LIBRARY_ENGINES: tuple[Engine, ...] = (
-    Engine("cublaslt", ("product",), "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind", 0,
-           _accepts_product, _lower_product, cublaslt.NAME),
-    Engine("cudnn", ("attention",), "attention of 16-bit floats without a mask by NVIDIA's cuDNN", 0,
-           _accepts_attention, _lower_attention, cudnn.NAME),
+    _engine("cublaslt", "product", "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind",
+            cublaslt.DOOR, _product_calls, _sums_beside),
+    _engine("cudnn", "attention", "attention of 16-bit floats without a mask by NVIDIA's cuDNN",
+            cudnn.DOOR, partial(_attention_calls, library_attention.describe)),
+    _engine("cudnn_vjp", "attention_vjp", "the way back through such attention, by cuDNN too",
+            cudnn.DOOR, partial(_attention_calls, library_attention.describe_way_back)),
 )  # fmt: skip

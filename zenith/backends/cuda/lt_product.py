@@ -16,7 +16,7 @@ from typing import Any
 from zenith.backends.cuda import cublaslt
 from zenith.backends.cuda.cublaslt import Layout, Problem
 from zenith.backends.cuda.driver import driver
-from zenith.backends.lower.library_product import Batches, Placed, Product, batches
+from zenith.backends.lower.library_product import SUMS, Batches, Placed, Product, batches
 from zenith.backends.routines import Ready, Routine, Use
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.graph import Graph
@@ -36,8 +36,10 @@ def compute_type(operands: DType, tf32: bool) -> str:
 
 
 def epilogue_name(found: Product) -> str:
-    """The library's name of a product's epilogue."""
+    """The library's name of a product's epilogue; its A is the right operand."""
     of = found.epilogue
+    if found.summed:
+        return "BGRADA" if found.summed == "right" else "BGRADB"
     name = EPILOGUES[of.function] + ("_AUX" if of.keeps else "") + ("_BIAS" if of.bias is not None else "")
     return "BIAS" if name == "DEFAULT_BIAS" else name
 
@@ -46,9 +48,8 @@ def use(body: Graph, found: Product, buffers: Sequence[Any], tf32: bool) -> Use:
     """The library's call for a product of a group."""
     names = [b.name for b in buffers]
     operands, workspace = found.left.dtype, workspace_bytes(found)
-    form = ", ".join(
-        filter(None, [operands.name + (" as tf32" if tf32 and operands.bits == 32 else ""), str(found.epilogue)])
-    )
+    words = [operands.name + (" as tf32" if tf32 and operands.bits == 32 else ""), str(found.epilogue)]
+    form = ", ".join(filter(None, [*words, f"sums of the {found.summed}" if found.summed else ""]))
     ready = partial(ready_product, found, names, compute_type(operands, tf32), workspace)
     return Use(Routine(cublaslt.NAME, "matmul", form, ready=ready), tuple(buffers), found.operations, workspace)
 
@@ -70,6 +71,8 @@ def ready_product(
         return _nothing
     if flat.terms == 0:
         return "there are no terms to sum"
+    if found.summed and flat.terms == 1:
+        return "not all versions have sums of one term beside a product"
     aligned = dict(zip(names, alignments, strict=False))  # the workspace has no name
     described = _problem(found, flat, compute, workspace.evaluate(sizes), aligned)
     if isinstance(described, str):
@@ -81,6 +84,8 @@ def ready_product(
     starts = {name: (names.index(m.buffer), m.at * m.dtype.itemsize) for name, m in flat.matrices.items()}
     if bias is not None:
         starts["bias"] = names.index(bias.buffer), bias.at.evaluate(sizes) * bias.dtype.itemsize
+    if found.summed:
+        starts["sums"] = names.index(SUMS), 0
     return _Product(found, prepared, starts)
 
 
@@ -96,7 +101,12 @@ class _Product:
         number = ctypes.c_double if found.result.dtype.bits == 64 else ctypes.c_float
         self._numbers = number(found.epilogue.scale), number(found.epilogue.share)
         self._at = tuple(map(ctypes.addressof, self._numbers))
-        self._pointers = {"bias": "BIAS_POINTER", "kept": "EPILOGUE_AUX_POINTER", "saved": "EPILOGUE_AUX_POINTER"}
+        self._pointers = {
+            "bias": "BIAS_POINTER",
+            "sums": "BIAS_POINTER",
+            "kept": "EPILOGUE_AUX_POINTER",
+            "saved": "EPILOGUE_AUX_POINTER",
+        }
 
     def __call__(self, addresses: Sequence[int], stream: int) -> None:
         at = {name: addresses[place] + offset for name, (place, offset) in self.starts.items()}
@@ -125,7 +135,7 @@ def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligne
     shown = [matrices[name] for name in ("right", "left")]
     shown += [matrices.get("addend", matrices["result"]), matrices["result"]]
     bytes_ = tuple(_alignment(m, aligned) for m in shown)
-    bias = found.epilogue.bias
+    bias = found.epilogue.bias if not found.summed else found.result
     return Problem(
         compute, (right[1], left[1]), right[0], left[0], addend or result[0], result[0], epilogue_name(found),
         (bytes_[0], bytes_[1], bytes_[2], bytes_[3]), workspace, None if bias is None else bias.dtype, aux,

@@ -17,7 +17,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-import zenith.backends.cpu.scalars  # noqa: F401  (teaches Numba what both targets share)
+import zenith.backends.cpu.order_code
+import zenith.backends.cpu.scalars  # noqa: F401  (they teach Numba what both targets share)
 from zenith.backends import scalars as s
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
@@ -26,6 +27,7 @@ from zenith.backends.cuda.arrivals import arrive
 from zenith.backends.cuda.matrix import matrix_functions
 from zenith.backends.cuda.narrow import roundings
 from zenith.backends.vecmath import FUNCTIONS
+from zenith.backends.vecmath.logarithm import logaddexp
 from zenith.backends.vecmath.ops import Value
 
 FLOATS = (types.float32, types.float64)
@@ -122,7 +124,8 @@ def _remainder(k: CudaOps, x: Value, y: Value) -> Value:
 
 BODIES: dict[str, tuple[Callable[..., Value], int]] = {
     "magnitude": (_magnitude, 1), "rint": (_rint, 1), "trunc": (_trunc, 1), "maximum": (_extreme("fmax"), 2),
-    "minimum": (_extreme("fmin"), 2), "floor_divide": (_floor_divide, 2), "remainder": (_remainder, 2),
+    "minimum": (_extreme("fmin"), 2), "logaddexp": (logaddexp, 2), "floor_divide": (_floor_divide, 2),
+    "remainder": (_remainder, 2),
 }  # fmt: skip
 
 
@@ -234,13 +237,11 @@ def namespace() -> dict[str, Any]:
         names[name] = _float_function(name, body, arity)
     names["divide_same"] = names["divide"]  # what a thread computes once is not shared
     own = {
-        "u8": types.uint8,
-        "u64": types.uint64,
         "checked": _checked(),
         "atomic_add": _atomic_add(),
         "shuffle": _shuffle(),
         "arrive": arrive(),
         "cuda": cuda,
     }
-    kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"} | {"u8": types.uint8}
+    kinds = {name: kind for name, kind in NUMBA_TYPES.items() if name != "bool"}
     return {**names, **roundings(), **own, **arrays(kinds), **wide_functions(), **matrix_functions()}

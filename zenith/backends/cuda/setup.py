@@ -193,7 +193,7 @@ class Setup:
                 continue
             calls = [s for s in step.steps if isinstance(s, Call)]
             worth = step.size.evaluate(self.sizes) >= step.least
-            yield from step.steps if worth and all(map(self._is_taken, calls)) else step.otherwise
+            yield from self._chosen(step.steps if worth and all(map(self._is_taken, calls)) else step.otherwise)
 
     def _is_taken(self, call: Call) -> bool:
         """Whether a routine takes these sizes; what calls it is kept for its action."""

@@ -19,7 +19,7 @@ from zenith.backends.cuda.attention_schedules import attention_tile
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.tuning import tuned
 from zenith.ir.target import GuardedTile, Target
-from zenith.ir.types import DType, float32, float64, int32, int64, uint32
+from zenith.ir.types import DType, float32, float64, int32, int64, uint32, uint64
 
 DEFAULT = "sm_90a"  # the architecture for which programs are planned where there is no GPU to ask
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
@@ -27,7 +27,7 @@ BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 
 AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
 TASKS = 264  # blocks of threads that keep a large GPU busy: two for each multiprocessor
 SUMMED = 4  # bytes of a sum at least
-ATOMICS = frozenset((float32, float64, int32, uint32, int64))  # types with an addition in one step
+ATOMICS = frozenset((float32, float64, int32, int64, uint32, uint64))  # types with an addition in one step
 TERMS = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from zenith.backends.engines import Refusal
+from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention_vjp_task import wanted
 from zenith.backends.lower.held_attention import forward_shape, lower_held_attention
 from zenith.backends.lower.held_attention_vjp import backward_shape, lower_held_attention_vjp
+from zenith.backends.lower.mean_changes import with_mean_changes
 from zenith.backends.lower.nest import Interface
 from zenith.backends.lower.operand import access, tile_result
 from zenith.ir.dims import symbol
@@ -25,32 +26,6 @@ from zenith.ir.types import DType
 COST = 0.5  # tensor cores multiply several times as fast
 WIDEST = 256  # columns of a head
 Kernels = list[tuple[tuple[int, ...], AttentionTile]]
-
-
-def accepts_forward(body: Graph, target: Target) -> float | Refusal:
-    """Attention on 16-bit floats whose heads have a known size."""
-    tile = _forward_tile(body, target)
-    return tile if isinstance(tile, Refusal) else COST
-
-
-def lower_forward(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    """The kernel of a group that was accepted."""
-    tile = _forward_tile(body, target)
-    assert not isinstance(tile, Refusal)
-    return lower_held_attention(body, tile)
-
-
-def accepts_backward(body: Graph, target: Target) -> float | Refusal:
-    """The way back through such attention."""
-    tiles = _backward_tiles(body, target)
-    return tiles if isinstance(tiles, Refusal) else COST
-
-
-def lower_backward(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    """The kernels of a group that was accepted."""
-    tiles = _backward_tiles(body, target)
-    assert not isinstance(tiles, Refusal)
-    return lower_held_attention_vjp(body, tiles)
 
 
 def _forward_tile(body: Graph, target: Target) -> AttentionTile | Refusal:
@@ -92,3 +67,15 @@ def _heads(body: Graph) -> tuple[DType, int, int] | Refusal:
     if head is None or columns is None or not min(head, columns) >= 1 or max(head, columns) > WIDEST:
         return Refusal(f"the size of a head is not known, or above {WIDEST}: sums have no place in registers")
     return next(iter(kinds)), head, columns
+
+
+def _write_forward(body: Graph, target: Target, fixed: Collection[str], tile: AttentionTile) -> list[Kernel]:
+    return lower_held_attention(body, tile)
+
+
+def _write_backward(body: Graph, target: Target, fixed: Collection[str], tiles: Kernels) -> list[Kernel]:
+    return with_mean_changes(body, target, lambda rest: lower_held_attention_vjp(rest, tiles))
+
+
+accepts_forward, lower_forward = in_two_steps(COST, _forward_tile, _write_forward)
+accepts_backward, lower_backward = in_two_steps(COST, _backward_tiles, _write_backward)

@@ -72,6 +72,9 @@ class AttentionVjpTask(TaskWriter):
     def prepare(self) -> None:
         """Write what comes before the other rows: memory for ``weights`` and ``changes``, own rows as it needs them."""
 
+    def begin_turn(self, part: Dim) -> None:
+        """Write what comes before the products of a block of other rows, if anything."""
+
     @abstractmethod
     def multiply(self, room: Room, number: int, start: Dim, many: Dim) -> None:
         """Write products ``[other][own]``, of operand ``number`` (0: x, 1: y) of ``many`` other rows, into a room."""
@@ -113,6 +116,7 @@ class AttentionVjpTask(TaskWriter):
             begin = bind(self.e, "begin", part * self.block)
             start = bind(self.e, "start", self.from_other + begin)
             many = bind(self.e, "many", minimum(self.rows - begin, self.block))
+            self.begin_turn(part)
             self.multiply(self.weights, 0, start, many)
             if self.needs_changes:
                 self.multiply(self.changes, 1, start, many)

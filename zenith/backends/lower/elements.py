@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Statement
+from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Search, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, Scalar
-from zenith.ir.types import DType, bool_, int64
+from zenith.ir.lowering import Elements, Prefix, Scalar
+from zenith.ir.types import DType, bool_, int64, uint64
 
 Index = tuple[Dim, ...]
 
@@ -48,6 +48,7 @@ class ElementBuilder:
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
         self.kept: dict[int, Kept] = {}
+        self.starts: dict[int, Expr] = {}  # of prefixes: what has been joined where the loop around begins
         self.uses: list[Dim] = []
         self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: nothing is to be read there
         self.taken = set(taken)
@@ -115,12 +116,12 @@ class ElementBuilder:
         key = (value.node, value.output)
         if key in self.known:
             return self.known[key]
+        if any(n == 0 for n in value.shape):  # asked for in loops that never turn; a read might be moved out of them
+            return Number(False, value.dtype)
         if value.node in self.kept:
             buffer, outer = self.kept[value.node]
             return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype))
         if key in self.buffers:
-            if product(value.shape) == 0:  # asked for in loops that never turn; a read might be moved out of them
-                return Number(False, value.dtype)
             at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))
             self.uses.append(at)
             return self.let(Load(self.buffers[key], at, value.dtype))
@@ -164,7 +165,20 @@ class ElementBuilder:
             read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
+        if isinstance(lowering, Prefix):
+            elements = [self.element(a, index) for a in args]
+            return self._running(value, lowering, elements, node.params["axis"])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
+
+    def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr], axis: int) -> Expr:
+        """A prefix of the innermost loop, which walks its axis from end to end."""
+        start = self.starts.get(value.node, Number(prefix.identity(value.dtype), value.dtype))
+        if value.shape[axis] == 1:
+            return self.let(Apply(prefix.combine, (start, operands[-1], *operands[:-1]), value.dtype))
+        name = Name(self.fresh("running"), value.dtype)
+        self.level_of[name.name] = len(self.levels) - 1
+        self.append(Running(name.name, value.dtype, start, prefix.combine, operands[-1], *operands[:-1]))
+        return name
 
 
 def decode(position: Dim, shape: Sequence[Dim]) -> Index:
@@ -199,6 +213,10 @@ class IndexBuilder:
         """Whether two indices are equal."""
         return self.elements.let(Apply("x == y", (self._position(a), self._position(b)), bool_))
 
+    def compare(self, text: str, x: Expr, y: Expr) -> Expr:
+        """A comparison of two elements."""
+        return self.elements.let(Apply(text, (x, y), bool_))
+
     def all(self, conditions: Sequence[Expr]) -> Expr:
         """Whether all conditions hold."""
         result: Expr = Number(True, bool_)
@@ -230,9 +248,26 @@ class IndexBuilder:
         """An integer element as an index, moved into ``[0, last]``."""
         if last == 0:
             return dim(0)
+        if value.dtype == uint64:  # what int64 does not hold would be negative
+            value = self.elements.let(Apply("minimum(x, y)", (value, Number(2**63 - 1, uint64)), uint64))
         place, high = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(last)))
         inside = Apply("maximum(minimum(x, y), z)", (place, high, Number(0, int64)), int64)
         return symbol(self.elements.let(inside, self.line, "first").name)
+
+    def search(self, size: Dim, condition: Callable[[Dim], Expr]) -> Dim:
+        """How many places below ``size`` fulfil a condition, if none does behind one that does not."""
+        e = self.elements
+        name, at = e.fresh("found"), e.fresh("middle")
+        e.open(at)
+        fulfilled = condition(symbol(at))
+        e.append(Search(name, at, size, e.close(), fulfilled))
+        e.level_of[name] = len(e.levels) - 1
+        return symbol(name)
+
+    def wrapped(self, value: Expr, size: Dim) -> Expr:
+        """An integer element, with ``size`` added where it is negative."""
+        place, count = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(size)))
+        return self.elements.let(Apply("where(x < z, x + y, x)", (place, count, Number(0, int64)), int64), self.line)
 
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.

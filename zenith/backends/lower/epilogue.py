@@ -10,6 +10,11 @@ tolerance is 2e-6.
 
 Rounding to the 16 bits of the result's own type between two operations is left out: what is computed then has fewer
 roundings than the program, as with any kernel that keeps a value in a register. Other casts are no part of a formula.
+
+Two of cuBLASLt's epilogues stay unused. RELU_AUX leaves bits that say where relu's argument was positive, and DRELU
+multiplies by them; NVIDIA calls them opaque, so only what the library wrote may it read. But whether the library or a
+kernel computes a product follows from the sizes of each product, so the bits of one may be missing for the other, and a
+kernel has no use for them. What Zenith keeps is relu's argument, which tells more: derivatives on ties are shared.
 """
 
 from __future__ import annotations
@@ -31,8 +36,11 @@ from zenith.ir.types import DType
 
 MODERATE, ANY = 64, 64  # random numbers around one, and of any magnitude
 SPECIAL = (np.nan, np.inf, -np.inf)
+LEVELS = 3  # the values of relu's derivative
 TOLERANCE = 2e-6
 CUBIC, ROOT = 0.044715, math.sqrt(2 / math.pi)  # gelu's tanh form: Hendrycks and Gimpel, arXiv:1606.08415
+
+BITS = "relu's mask is bits of the library's own, which kernels can neither read nor write"
 
 Index = tuple[Dim, ...]
 
@@ -94,9 +102,16 @@ class Formula:
     def values(self, value: Value, product: Any, reads: Mapping[tuple[str, str], Any]) -> Any:
         """The values of an output for samples of the product and of the operands (1 where ``reads`` lacks one)."""
         self._product, self._reads = product, reads
+        self._known: dict[tuple[int, int, Index], Any] = {}
         return np.broadcast_to(self._value(value, self.index), product.shape)
 
     def _value(self, value: Value, index: Index) -> Any:
+        key = value.node, value.output, index
+        if key not in self._known:
+            self._known[key] = self._compute(value, index)
+        return self._known[key]
+
+    def _compute(self, value: Value, index: Index) -> Any:
         node, args = self.body.node(value.node), self.body.args(value.node)
         lowering = node.primitive.lowering
         if value.node == self.tile:
@@ -179,7 +194,9 @@ def _found(formula: Formula) -> Epilogue | str:
         return _keeping(formula, product, read, values)
     for found in _candidates(formula, product, read, values[0]):
         return found
-    return "it is another formula"
+    slope = formula.values(outputs[0], np.ones_like(product), read)
+    masks = len(set(slope)) <= LEVELS and _same_finite(values[0], product * slope)
+    return BITS if masks else "it is another formula"
 
 
 def _before_turn(formula: Formula, value: Value) -> Value:
@@ -245,7 +262,7 @@ def _keeping(formula: Formula, product: Any, read: Mapping[tuple[str, str], Any]
         return "its first result is no sum of the product and others"
     if any(_same_finite(values[1], function(values[0])) for function in _gelus(formula)):
         return Epilogue("gelu", linear.scale, linear.share, linear.addend, linear.bias, None, True)
-    return "its second result is not gelu of the first"
+    return BITS if _same_finite(values[1], np.maximum(values[0], 0)) else "its second result is not gelu of the first"
 
 
 def _gelus(formula: Formula, function: Callable[..., Any] = gelu) -> Iterable[Callable[[Any], Any]]:

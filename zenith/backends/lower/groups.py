@@ -18,46 +18,69 @@ from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.attention_vjp import lower_attention_vjp
 from zenith.backends.lower.column_parts import lower_column_parts
+from zenith.backends.lower.column_prefix import lower_column_prefix
+from zenith.backends.lower.column_prefix_parts import is_chained, lower_column_prefix_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.mean_changes import with_mean_changes
 from zenith.backends.lower.operand import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
 from zenith.backends.lower.owned_scatter import lower_owned_scatter
 from zenith.backends.lower.product import lower_product
-from zenith.backends.lower.row_group import RowGroup, reduces_all
+from zenith.backends.lower.row_group import RowGroup, is_walked_whole, one_row
 from zenith.backends.lower.rows import lower_rows
-from zenith.backends.lower.scatter import lower_scatter
+from zenith.backends.lower.scatter import lower_scatter, own_axes
 from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.shared_product import lower_shared_product
-from zenith.backends.lower.sort import lower_sort
+from zenith.backends.lower.shared_sort import lower_shared_sort
+from zenith.backends.lower.sort_parts import lower_sort
+from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph
+from zenith.ir.lowering import Scatter
 from zenith.ir.target import GuardedTile, Target
+from zenith.ir.types import ArrayType
 
 
 def _always(body: Graph, target: Target) -> float | Refusal:
     return 1.0
 
 
-def _many_rows(body: Graph, target: Target) -> float | Refusal:
-    return Refusal("there is one row only, which one thread would walk") if reduces_all(body) else 1.0
+def _whole_rows(body: Graph, target: Target) -> float | Refusal:
+    if one_row(body) and not is_walked_whole(body):
+        return Refusal("there is one row only, which one thread would walk")
+    return 1.0
 
 
 def _one_row(body: Graph, target: Target) -> float | Refusal:
-    return 1.0 if reduces_all(body) else Refusal("there are many rows, which threads share whole")
+    if not one_row(body):
+        return Refusal("there are many rows, which threads share whole")
+    return Refusal("the row is walked in order by one thread") if is_walked_whole(body) else 1.0
 
 
 def _thousands(body: Graph, target: Target) -> float | Refusal:
     return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
 
 
+def _many_places(body: Graph, target: Target) -> float | Refusal:
+    if own_axes(body):
+        return Refusal("rows of the updates have places of their own, which nobody has to look for")
+    return _thousands(body, target)
+
+
+def _apart(body: Graph, target: Target) -> float | Refusal:
+    return Refusal("a prefix needs the results of another one") if is_chained(body) else _thousands(body, target)
+
+
 def _by_atomics(body: Graph, target: Target) -> float | Refusal:
-    dtype = body.outputs[0].dtype
+    dtype, lowering = body.outputs[0].dtype, body.node(body.outputs[0].node).primitive.lowering
+    if not isinstance(lowering, Scatter) or lowering.combine != "x + y":
+        return Refusal("there are atomic additions only")
     if not target.atomics:
         return Refusal("results have to repeat bit for bit; repeatable=False allows a GPU another order")
     return 0.25 if dtype in target.atomics else Refusal(f"{target.name} has no atomic addition of {dtype}")
@@ -85,31 +108,44 @@ def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) ->
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
-        return lower_shared_attention_vjp(body, tile.fitting(None, result.shape[-1].static))
-    return lower_attention_vjp(body, tile)
+        cut = tile.fitting(None, result.shape[-1].static)
+        return with_mean_changes(body, target, lambda rest: lower_shared_attention_vjp(rest, cut))
+    return with_mean_changes(body, target, lambda rest: lower_attention_vjp(rest, tile))
 
 
 OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
            _always, lambda body, target, fixed: lower_loops(body)),
-    Engine("rows", ("rows",), "reductions of trailing axes, with what is in front and behind: a row a task", 0,
-           _many_rows, lambda body, target, fixed: lower_rows(body, target)),
-    Engine("long_row", ("rows",), "reductions of all axes: parts of the one row a task, then their results", 0,
-           _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body), target)),
+    Engine("rows", ("rows",), "reductions of trailing axes, prefixes of the last, with what is around: a row a task", 0,
+           _whole_rows, lambda body, target, fixed: lower_rows(body, target)),
+    Engine("long_row", ("rows",), "reductions of all axes, prefixes of the only one: parts of the row a task", 0,
+           _one_row, lambda body, target, fixed: lower_long_row(RowGroup(body, in_parts=True), target)),
     Engine("columns", ("columns",), "a reduction of leading or inner axes, with what is in front", 0,
            _always, lambda body, target, fixed: lower_columns(body)),
     Engine("column_parts", ("columns",), "the same in parts of columns, a part a task, and what joins them", 0,
            _thousands, lambda body, target, fixed: lower_column_parts(body, target.threads or 1)),
-    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which adds them in index order", 0,
+    Engine("column_prefix", ("prefix",), "prefixes of an axis but the last, with what is around: a column a task", 0,
+           _always, lambda body, target, fixed: lower_column_prefix(body)),
+    Engine("column_prefix_parts", ("prefix",), "the same in parts of columns: a part a task, twice", 0,
+           _apart, lambda body, target, fixed: lower_column_prefix_parts(body, target.threads or 1)),
+    Engine("scatter", ("scatter",), "a scatter: an element of all updates a task, which joins them in index order", 0,
            _always, lambda body, target, fixed: lower_scatter(body)),
-    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what is added there", 0,
-           _thousands, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
+    Engine("owned_scatter", ("scatter",), "a scatter: a range of places a task, which looks for what belongs there", 0,
+           _many_places, lambda body, target, fixed: lower_owned_scatter(body, target.threads or 1)),
     Engine("atomic_scatter", ("scatter",), "a scatter in any order: an element of the updates a task", 0,
            _by_atomics, lambda body, target, fixed: lower_atomic_scatter(body)),
     Engine("overwrite", ("update",), "a part of an array written over, in place where nobody needs the array", 0,
            _always, lambda body, target, fixed: lower_overwrite(body)),
-    Engine("sort", ("sort",), "a stable merge sort: a row a task", 0,
+    Engine("sort", ("sort",), "a stable sort by digits: a short row a task, of a long one a part", 0,
            _always, lambda body, target, fixed: lower_sort(body)),
+    Engine("shared_sort", ("sort",), "the same by blocks of threads, which order tiles in shared memory", 0,
+           _thousands, lambda body, target, fixed: lower_shared_sort(body)),
+    Engine("top_k", ("top_k",), "few of the best elements, which are kept while others are passed by", 0,
+           accepts_few, lambda body, target, fixed: lower_few(body)),
+    Engine("sorted_top_k", ("top_k",), "the best elements, of rows that are sorted", 0,
+           _always, lambda body, target, fixed: lower_sorted(body, lower_sort)),
+    Engine("shared_top_k", ("top_k",), "the same, sorted by blocks of threads", 0,
+           _thousands, lambda body, target, fixed: lower_sorted(body, lower_shared_sort)),
     Engine("product", ("product",), "matrix products in tiles, with the elementwise operations behind", 0,
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
@@ -180,8 +216,18 @@ def lower_group(
     kernels = other.lower(body, target, fixed)
     assert not isinstance(kernels, Calls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)
+    refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
     return replace(_lowered(kernels, both), calls=_wished(engine, calls))
+
+
+def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
+    """A group that was given to a library's engine, with the sums of an input's rows beside it."""
+    engine = next(e for e in engines() if e.name == choice.engine)
+    if engine.beside is None:
+        return Refusal("it has no sums beside products")
+    calls = engine.beside(body, target, name, sums)
+    return calls if isinstance(calls, Refusal) else _wished(engine, calls)
 
 
 def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:
@@ -197,7 +243,9 @@ def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
 def _wished(engine: Engine, calls: Calls) -> Calls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
     parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
-    return Calls(parts, dim(0), 0) if engine.name in config.engines else replace(calls, parts=parts)
+    if engine.name in config.engines:
+        return replace(calls, parts=parts, gain=dim(0), least=0)
+    return replace(calls, parts=parts)
 
 
 def _check_wishes() -> None:

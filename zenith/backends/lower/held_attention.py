@@ -1,6 +1,7 @@
 """Attention on tensor cores: scores and sums of a block of queries stay in registers from the first key to the last.
 
-A task stages its queries once and keys and values a block at a time. A product gives the scores, an online softmax
+A task stages its queries once and keys and values a block at a time, the next one while it computes with one where
+there is room for both. A product gives the scores, an online softmax
 makes weights of them where they are, and these are, rounded to the operands' 16 bits, the left operand of the product
 that adds the weighted values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the kernel IR on held
 matrices; :mod:`zenith.backends.cuda.held_matrices` says what becomes of them.
@@ -13,7 +14,7 @@ from zenith.backends.lower.attention_task import AttentionTask
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.held_writer import HeldWriter, padded
 from zenith.backends.lower.nest import bind
-from zenith.ir.dims import Dim, minimum
+from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.target import AttentionShape, AttentionTile
 from zenith.ir.types import DType
@@ -39,20 +40,26 @@ class _HeldAttention(HeldWriter, AttentionTask):
         rows, block = self.tile.rows, self.tile.block
         self.wide, self.across = padded(self.d.static or 0), padded(self.columns.static or 0)
         queries = self.scratch("queries", rows, self.wide)
-        keys, values = self.scratch("tile_keys", block, self.wide), self.scratch("tile_values", block, self.across)
+        keys, values = self.block_tiles("tile_keys", self.wide), self.block_tiles("tile_values", self.across)
+        blocks = (keys, self.wide, self.k, self.d), (values, self.across, self.v, self.columns)
         self.products, self.sums = self.held("scores", block), self.held("sums", self.across)
         self.top, self.total, self.shrink = (self.held(stem) for stem in ("top", "total", "shrink"))
         self._start()
         self.stage(queries, rows, self.wide, self.q, self.first, self.count, self.d)
+        if self.tile.stages > 1:
+            self.stage_ahead(blocks, dim(0), dim(0), self.keys)
         with self.loop("part", 0, quotient_up(self.keys, block)) as part:
             start = bind(self.e, "start", part * block)
             many = bind(self.e, "many", minimum(self.keys - start, block))
-            self.stage(keys, block, self.wide, self.k, start, many, self.d)
-            self.stage(values, block, self.across, self.v, start, many, self.columns)
-            self.scores(self.products, queries, keys, self.wide)
+            if self.tile.stages > 1:
+                self.stage_ahead(blocks, part + 1, dim(0), self.keys)
+            else:
+                for tile, wide, operand, width in blocks:
+                    self.stage(tile, block, wide, operand, start, many, width)
+            self.scores(self.products, queries, keys, self.wide, part)
             self.each_element(block, lambda r, c: self._score(r, c, start, many))
             self._weigh()
-            self.gather(self.sums, self.products, values, self.across)
+            self.gather(self.sums, self.products, values, self.across, part)
         self._finish()
 
     def _start(self) -> None:

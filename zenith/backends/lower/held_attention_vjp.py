@@ -12,7 +12,7 @@ from zenith.backends.kernel import Kernel, Name
 from zenith.backends.lower.attention_vjp_task import AttentionVjpTask, Visit
 from zenith.backends.lower.held_writer import HeldWriter, padded
 from zenith.backends.lower.task_writer import Room
-from zenith.ir.dims import Dim, minimum
+from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.target import AttentionShape, AttentionTile
 from zenith.ir.types import DType
@@ -41,11 +41,24 @@ class _HeldAttentionVjp(HeldWriter, AttentionVjpTask):
         self.changes = self.held("changes", self.block) if self.needs_changes else self.weights
         self.sums = {n: self.held("sums", self.wide[n]) for n in sorted(set(self.sums_of.values()))}
         self.own_tiles = {n: self.scratch("own", self.width, self.wide[n]) for n in self._multiplied()}
-        self.other_tiles = {n: self.scratch("other", self.block, self.wide[n]) for n in (0, 1)}
+        self.other_tiles = {n: self.block_tiles("other", self.wide[n]) for n in (0, 1)}
         for n, tile in self.own_tiles.items():
             self.stage(tile, self.width, self.wide[n], self.x_own[n], self.first, self.count, self.columns_of(n))
         for n, room in self.sums.items():
             self._clear(room, self.wide[n])
+
+        if self.tile.stages > 1:
+            self._stage_others(dim(0))
+
+    def _stage_others(self, turn: Dim) -> None:
+        tiles = [(self.other_tiles[n], self.wide[n], self.x_other[n], self.columns_of(n)) for n in (0, 1)]
+        self.stage_ahead(tiles, turn, self.from_other, self.rows)
+
+    def begin_turn(self, part: Dim) -> None:
+        """The next block is on its way while this one is computed with."""
+        self.turn = part
+        if self.tile.stages > 1:
+            self._stage_others(part + 1)
 
     def _multiplied(self) -> tuple[int, ...]:
         return (0, 1) if self.needs_changes else (0,)
@@ -54,9 +67,14 @@ class _HeldAttentionVjp(HeldWriter, AttentionVjpTask):
         self.each_element(columns, lambda r, c: self.store(room, r * columns + c, self.number(0.0)))
 
     def multiply(self, room: Room, number: int, start: Dim, many: Dim) -> None:
-        tile, wide = self.other_tiles[number], self.wide[number]
-        self.stage(tile, self.block, wide, self.x_other[number], start, many, self.columns_of(number))
-        self.scores(room, self.own_tiles[number], tile, wide)
+        self._stage_alone(number, start, many)
+        self.scores(room, self.own_tiles[number], self.other_tiles[number], self.wide[number], self.turn)
+
+    def _stage_alone(self, number: int, start: Dim, many: Dim) -> None:
+        """Copy a block of an operand when it is needed, where it was not copied ahead."""
+        if self.tile.stages == 1:
+            tile, rows = self.other_tiles[number], self.x_other[number]
+            self.stage(tile, self.block, self.wide[number], rows, start, many, self.columns_of(number))
 
     def each_score(self, many: Dim, visit: Visit) -> None:
         """A column without another row has weight zero: there a tile has zeros, and any weight might be infinite."""
@@ -69,10 +87,9 @@ class _HeldAttentionVjp(HeldWriter, AttentionVjpTask):
 
     def collect(self, number: int, part: Dim, start: Dim, many: Dim) -> None:
         if number not in self._multiplied():
-            rows, columns = self.x_other[number], self.columns_of(number)
-            self.stage(self.other_tiles[number], self.block, self.wide[number], rows, start, many, columns)
+            self._stage_alone(number, start, many)
         weights = self.weights if number else self.changes
-        self.gather(self.sums[number], weights, self.other_tiles[number], self.wide[number])
+        self.gather(self.sums[number], weights, self.other_tiles[number], self.wide[number], self.turn)
 
     def each_sum(self, number: int, visit: Callable[[Dim, Dim, Name], None]) -> None:
         wide, room = self.wide[number], self.sums[number]

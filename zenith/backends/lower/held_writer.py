@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from zenith.backends.kernel import (
     Apply,
@@ -16,9 +16,10 @@ from zenith.backends.kernel import (
     Scratch,
     StageTile,
 )
+from zenith.backends.lower.nest import bind
 from zenith.backends.lower.operand import Access
 from zenith.backends.lower.task_writer import Room, TaskWriter
-from zenith.ir.dims import Dim, dim, symbol
+from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.target import AttentionTile
 from zenith.ir.types import DType, bool_
 
@@ -60,15 +61,36 @@ class HeldWriter(TaskWriter):
         source = Operand(operand.buffer, operand.at + start * operand.strides[0], operand.strides)
         self.e.append(StageTile(tile, rows, columns, source, height, width, self.tile.ahead))
 
-    def scores(self, target: Room, a: str, b: str, terms: int) -> None:
-        """Products of the own rows in one tile with the other rows in another."""
-        shape = (self.tile.rows, self.tile.block, terms)
-        self.e.append(HeldProduct(self.tile.instruction, target.buffer, *shape, a, False, b, False, False))
+    def block_tiles(self, stem: str, columns: int) -> str:
+        """Tiles for a block of other rows, as many as there are stages."""
+        return self.scratch(stem, self.tile.stages * self.tile.block, columns)
 
-    def gather(self, target: Room, weights: Room, rows: str, columns: int) -> None:
-        """Add the other rows in a tile, weighted, to sums that are so many columns wide."""
-        shape = (self.tile.rows, columns, self.tile.block)
-        self.e.append(HeldProduct(self.tile.instruction, target.buffer, *shape, weights.buffer, True, rows, True, True))
+    def stage_ahead(self, tiles: Sequence[tuple[str, int, Access, Dim]], turn: Dim, first: Dim, rows: Dim) -> None:
+        """Begin a turn, and copy the block of other rows of that number, of ``rows`` from row ``first`` on, if any.
+
+        ``tiles`` are their names, columns, and what is copied to them, so many columns wide.
+        """
+        block, begin = self.tile.block, bind(self.e, "begin", turn * self.tile.block)
+        height = bind(self.e, "height", minimum(rows, begin + block) - minimum(rows, begin))
+        for number, (tile, columns, operand, width) in enumerate(tiles):
+            source = Operand(operand.buffer, operand.at + (first + begin) * operand.strides[0], operand.strides)
+            place = self.place(turn, columns)
+            copy = StageTile(tile, block, columns, source, height, width, self.tile.ahead, place, True, number == 0)
+            self.e.append(copy)
+
+    def place(self, turn: Dim, columns: int) -> Dim:
+        """Where a turn's tile is among those of the stages."""
+        return turn % self.tile.stages * (self.tile.block * columns)
+
+    def scores(self, target: Room, a: str, b: str, terms: int, turn: Dim) -> None:
+        """Products of the own rows in one tile with the turn's other rows in another."""
+        shape, at = (self.tile.rows, self.tile.block, terms), self.place(turn, terms)
+        self.e.append(HeldProduct(self.tile.instruction, target.buffer, *shape, a, False, b, False, False, at))
+
+    def gather(self, target: Room, weights: Room, rows: str, columns: int, turn: Dim) -> None:
+        """Add the turn's other rows in a tile, weighted, to sums that are so many columns wide."""
+        i, shape, at = self.tile.instruction, (self.tile.rows, columns, self.tile.block), self.place(turn, columns)
+        self.e.append(HeldProduct(i, target.buffer, *shape, weights.buffer, True, rows, True, True, at))
 
     def fold(self, target: Room, source: Room, initial: float, combine: str) -> None:
         """Join each row of scores onto the row's number."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.epilogue import Epilogue, Operand
-from zenith.backends.lower.loops import lower_loops
+from zenith.backends.lower.library_cut import Cut, kernel_from
 from zenith.backends.lower.nest import Interface
 from zenith.backends.lower.operand import access, tile_result
 from zenith.ir.dims import Dim, dim, product, symbol
@@ -21,6 +21,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
 
 PRODUCT = "whole_product"  # the buffer between a library's product and the kernel behind it
+SUMS = "sums_beside"  # the buffer of an operand's sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Matrices:
 class Product:
     """Matrix products of ``shape`` (batch axes..., rows, columns) with sums of ``terms``, and their epilogue.
 
-    ``kept`` is the result with what the epilogue's function is applied to, where that is a result as well.
+    ``kept`` is the result with what the epilogue's function is applied to, where that is a result as well. The operand
+    ``summed``, "left" or "right", is also summed along the terms; the sums have the result's type.
     """
 
     shape: tuple[Dim, ...]
@@ -52,6 +54,7 @@ class Product:
     result: Matrices
     epilogue: Epilogue
     kept: Matrices | None = None
+    summed: str = ""
 
     @property
     def operations(self) -> Dim:
@@ -59,17 +62,17 @@ class Product:
         return 2 * product(self.shape) * self.terms
 
 
-def describe(body: Graph, epilogue: Epilogue | None) -> Product:
-    """The product of a body; without an epilogue it is written to the buffer :data:`PRODUCT`, one after the other."""
+def describe(body: Graph, found: Cut | None) -> Product:
+    """The product of a body; without a cut it is written to the buffer :data:`PRODUCT`, one after the other."""
     face, tile = Interface.of(body), tile_result(body)
     terms = body.args(tile.node)[0].shape[-1]
     left, right = (operand_matrices(face, value) for value in body.args(tile.node))
-    if epilogue is None:
+    if found is None:
         whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
         return Product(tile.shape, terms, left, right, whole, Epilogue())
-    outputs = [_result(body, tile, name, v) for name, v in zip(face.outputs, body.outputs, strict=True)]
-    kept = outputs[0] if epilogue.keeps else None
-    return Product(tile.shape, terms, left, right, outputs[-1], epilogue, kept)
+    outputs = [_result(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
+    kept = outputs[0] if found.epilogue.keeps else None
+    return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, kept)
 
 
 def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -101,30 +104,28 @@ def _result(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
 
 def kernel_behind(body: Graph) -> Kernel:
     """The kernel that reads the product from its buffer and computes everything behind it."""
-    tile, rest, known = tile_result(body), Graph("body"), dict[int, Value]()
-    needed = _needed(body, tile.node)
-    for number, node in body.nodes():
-        if number == tile.node:
-            known[number] = rest.add_input(tile.type, PRODUCT)
-        elif number in needed and node.primitive.name == "input":
-            known[number] = rest.add_input(node.types[0], str(node.params["name"]))
-        elif number in needed:
-            known[number] = rest.add_record(node, tuple(known[a.node] for a in body.args(number)))[0]
-    rest.set_outputs([known[v.node] for v in body.outputs])
-    (kernel,) = lower_loops(rest)
-    return kernel
+    return kernel_from(body, {tile_result(body).node: PRODUCT}, range(len(body.outputs)))
 
 
-def _needed(body: Graph, tile: int) -> set[int]:
-    """What the outputs need but for the product's own operands."""
-    found: set[int] = set()
-    waiting = [v.node for v in body.outputs]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found.add(number)
-            waiting += [] if number == tile else [a.node for a in body.args(number)]
-    return found
+def kernel_beside(body: Graph, found: Cut) -> Kernel | None:
+    """The kernel for the results that the library does not write, if there are any."""
+    given = {body.outputs[i].node: f"out{i}" for i in found.written}
+    return kernel_from(body, given, found.rest) if found.rest else None
+
+
+def summed_side(body: Graph, name: str, columns: Dim) -> str | None:
+    """The operand ("left", "right") that is all of an input with rows so long, whose rows are the product's terms."""
+    face, tile = Interface.of(body), tile_result(body)
+    (size,) = (b.size for b in face.buffers if b.name == name)
+    operands = body.args(tile.node)
+    if len(tile.shape) != 2 or size != operands[0].shape[-1] * columns:
+        return None
+    for side, value, across in (("left", operands[0], 0), ("right", operands[1], 1)):
+        found = operand_matrices(face, value)
+        steps = (dim(1), columns) if across == 0 else (columns, dim(1))
+        if found.buffer == name and found.at == 0 and found.steps == steps and tile.shape[across] == columns:
+            return side
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,5 +194,7 @@ def buffers_of(body: Graph, found: Product) -> tuple[Buffer, ...]:
     read = {m.buffer for m in (found.left, found.right, epilogue.addend, epilogue.bias, epilogue.saved) if m}
     written = {m.buffer for m in (found.result, found.kept) if m}
     own = tuple(b for b in face.buffers if b.name in read | written)
-    whole = Buffer(PRODUCT, found.result.dtype, product(found.shape), "temporary")
-    return (*own, whole) if PRODUCT in written else own
+    more = [Buffer(PRODUCT, found.result.dtype, product(found.shape), "temporary")] if PRODUCT in written else []
+    if found.summed:
+        more.append(Buffer(SUMS, found.result.dtype, found.shape[-2 if found.summed == "left" else -1], "out"))
+    return (*own, *more)

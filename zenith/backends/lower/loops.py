@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, store_outputs
+from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, space_of, store_outputs
 from zenith.ir.dims import product, row_major
 from zenith.ir.graph import Graph
 
 
-def lower_loops(body: Graph) -> list[Kernel]:
-    """One kernel; its tasks are the elements."""
-    face = Interface.of(body)
-    space = body.outputs[0].shape
+def lower_loops(body: Graph, named: Sequence[str] | None = None) -> list[Kernel]:
+    """One kernel; its tasks are the elements. Outputs may be ``named`` (:meth:`Interface.of`)."""
+    face = Interface.of(body, named)
+    space = space_of(body, body.outputs[0])
     groups = find_loops(
         face, space, lambda trial, index: store_outputs(trial, face, index), lambda index: [row_major(space, index)]
     )

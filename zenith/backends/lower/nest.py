@@ -15,14 +15,14 @@ from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Scalar, Tile
+from zenith.ir.lowering import Interleave, Prefix, Scalar, Tile
 from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
-RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join"}
-RESERVED |= {"team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
+RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join", "run_along"}
+RESERVED |= {"behind", "team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
 _BUFFER = re.compile(
-    r"(p|out)\d+|tile_\w+|\w+_(strip|first|warps|held)\d*"
+    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|\w+_(strip|first|last|before|chunk|inside|left|warps|factors|held)\d*"
 )  # a body's inputs and outputs, and printers' own
 
 
@@ -37,10 +37,13 @@ class Interface:
     symbols: tuple[str, ...]
 
     @classmethod
-    def of(cls, body: Graph) -> Interface:
-        """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ..."""
+    def of(cls, body: Graph, named: Sequence[str] | None = None) -> Interface:
+        """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ...
+
+        The outputs of a part of a body are ``named`` as the whole has them.
+        """
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
-        outputs = tuple(f"out{i}" for i in range(len(body.outputs)))
+        outputs = tuple(f"out{i}" for i in range(len(body.outputs))) if named is None else tuple(named)
         _refuse_reserved(body_symbols(body))
         buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
@@ -95,7 +98,7 @@ def body_symbols(body: Graph) -> tuple[str, ...]:
 def scalar_cost(body: Graph) -> int:
     """About how many simple operations one element of the body takes, its memory accesses included."""
     lowerings = [n.primitive.lowering for _, n in body.nodes()]
-    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar))
+    return len(body.inputs) + len(body.outputs) + sum(low.cost for low in lowerings if isinstance(low, Scalar | Prefix))
 
 
 def find_loops(
@@ -173,10 +176,31 @@ def write_case(e: ElementBuilder, at: Dim, cases: Sequence[Callable[[], None]]) 
     e.append(Branch(case, 0, tuple(written)))
 
 
+def side_by_side(body: Graph, value: Value) -> tuple[Value, ...]:
+    """What stands in the elements of an output: the operands that it interleaves, else itself."""
+    node = body.node(value.node)
+    return body.args(value.node) if isinstance(node.primitive.lowering, Interleave) else (value,)
+
+
+def space_of(body: Graph, value: Value) -> tuple[Dim, ...]:
+    """The shape over which an output is computed."""
+    return side_by_side(body, value)[0].shape
+
+
+def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> list[Store]:
+    """Compute what stands in an output at an index, and how it is written there."""
+    value = face.body.outputs[face.outputs.index(name)]
+    parts = side_by_side(face.body, value)
+    if parts == (value,):
+        return [Store(name, row_major(value.shape, index), e.element(value, index))]
+    return [Store(name, row_major(value.shape, (*index, dim(i))), e.element(p, index)) for i, p in enumerate(parts)]
+
+
 def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
     """Compute and write every output of the body at an index."""
-    for name, value in zip(face.outputs, face.body.outputs, strict=True):
-        e.append(Store(name, row_major(value.shape, index), e.element(value, index)))
+    for name in face.outputs:
+        for store in computed(e, face, name, index):
+            e.append(store)
 
 
 def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:

@@ -36,10 +36,8 @@ def tile_result(body: Graph) -> Value:
     return Value(number, 0, body.node(number).types[0])
 
 
-def access(face: Interface, value: Value, batch: Index) -> Access:
-    """Follow index maps from an operand back to a buffer and read off the strides of its last two axes."""
-    row, column = "row_of_operand", "column_of_operand"
-    index: Index = (*batch, symbol(row), symbol(column))
+def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index]:
+    """Follow index maps and widenings from an operand's element back to the input that it is an element of."""
     while (value.node, value.output) not in face.inputs:
         node, found = face.body.node(value.node), list[Index]()
         (source,) = face.body.args(value.node)
@@ -50,6 +48,13 @@ def access(face: Interface, value: Value, batch: Index) -> Access:
         read = [lambda *i, found=found: found.append(tuple(map(dim, i)))]
         node.primitive.lowering.element(None, index, read, [source.type], node.params)
         value, index = source, found[0]
+    return value, index
+
+
+def access(face: Interface, value: Value, batch: Index) -> Access:
+    """Follow index maps from an operand back to a buffer and read off the strides of its last two axes."""
+    row, column = "row_of_operand", "column_of_operand"
+    value, index = source_of(face, value, (*batch, symbol(row), symbol(column)))
     at = row_major(value.shape, index)
     strides = step(at, row), step(at, column)
     assert strides[0] is not None and strides[1] is not None, "fusion keeps operands at constant strides"

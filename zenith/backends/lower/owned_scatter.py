@@ -1,6 +1,6 @@
-"""Scatter for thousands of threads: each owns some places, walks all index arrays, and adds what belongs to it.
+"""Scatter for thousands of threads: each owns some places, walks all index arrays, and joins what belongs to it.
 
-A task is a range of places and one element of an update. It adds in index order, so sums are the very bits that
+A task is a range of places and one element of an update. It joins in index order, so sums are the very bits that
 :mod:`zenith.backends.lower.scatter` gives, without atomics. Walking the indices costs little where neighbouring threads
 read the same one; of the updates a task reads only its own.
 """
@@ -17,7 +17,7 @@ from zenith.ir.graph import Graph
 
 
 def lower_owned_scatter(body: Graph, threads: int) -> list[Kernel]:
-    """The copy, and about so many tasks that add, or fewer: one for each element of the result at most."""
+    """The copy, and about so many tasks that join, or fewer: one for each element of the result at most."""
     group = ScatterGroup.of(body)
     placed, outer, inner = product(group.x.shape[: len(group.indices)]), *group.loops()
     share = maximum(1, quotient_up(product(group.x.shape), threads))  # places of a task
@@ -32,7 +32,7 @@ def lower_owned_scatter(body: Graph, threads: int) -> list[Kernel]:
     away = bind(e, "away", row_major(group.x.shape[: len(found)], found) // places - symbol(row))
     e.open(own)
     e.append(Bind(own, symbol(u)))  # a name of its own: the update's element is read in here only
-    group.add(e, found, (*group.number(e, outer, symbol(own)), *index))
+    group.join(e, found, (*group.number(e, outer, symbol(own)), *index))
     e.append(Branch(away, 0, (e.close(),)))
     e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
     each, before = e.close(), e.close()

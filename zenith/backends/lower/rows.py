@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, Kept
-from zenith.backends.lower.nest import bind, decode_into, scalar_cost
+from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Scalar
+from zenith.ir.lowering import Prefix, Scalar
 from zenith.ir.target import Target
 from zenith.ir.types import DType
 
@@ -28,9 +29,9 @@ WORTH_A_STORE = 3  # operations from which it is kept in scratch memory
 EXPENSIVE_FOR_THOUSANDS = 40  # the same for thousands of threads, which wait for memory far longer than they compute
 
 
-def lower_rows(body: Graph, target: Target) -> list[Kernel]:
-    """One kernel whose tasks are the rows (for a single row see ``long_row``)."""
-    return [_Rows(RowGroup(body), target.threads is not None).lower()]
+def lower_rows(body: Graph, target: Target, named: Sequence[str] | None = None) -> list[Kernel]:
+    """One kernel whose tasks are the rows (for a single row see ``long_row``); outputs may be ``named``."""
+    return [_Rows(RowGroup(body, named), target.threads is not None).lower()]
 
 
 class _Rows:
@@ -49,16 +50,16 @@ class _Rows:
             self._fold_phase(phase)
         self._store_rows()
         self._store_elements()
-        count, length = product(space[:outer]), product(space[outer:])
+        count, length = product(space[:outer]), self.g.length
         self.e.append(TaskLoop(row, count, None, (), self.e.close(), False))
         return self.face.kernel(count, length * scalar_cost(self.body) + 20, self.e)
 
     def _walk(self) -> tuple[str, Dim, Index]:
         """Open the loop along the row: its variable, its length and the full index inside."""
-        length = product(self.g.space[self.g.outer :])
+        length = self.g.length
         j = self.e.fresh("j")
         self.e.open(j)
-        inner = decode_into(self.e, symbol(j), sizes(self.g.space, self.g.inner_groups), "q")
+        inner = decode_into(self.e, self.g.along(symbol(j)), sizes(self.g.space, self.g.inner_groups), "q")
         shifted = [[a - self.g.outer for a in g] for g in self.g.inner_groups]
         return j, length, self.outer_index + spread(shifted, len(self.g.space) - self.g.outer, inner)
 
@@ -70,7 +71,7 @@ class _Rows:
         self._keep(keep, index)
         accumulators = []
         for (number, operand), value in zip(folds, values, strict=True):
-            fold, name = self.g.fold_of(number), self.e.fresh("acc")
+            fold, name = self.g.joins(number), self.e.fresh("acc")
             accumulators.append(Accumulator(name, operand.dtype, fold.identity(operand.dtype), fold.combine, value))
         statements = self.e.close()
         self.e.append(Fold(j, dim(0), length, statements, tuple(accumulators)))
@@ -103,7 +104,7 @@ class _Rows:
     def _cost(self, value: Value) -> int:
         """About how many operations computing an element of a value again takes, reads included."""
         lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
-        return sum(low.cost if isinstance(low, Scalar) else 1 for low in lowerings)
+        return sum(low.cost if isinstance(low, Scalar | Prefix) else 1 for low in lowerings)
 
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
         """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
@@ -146,22 +147,23 @@ class _Rows:
                 stack.extend(a.node for a in self.body.args(number))
         return seen
 
-    def _outputs(self, element: bool) -> Iterator[tuple[str, Value]]:
+    def _outputs(self, element: bool) -> Iterator[str]:
         for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
             if self.g.is_element(value) == element:
-                yield name, value
+                yield name
 
     def _store_rows(self) -> None:
-        for name, value in self._outputs(element=False):
-            at = bind(self.e, "at", row_major(value.shape, self.outer_index))
-            self.e.append(Store(name, at, self.e.element(value, self.outer_index)))
+        for name in self._outputs(element=False):
+            for store in computed(self.e, self.face, name, self.outer_index):
+                self.e.append(replace(store, at=bind(self.e, "at", store.at)))
 
     def _store_elements(self) -> None:
         outputs = list(self._outputs(element=True))
         if not outputs:
             return
         j, length, index = self._walk()
-        values = [(name, self.e.element(value, index)) for name, value in outputs]
-        for name, value in values:
-            self.e.append(Store(name, row_major(self.g.space, index), value))
-        self.e.append(Loop(j, dim(0), length, True, self.e.close()))
+        stores = [store for name in outputs for store in computed(self.e, self.face, name, index)]
+        for store in stores:  # behind all reads, which may be of what stood there before
+            self.e.append(store)
+        statements = self.e.close()
+        self.e.append(Loop(j, dim(0), length, not runs(statements), statements))

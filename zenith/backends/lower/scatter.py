@@ -1,25 +1,28 @@
-"""Scatter: a copy of the first operand, to which the updates are added in index order, so that sums are repeatable.
+"""Scatter: a copy of the first operand, to which the updates are joined in index order, so that sums are repeatable.
 
 The trailing axes, which no index array places, are independent: a task is one element of them and goes through all
 updates, neighbours in lanes. So a row is added as a vector, and the gradient of an embedding is work for many threads.
-Without such axes there is one task.
+Where an index array only counts an axis of the updates, rows of them meet nowhere, and a task is a row. Without either
+there is one task.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store
+from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
 from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
 from zenith.backends.lower.overwrite import copy_kernel, with_used_buffers
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Scatter
 
 Groups = list[list[int]]
 
 TOGETHER = 64  # neighbours of a chunk: each chunk goes through all index arrays
+FEW = 8  # so many rows are too few to be all the tasks that there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,28 @@ class ScatterGroup:
     def rest(self) -> tuple[Dim, ...]:
         return self.updates.shape[len(self.lead) :]
 
+    @property
+    def lowering(self) -> Scatter:
+        (result,) = self.face.body.outputs
+        lowering = self.face.body.node(result.node).primitive.lowering
+        assert isinstance(lowering, Scatter)
+        return lowering
+
     def places(self, e: ElementBuilder, index: Index) -> Index:
-        """The index of an update as the leading index of where it is added."""
+        """The index of an update as the leading index of where it belongs."""
         (result,) = self.face.body.outputs
         builder = IndexBuilder(e, self.face.body.node(result.node).line, ())
         pairs = zip(self.indices, self.x.shape, strict=False)
         return tuple(builder.checked(e.element(i, index), size) for i, size in pairs)
 
-    def add(self, e: ElementBuilder, places: Index, index: Index) -> Dim:
-        """Add the update's element at an index; returns the position."""
+    def join(self, e: ElementBuilder, places: Index, index: Index) -> Dim:
+        """Join the update's element at an index to what is there; returns the position."""
         (out,), dtype = self.face.outputs, self.x.dtype
         at = row_major(self.x.shape, (*places, *index[len(self.lead) :]))
-        total = Apply("x + y", (Load(out, at, dtype), e.element(self.updates, index)), dtype)
-        e.append(Store(out, at, total))
+        update = e.element(self.updates, index)
+        if not self.lowering.overwrites:
+            update = Apply(self.lowering.combine, (Load(out, at, dtype), update), dtype)
+        e.append(Store(out, at, update))
         return at
 
     def loops(self) -> tuple[Groups, Groups]:
@@ -65,7 +77,7 @@ class ScatterGroup:
         written: list[Dim] = []
 
         def visit(e: ElementBuilder, index: Index) -> None:
-            written.append(self.add(e, self.places(e, index[:count]), index))
+            written.append(self.join(e, self.places(e, index[:count]), index))
 
         count = len(self.lead)
         groups = find_loops(self.face, self.updates.shape, visit, lambda index: written)
@@ -77,27 +89,76 @@ class ScatterGroup:
         """Update ``u`` as an index of ``lead``, with its variables named in the innermost loop."""
         return spread(outer, len(self.lead), decode_into(e, u, sizes(self.lead, outer)))
 
-    def kernels(self, adding: Kernel) -> list[Kernel]:
-        """The copy, and what adds to it."""
-        return [copy_kernel(self.face, self.x), with_used_buffers(adding)]
+    def kernels(self, joining: Kernel) -> list[Kernel]:
+        """The copy, and what is joined to it."""
+        return [copy_kernel(self.face, self.x), with_used_buffers(joining)]
 
 
 def lower_scatter(body: Graph) -> list[Kernel]:
-    """The copy, and a task for each element of an update."""
+    """The copy, and a task for each row of updates whose place is its own, else for each element of an update."""
     group = ScatterGroup.of(body)
+    own = own_axes(body)
+    return group.kernels(_by_rows(group, own) if own else _by_elements(group, scalar_cost(body)))
+
+
+def own_axes(body: Graph) -> list[int]:
+    """The axes of the updates along which each is at another place: an index array counts them.
+
+    So are batches, and the other axes where values are put along one. What is surely less than ``FEW`` does not count.
+    """
+    _, _, *indices = body.args(body.outputs[0].node)
+    found = {axis for index in indices if (axis := _counted(body, index)) is not None}
+    count = product(indices[0].shape[a] for a in found).static
+    return [] if count is not None and count < FEW else sorted(found)
+
+
+def _counted(body: Graph, index: Value) -> int | None:
+    """The axis of an index array along which it is 0, 1, 2 ..., and does not change along others."""
+    node, axes = body.node(index.node), (0,)
+    if node.primitive.name == "broadcast":
+        axes, node = node.params["axes"], body.node(body.args(index.node)[0].node)
+    return axes[0] if node.primitive.name == "iota" and node.params["size"] == index.shape[axes[0]] else None
+
+
+def _by_rows(group: ScatterGroup, own: list[int]) -> Kernel:
+    _, inner = group.loops()
+    others = [a for a in range(len(group.lead)) if a not in own]
+    e = group.face.builder()
+    row, u, lane = (e.fresh(stem) for stem in ("row", "u", "i"))
+    e.open(row)
+    mine = decode_into(e, symbol(row), [group.lead[a] for a in own])
+    e.open(u)
+    turn = decode_into(e, symbol(u), [group.lead[a] for a in others])
+    pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, turn, strict=True))}
+    number = tuple(pairs[a] for a in range(len(group.lead)))
+    places = group.places(e, number)
+    if group.rest:
+        e.open(lane)
+        index = spread(inner, len(group.rest), decode_into(e, symbol(lane), sizes(group.rest, inner)))
+        group.join(e, places, (*number, *index))
+        e.append(Loop(lane, dim(0), product(group.rest), True, e.close()))
+    else:
+        group.join(e, places, number)
+    e.append(Loop(u, dim(0), product(group.lead[a] for a in others), False, e.close()))
+    e.append(TaskLoop(row, product(group.lead[a] for a in own), None, (), e.close(), False))
+    tasks = product(group.lead[a] for a in own)
+    return group.face.kernel(tasks, product(group.updates.shape[a] for a in others) * product(group.rest), e)
+
+
+def _by_elements(group: ScatterGroup, cost: int) -> Kernel:
     outer, inner = group.loops()
     e = group.face.builder()
     u = e.fresh("u")
     e.open(u)
     number = group.number(e, outer, symbol(u))
 
-    def add(index: Index) -> None:
-        group.add(e, group.places(e, number), (*number, *index))
+    def join(index: Index) -> None:
+        group.join(e, group.places(e, number), (*number, *index))
 
     if group.rest:
-        element_loops(e, group.rest, inner, add)
+        element_loops(e, group.rest, inner, join)
     else:
-        add(())
+        join(())
     e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
-    adding = group.face.kernel(product(group.rest), product(group.lead) * scalar_cost(body), e)
-    return group.kernels(replace(adding, together=TOGETHER))
+    joining = group.face.kernel(product(group.rest), product(group.lead) * cost, e)
+    return replace(joining, together=TOGETHER)

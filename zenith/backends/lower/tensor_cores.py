@@ -7,9 +7,9 @@ group is taken where the user allows it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from zenith.backends.engines import Refusal
+from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.nest import Interface
 from zenith.backends.lower.operand import access, tile_result
@@ -20,19 +20,6 @@ from zenith.ir.target import MatrixTile, ProductShape, Target
 from zenith.ir.types import DType, float32
 
 COST = 0.5  # tensor cores multiply several times as fast
-
-
-def accepts(body: Graph, target: Target) -> float | Refusal:
-    """Groups whose operands stand in memory as elements of one type that the target's instructions multiply."""
-    tiles = schedules(body, target)
-    return tiles if isinstance(tiles, Refusal) else COST
-
-
-def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    """The kernels of a group that was accepted."""
-    tiles = schedules(body, target)
-    assert not isinstance(tiles, Refusal)
-    return lower_shared_product(body, target.pick(tiles, _shape(body)), len(fixed) == len(body.inputs))
 
 
 def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:
@@ -64,3 +51,10 @@ def _shape(body: Graph) -> ProductShape:
     *batch, rows, columns = result.shape
     terms = body.args(result.node)[0].shape[-1]
     return product(batch).static, rows.static, columns.static, terms.static
+
+
+def _write(body: Graph, target: Target, fixed: Collection[str], tiles: Sequence[MatrixTile]) -> list[Kernel]:
+    return lower_shared_product(body, target.pick(tiles, _shape(body)), len(fixed) == len(body.inputs))
+
+
+accepts, lower = in_two_steps(COST, schedules, _write)

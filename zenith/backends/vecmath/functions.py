@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zenith.backends.vecmath import (
+    bessel,
     error_function,
     exponential,
+    gamma,
     inverse_error_function,
     logarithm,
     power,
@@ -54,6 +56,14 @@ _ALL = (
     _function(error_function.erfc, 0.75, 2),
     # The roundings of the logarithm and of the polynomial add up next to 0.99; 2.44 ulp is the worst of all floats.
     _function(inverse_error_function.erfinv, 2.5, 2),
+    # The C library's lgamma errs by 4 ulp; the float64 digamma is a difference of a logarithm and a quotient.
+    _function(gamma.lgamma, 1.5, 4),
+    _function(gamma.digamma, 1.5, 4.5),
+    # Behind the border, products of an exponential, a square root and a quotient, each with its rounding.
+    _function(bessel.bessel_i0, 0.75, 5.5),
+    _function(bessel.bessel_i1, 0.75, 5.5),
+    _function(bessel.bessel_i0e, 0.75, 5),
+    _function(bessel.bessel_i1e, 0.75, 5),
     _function(trigonometric.sin, 0.75, 1),
     _function(trigonometric.cos, 0.75, 1),
     _function(trigonometric.tan, 0.75, 1),

@@ -7,6 +7,7 @@ errors of w hardly matter, and a multiple of ``n ln 2`` can be added between the
 
 from __future__ import annotations
 
+from zenith.backends.vecmath.exponential import exp
 from zenith.backends.vecmath.formats import FORMATS, Split
 from zenith.backends.vecmath.ops import Ops, Value, polynomial
 
@@ -127,6 +128,14 @@ def log1p(k: Ops, x: Value) -> Value:
     low = k.fma(n, k.const(form.ln2.lo), log1p_correction(k, f))
     result = with_poles(k, x, u, k.add(k.fma(n, k.const(form.ln2.hi), f), low))
     return k.select(k.lt(k.abs(x), k.const(form.negligible)), x, result)
+
+
+def logaddexp(k: Ops, x: Value, y: Value) -> Value:
+    """log(exp(x) + exp(y)), by the larger operand; infinities of one sign, which have no difference, are the result."""
+    apart = k.sub(x, y)
+    larger = k.select(k.lt(x, y), y, x)
+    smooth = k.add(larger, log1p(k, exp(k, k.neg(k.abs(apart)))))
+    return k.select(k.eq(apart, apart), smooth, k.add(x, y))
 
 
 def arcsinh(k: Ops, x: Value) -> Value:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.vecmath.formats import FORMATS
+from zenith.ir.ops.special_reference import lgamma
 
 Array = Any
 
@@ -31,6 +32,7 @@ _LIBM: dict[str, Callable[..., Array]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "pow": np.power,
+    "lgamma": lgamma,
 }
 
 
@@ -135,7 +137,7 @@ class NumpyOps:
         return self._as_float(x)
 
     def libm(self, name: str, *operands: Array) -> Array:
-        return _LIBM[name](*operands)
+        return _LIBM[name](*operands)[()]
 
     def _as_float(self, x: Array) -> Array:
         return np.asarray(x).astype(self._float)[()]

@@ -182,6 +182,6 @@ register(Primitive(
     name="attention_vjp", doc="Cotangents of attention's queries, keys and values from the averages' cotangent, the "
     "logarithms of the sums of exponentials and the mean changes.",
     params={"scale": "number", "causal": "bool", "mask": "text"}, typing=_type, evaluate=_evaluate,
-    lowering=Tile("attention_vjp", _operations, 4), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=8, effect=False,
+    lowering=Tile("attention_vjp", _operations, 4, summed=5), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=8, effect=False,
     samples=_samples,
 ))  # fmt: skip

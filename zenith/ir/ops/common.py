@@ -13,7 +13,7 @@ from zenith.ir.graph import Value
 from zenith.ir.primitive import Params, Sample
 from zenith.ir.types import ArrayType, DType, Type, dtype_of, has_derivative
 
-KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
+KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point", "c": "complex"}
 
 
 def arrays(name: str, types: Sequence[Type], count: int | None = None) -> list[ArrayType]:
@@ -30,7 +30,8 @@ def require_kind(name: str, type: ArrayType, kinds: str) -> None:
     """An error unless the element type is of one of ``kinds``."""
     if type.dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
-        raise DTypeError(f"{name} needs a {wanted} array, not {type}", types=(type,), fix="cast the operand first")
+        fix = "take a part of it (real, imag) or abs" if type.dtype.is_complex else "cast the operand first"
+        raise DTypeError(f"{name} needs a {wanted} array, not {type}", types=(type,), fix=fix)
 
 
 def require_same_dtype(name: str, types: Sequence[ArrayType]) -> None:
@@ -106,6 +107,9 @@ def random_array(
     if dtype.kind in "iu":
         start = 0 if dtype.kind == "u" else int(low * 10)
         return generator.integers(max(start, int(low * 10)), int(high * 10) + 1, shape).astype(dtype)
+    if dtype.kind == "c":
+        parts = generator.uniform(low, high, (2, *shape))
+        return np.asarray(parts[0] + 1j * parts[1], dtype)
     return generator.uniform(low, high, shape).astype(dtype)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenith.ir.lowering import Composite, Scalar
+from zenith.ir.ops import complex_rules
 from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import (
     all_batched,
@@ -45,8 +46,10 @@ def elementwise(
 ) -> Primitive:
     """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments.
 
-    A function in place of an expression, of a builder and the operands, writes it with other primitives.
+    A function in place of an expression, of a builder and the operands, writes it with other primitives. How complex
+    operands (kind ``c``) are computed with, if not part by part, stands in :mod:`zenith.ir.ops.complex_rules`.
     """
+    parts = complex_rules.PARTS.get(name)
 
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         operands = arrays(name, types, arity)
@@ -70,6 +73,8 @@ def elementwise(
 
     def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
         assert callable(expression)
+        if parts is not None and args[0].dtype.is_complex:
+            return [parts.write(b, *args)]
         if not args[0].dtype.is_narrow:
             return [expression(b, *args)]
         wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
@@ -78,7 +83,7 @@ def elementwise(
     return register(
         Primitive(
             name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
-            lowering=Composite(expand) if callable(expression) else Scalar(expression, cost),
+            lowering=Composite(expand, parts) if callable(expression) else Scalar(expression, cost, parts),
             jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
             vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
             batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
@@ -176,14 +181,17 @@ def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
 _STEPS = (None, None)  # constant between jumps: the derivative is zero, as JAX and PyTorch have it
 TWO_OVER_ROOT_PI = 2.0 / np.sqrt(np.pi)
 F: dict[str, Any] = {"kinds": "f"}
+FC: dict[str, Any] = {"kinds": "fc"}
+C: dict[str, Any] = {"kinds": "iufc"}
 
 # Arithmetic. Integers wrap; division by zero gives what NumPy gives.
-elementwise("add", "Sum.", "x + y", np.add, (1, 1), ulp=0.5)
-elementwise("sub", "Difference.", "x - y", np.subtract, (1, -1), ulp=0.5)
-elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]), ulp=0.5)
-elementwise("div", "True quotient of floating-point numbers.", "divide(x, y)", np.divide,
+elementwise("add", "Sum.", "x + y", np.add, (1, 1), ulp=0.5, **C)
+elementwise("sub", "Difference.", "x - y", np.subtract, (1, -1), ulp=0.5, **C)
+elementwise("mul", "Product.", "x * y", np.multiply, (lambda b, a, y: a[1], lambda b, a, y: a[0]), ulp=0.5,
+            **C)  # fmt: skip
+elementwise("div", "True quotient of floating-point and complex numbers.", "divide(x, y)", np.divide,
             (lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[1]), lambda b, a, y: b.neg(b.div(y, a[1]))),
-            ulp=0.5, cost=4, **F)  # fmt: skip
+            ulp=0.5, cost=4, **FC)  # fmt: skip
 elementwise("floor_divide", "Quotient rounded down; an integer divided by 0 is 0.", "floor_divide(x, y)",
             np.floor_divide, _STEPS, cost=10)  # fmt: skip
 elementwise("remainder", "Remainder with the sign of the divisor; modulo 0 is 0 (nan for floats).",
@@ -204,7 +212,7 @@ elementwise("copysign", "The magnitude of the first operand with the sign of the
             np.copysign, (lambda b, a, y: b.mul(b.sign(a[0]), b.copysign(b.full(1.0, y.dtype, y.shape), a[1])), None),
             domain=((0.5, 2.0), (0.5, 2.0)), **F)  # fmt: skip
 
-unary("neg", "Negation.", "-x", np.negative, -1)
+unary("neg", "Negation.", "-x", np.negative, -1, **C)
 unary("abs", "Absolute value; the derivative at 0 is 0.", {"i": "magnitude(x)", "u": "x", "f": "magnitude(x)"}, np.abs,
       lambda b, a, y: b.sign(a[0]))  # fmt: skip
 unary("sign", "-1, 0 or 1; nan for nan.", "sign(x)", np.sign, None, cost=2)
@@ -214,40 +222,40 @@ unary("trunc", "Rounding towards zero.", "trunc(x)", np.trunc, None, **F)
 unary("round", "Rounding to the nearest integer, ties to even.", "rint(x)", np.rint, None, **F)
 
 unary("sqrt", "Square root.", "sqrt(x)", np.sqrt, lambda b, a, y: b.div(b.full(0.5, y.dtype, y.shape), y),
-      ulp=0.5, cost=8, domain=(0.1, 3.0), **F)  # fmt: skip
-unary("exp", "Exponential.", "exp(x)", np.exp, lambda b, a, y: y, ulp=2, cost=14, **F)
+      ulp=0.5, cost=8, domain=(0.1, 3.0), **FC)  # fmt: skip
+unary("exp", "Exponential.", "exp(x)", np.exp, lambda b, a, y: y, ulp=2, cost=14, **FC)
 unary("exp2", "Two to the power x.", "exp2(x)", np.exp2, lambda b, a, y: b.mul(y, float(np.log(2.0))), ulp=2, cost=14,
       **F)  # fmt: skip
-unary("expm1", "exp(x) - 1, exact near 0.", "expm1(x)", np.expm1, lambda b, a, y: b.add(y, 1.0), ulp=2, cost=18, **F)
+unary("expm1", "exp(x) - 1, exact near 0.", "expm1(x)", ref.expm1, lambda b, a, y: b.add(y, 1.0), ulp=2, cost=18, **FC)
 unary("log", "Natural logarithm.", "log(x)", np.log, lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), a[0]),
-      ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
+      ulp=2, cost=18, domain=(0.1, 3.0), **FC)  # fmt: skip
 unary("log2", "Logarithm to base 2.", "log2(x)", np.log2,
       lambda b, a, y: b.div(b.full(1 / np.log(2.0), y.dtype, y.shape), a[0]),
       ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
 unary("log10", "Logarithm to base 10.", "log10(x)", np.log10,
       lambda b, a, y: b.div(b.full(1 / np.log(10.0), y.dtype, y.shape), a[0]),
       ulp=2, cost=18, domain=(0.1, 3.0), **F)  # fmt: skip
-unary("log1p", "log(1 + x), exact near 0.", "log1p(x)", np.log1p,
+unary("log1p", "log(1 + x), exact near 0.", "log1p(x)", ref.log1p,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(a[0], 1.0)),
-      ulp=2, cost=20, domain=(-0.6, 3.0), **F)  # fmt: skip
-unary("sin", "Sine of an angle in radians.", "sin(x)", np.sin, lambda b, a, y: b.cos(a[0]), ulp=2, cost=40, **F)
+      ulp=2, cost=20, domain=(-0.6, 3.0), **FC)  # fmt: skip
+unary("sin", "Sine of an angle in radians.", "sin(x)", np.sin, lambda b, a, y: b.cos(a[0]), ulp=2, cost=40, **FC)
 unary("cos", "Cosine of an angle in radians.", "cos(x)", np.cos, lambda b, a, y: b.neg(b.sin(a[0])), ulp=2, cost=40,
-      **F)  # fmt: skip
+      **FC)  # fmt: skip
 unary("tan", "Tangent of an angle in radians.", "tan(x)", np.tan, lambda b, a, y: b.add(b.mul(y, y), 1.0),
-      ulp=2, cost=50, domain=(-1.2, 1.2), **F)  # fmt: skip
+      ulp=2, cost=50, domain=(-1.2, 1.2), **FC)  # fmt: skip
 unary("arcsin", "Inverse sine.", "arcsin(x)", np.arcsin,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), _root_of_one_minus_square(b, a[0])),
-      ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+      ulp=2, cost=40, domain=(-0.9, 0.9), **FC)  # fmt: skip
 unary("arccos", "Inverse cosine.", "arccos(x)", np.arccos,
       lambda b, a, y: b.div(b.full(-1.0, y.dtype, y.shape), _root_of_one_minus_square(b, a[0])),
-      ulp=2, cost=40, domain=(-0.9, 0.9), **F)  # fmt: skip
+      ulp=2, cost=40, domain=(-0.9, 0.9), **FC)  # fmt: skip
 unary("arctan", "Inverse tangent.", "arctan(x)", np.arctan,
       lambda b, a, y: b.div(b.full(1.0, y.dtype, y.shape), b.add(b.mul(a[0], a[0]), 1.0)),
-      ulp=2, cost=30, **F)  # fmt: skip
-unary("sinh", "Hyperbolic sine.", "sinh(x)", np.sinh, lambda b, a, y: b.cosh(a[0]), ulp=2, cost=30, **F)
-unary("cosh", "Hyperbolic cosine.", "cosh(x)", np.cosh, lambda b, a, y: b.sinh(a[0]), ulp=2, cost=30, **F)
+      ulp=2, cost=30, **FC)  # fmt: skip
+unary("sinh", "Hyperbolic sine.", "sinh(x)", np.sinh, lambda b, a, y: b.cosh(a[0]), ulp=2, cost=30, **FC)
+unary("cosh", "Hyperbolic cosine.", "cosh(x)", np.cosh, lambda b, a, y: b.sinh(a[0]), ulp=2, cost=30, **FC)
 unary("tanh", "Hyperbolic tangent.", "tanh(x)", np.tanh,
-      lambda b, a, y: b.sub(b.full(1.0, y.dtype, y.shape), b.mul(y, y)), ulp=2, cost=18, **F)  # fmt: skip
+      lambda b, a, y: b.sub(b.full(1.0, y.dtype, y.shape), b.mul(y, y)), ulp=2, cost=18, **FC)  # fmt: skip
 unary("sigmoid", "Logistic function 1 / (1 + exp(-x)).", "sigmoid(x)", ref.sigmoid,
       lambda b, a, y: b.mul(y, b.sub(b.full(1.0, y.dtype, y.shape), y)), ulp=2, cost=18, **F)  # fmt: skip
 unary("erf", "Error function.", "erf(x)", ref.erf,
@@ -263,4 +271,5 @@ for _name, _sign, _function in (
     ("le", "<=", np.less_equal), ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
 ):  # fmt: skip
     elementwise(_name, f"Whether x {_sign} y.", f"x {_sign} y", _function,
-                not_differentiable("a comparison has no derivative"), kinds="biuf", result=bool_)  # fmt: skip
+                not_differentiable("a comparison has no derivative"), result=bool_,
+                kinds="biufc" if _name in ("eq", "ne") else "biuf")  # fmt: skip

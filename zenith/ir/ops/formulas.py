@@ -99,14 +99,15 @@ def _cosine(which: int) -> Any:
 
 
 F: dict[str, Any] = {"kinds": "f"}
+FC: dict[str, Any] = {"kinds": "fc"}
 unary("arcsinh", "Inverse hyperbolic sine.", _arcsinh, np.arcsinh,
-      lambda b, a, y: _inverse(b, b.sqrt(b.add(b.mul(a[0], a[0]), 1.0))), ulp=4, **F)  # fmt: skip
+      lambda b, a, y: _inverse(b, b.sqrt(b.add(b.mul(a[0], a[0]), 1.0))), ulp=4, **FC)  # fmt: skip
 unary("arccosh", "Inverse hyperbolic cosine.", _arccosh, np.arccosh,
       lambda b, a, y: _inverse(b, b.mul(b.sqrt(b.sub(a[0], 1.0)), b.sqrt(b.add(a[0], 1.0)))),
-      ulp=8, domain=(1.5, 3.0), **F)  # fmt: skip
+      ulp=8, domain=(1.5, 3.0), **FC)  # fmt: skip
 unary("arctanh", "Inverse hyperbolic tangent.", _arctanh, np.arctanh,
       lambda b, a, y: _inverse(b, b.mul(b.sub(_full(b, 1.0, y), a[0]), b.add(a[0], 1.0))),
-      ulp=4, domain=(-0.9, 0.9), **F)  # fmt: skip
+      ulp=4, domain=(-0.9, 0.9), **FC)  # fmt: skip
 unary("cbrt", "Real cube root.", _cbrt, np.cbrt, lambda b, a, y: _inverse(b, b.mul(b.mul(y, y), 3.0)),
       ulp=2, domain=(0.2, 3.0), **F)  # fmt: skip
 elementwise("fmod", "Remainder with the sign of the first operand.", _fmod, np.fmod,

@@ -1,7 +1,8 @@
-"""Reading and adding at computed places: take, gather, scatter_add.
+"""Reading at computed places: take, gather; and wrapped, which makes indices from the start of those from the end.
 
-Indices are non-negative integers (front ends add the size to negative ones). An index outside its axis is an
-:class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy.
+Indices are non-negative integers (front ends wrap negative ones). An index outside its axis is an
+:class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy. Writing at computed places is the chapter
+:mod:`~zenith.ir.ops.scatter`.
 """
 
 from __future__ import annotations
@@ -12,23 +13,21 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import OutOfBoundsError, ShapeError
-from zenith.ir.lowering import Elements, Scatter
+from zenith.ir.dims import dim
+from zenith.ir.lowering import Elements
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
     index_dtype,
     random_array,
     require_axis,
-    require_kind,
-    require_same_dtype,
     require_same_shape,
     rng,
     sample,
-    wide,
     with_batch_axis,
 )
 from zenith.ir.ops.shape import inverse_permutation
-from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, int64, kind_of
 
 
@@ -36,6 +35,32 @@ def check_bounds(name: str, indices: Any, size: int) -> None:
     """Raise when an index is outside ``0 <= index < size``."""
     if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < size):
         raise OutOfBoundsError(f"{name}: an index is outside an axis of size {size}", fix="check the indices")
+
+
+# --- wrapped: indices counted from the end ---------------------------------------------------------------------
+
+
+def _wrapped_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (indices,) = arrays("wrapped", types, 1)
+    index_dtype((indices,), "wrapped")
+    return (indices.with_dtype(int64),)
+
+
+def _wrapped(values: Sequence[Any], params: Params) -> tuple[Any]:
+    places = values[0].astype(np.int64)
+    return (np.asarray(np.where(places < 0, places + params["size"], places)),)
+
+
+register(Primitive(
+    name="wrapped", doc="Indices counted from the start of an axis, as int64: negative ones count from its end.",
+    params={"size": "size"}, typing=_wrapped_type, evaluate=_wrapped,
+    lowering=Elements(lambda k, index, read, types, params: k.wrapped(read[0](*index), dim(params["size"])),
+                      cheap=True),
+    jvp=not_differentiable("an index has no derivative"), vjp=not_differentiable("an index has no derivative"),
+    batch=lambda b, args, batched, size, params: [b.wrapped(args[0], **params)], ulp=0, effect=False,
+    samples=lambda dtype: [sample(random_array(rng("wrapped"), dtype, shape), size=20) for shape in ((4, 3), ())]
+    if kind_of(dtype) and kind_of(dtype) in "iu" else [],
+))  # fmt: skip
 
 
 # --- take: whole slices along one axis -------------------------------------------------------------------------
@@ -84,7 +109,7 @@ def _take_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> S
         taken = b.take(x, indices, axis=axis)
         return [b.transpose(taken, axes=(axis, *(a for a in range(len(taken.shape)) if a != axis)))]
     front = (0, axis + 1, *(a for a in range(1, len(x.shape)) if a != axis + 1))
-    lead = b.broadcast(b.iota(size=size, dtype=indices.dtype), shape=indices.shape, axes=(0,))
+    lead = b.broadcast(b.iota(size=size, dtype=int64), shape=indices.shape, axes=(0,))
     taken = b.gather(b.transpose(x, axes=front), lead, indices)
     count, extra = len(indices.shape) - 1, len(x.shape) - 2
     before = tuple(range(1 + count, 1 + count + axis))
@@ -106,10 +131,10 @@ register(Primitive(
 ))  # fmt: skip
 
 
-# --- gather and scatter_add: places given by one index array for each leading axis ------------------------------
+# --- gather: places given by one index array for each leading axis ----------------------------------------------
 
 
-def _places(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any, ...]:
+def addressed(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any, ...]:
     """The shape of what index arrays address in ``x``."""
     if not 1 <= len(indices) <= x.rank:
         raise ShapeError(f"{name} needs 1 to {x.rank} index arrays, not {len(indices)}", types=(x, *indices))
@@ -118,13 +143,14 @@ def _places(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any,
     return (*indices[0].shape, *x.shape[len(indices) :])
 
 
-def _missing(name: str) -> list[ArrayType]:
+def missing(name: str) -> list[ArrayType]:
+    """Raise the ShapeError for operands that are not there."""
     raise ShapeError(f"{name} needs an array and index arrays")
 
 
 def _gather_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, *indices = arrays("gather", types) if types else _missing("gather")
-    return (x.with_shape(_places("gather", x, indices)),)
+    x, *indices = arrays("gather", types) if types else missing("gather")
+    return (x.with_shape(addressed("gather", x, indices)),)
 
 
 def _gather(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -148,7 +174,7 @@ def _gather_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Par
     return [b.scatter_add(b.zeros_like(primals[0]), cotangents[0], *primals[1:]), *([None] * (len(primals) - 1))]
 
 
-def _with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: Any) -> list[Any]:
+def with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: Any) -> list[Any]:
     """Index arrays with a batch axis, and one more in front that counts along it."""
     grown = all_batched(b, indices, batched, size)
     lead = b.broadcast(b.iota(size=size, dtype=int64), shape=grown[0].shape, axes=(0,))
@@ -157,7 +183,7 @@ def _with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: An
 
 def _gather_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
     x = with_batch_axis(b, args[0], batched[0], size)
-    return [b.gather(x, *_with_lead(b, args[1:], batched[1:], size))]
+    return [b.gather(x, *with_lead(b, args[1:], batched[1:], size))]
 
 
 def _gather_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -172,57 +198,4 @@ register(Primitive(
     name="gather", doc="Elements at places: one index array for each leading axis of the first operand.", params={},
     typing=_gather_type, evaluate=_gather, lowering=Elements(_gather_element, cheap=True), jvp=_gather_jvp,
     vjp=_gather_vjp, batch=_gather_batch, ulp=0, effect=False, samples=_gather_samples,
-))  # fmt: skip
-
-
-def _scatter_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, updates, *indices = arrays("scatter_add", types) if len(types) > 1 else _missing("scatter_add")
-    require_same_dtype("scatter_add", (x, updates))
-    require_kind("scatter_add", x, "iuf")
-    require_same_shape("scatter_add", (x.with_shape(_places("scatter_add", x, indices)), updates))
-    return (x,)
-
-
-def _scatter(values: Sequence[Any], params: Params) -> tuple[Any]:
-    x, updates, *indices = wide(values)
-    for i, size in zip(indices, x.shape, strict=False):
-        check_bounds("scatter_add", i, size)
-    out = x.copy()
-    with np.errstate(all="ignore"):
-        np.add.at(out, tuple(indices), updates)
-        return (out.astype(values[0].dtype, copy=False),)
-
-
-def _scatter_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    x, updates = tangents[:2]
-    if x is None and updates is None:
-        return [None]
-    x = b.zeros_like(primals[0]) if x is None else x
-    updates = b.zeros_like(primals[1]) if updates is None else updates
-    return [b.scatter_add(x, updates, *primals[2:])]
-
-
-def _scatter_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    indices = primals[2:]
-    return [cotangents[0], b.gather(cotangents[0], *indices), *([None] * len(indices))]
-
-
-def _scatter_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
-    x, updates = all_batched(b, args[:2], batched[:2], size)
-    return [b.scatter_add(x, updates, *_with_lead(b, args[2:], batched[2:], size))]
-
-
-def _scatter_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if kind_of(dtype) and kind_of(dtype) in "iuf":
-        x, generator = random_array(rng("scatter"), dtype, (4, 5)), rng("places")
-        yield sample(
-            x, random_array(generator, dtype, (6,)), generator.integers(0, 4, (6,)), generator.integers(0, 5, (6,))
-        )
-        yield sample(x, random_array(generator, dtype, (7, 5)), generator.integers(0, 4, (7,)))
-
-
-register(Primitive(
-    name="scatter_add", doc="The first operand with the second added at places, one index array a leading axis; "
-    "places may repeat and are added in order.", params={}, typing=_scatter_type, evaluate=_scatter, lowering=Scatter(),
-    jvp=_scatter_jvp, vjp=_scatter_vjp, batch=_scatter_batch, ulp=4, effect=False, samples=_scatter_samples,
 ))  # fmt: skip

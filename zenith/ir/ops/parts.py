@@ -38,7 +38,8 @@ def _slice_size(start: Dim, stop: Dim, step: int) -> Dim:
     return (stop - start + (step - 1)) // step
 
 
-def _slice_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+def slice_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    """The type of a slice; ShapeError where it lies outside."""
     (x,) = arrays("slice", types, 1)
     start, stop, step = params["start"], params["stop"], params["step"]
     if not len(start) == len(stop) == len(step) == x.rank or any(s < 1 for s in step):
@@ -81,7 +82,7 @@ def _slice_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="slice", doc="start:stop:step of every axis, inside the operand, with positive steps.",
-    params={"start": "sizes", "stop": "sizes", "step": "ints"}, typing=_slice_type, evaluate=_slice,
+    params={"start": "sizes", "stop": "sizes", "step": "ints"}, typing=slice_type, evaluate=_slice,
     lowering=Elements(_slice_element, cheap=True, strided=True), jvp=same_op_jvp("slice"), vjp=_slice_vjp,
     batch=_slice_batch, ulp=0, effect=False, samples=_slice_samples,
 ))  # fmt: skip

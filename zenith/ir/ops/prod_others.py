@@ -30,7 +30,7 @@ from zenith.ir.types import ArrayType, Type, int32, kind_of
 
 def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("prod_others", types, 1)
-    require_kind("prod_others", x, "f")
+    require_kind("prod_others", x, "fc")
     for axis in params["axes"]:
         require_axis("prod_others", x, axis)
     return (x,)
@@ -85,7 +85,7 @@ def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) ->
 
 
 def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if kind_of(dtype) == "f":
+    if kind_of(dtype) in ("f", "c"):
         generator = rng("prod_others")
         for shape, axes in (((7,), (0,)), ((3, 5), (1,)), ((2, 3, 4), (0, 2)), ((2, 0), (1,)), ((3, 4), ())):
             x = random_array(generator, dtype, shape)

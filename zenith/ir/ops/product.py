@@ -20,6 +20,7 @@ from zenith.ir.ops.common import (
     sample,
     wide,
 )
+from zenith.ir.ops.complex_rules import PARTS
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, kind_of
 
@@ -27,7 +28,7 @@ from zenith.ir.types import ArrayType, Type, kind_of
 def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     x, y = arrays("matmul", types, 2)
     require_same_dtype("matmul", (x, y))
-    require_kind("matmul", x, "iuf")
+    require_kind("matmul", x, "iufc")
     if x.rank < 2 or x.rank != y.rank:
         raise ShapeError("matmul needs two operands of one rank >= 2", types=(x, y))
     if any(prove_equal(n, m) is False for n, m in zip(x.shape[:-2], y.shape[:-2], strict=True)):
@@ -70,7 +71,7 @@ def _matmul_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) ->
 
 
 def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if kind_of(dtype) and kind_of(dtype) in "iuf":
+    if kind_of(dtype) and kind_of(dtype) in "iufc":
         generator = rng("matmul")
         for left, right in (
             ((3, 4), (4, 5)),
@@ -84,6 +85,6 @@ def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
-    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations, 2),
+    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations, 2, parts=PARTS["matmul"]),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.lowering import Composite, Fold
+from zenith.ir.lowering import Composite, Fold, Parts
 from zenith.ir.ops.common import (
     arrays,
     moved_axes,
@@ -23,6 +23,7 @@ from zenith.ir.ops.common import (
     sample,
     wide,
 )
+from zenith.ir.ops.complex_product import product_over
 from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, DType, Type, int64, kind_of
 
@@ -39,7 +40,7 @@ def spread(b: Any, value: Any, model: Any, axes: Sequence[int]) -> Any:
 
 def _reduction(
     name: str, doc: str, combine: str, identity: Callable[[DType], Any], function: Callable[..., Any],
-    jvp: Any, vjp: Any, *, kinds: str = "iuf", ulp: float = 0,
+    jvp: Any, vjp: Any, *, kinds: str = "iuf", ulp: float = 0, parts: Parts | None = None,
 ) -> Primitive:  # fmt: skip
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         (x,) = arrays(name, types, 1)
@@ -65,8 +66,8 @@ def _reduction(
                 yield sample(random_array(generator, dtype, shape), axes=axes)
 
     return register(Primitive(
-        name=name, doc=doc, params={"axes": "ints"}, typing=typing, evaluate=evaluate, lowering=Fold(combine, identity),
-        jvp=jvp, vjp=vjp, batch=lambda b, args, batched, size, params: [
+        name=name, doc=doc, params={"axes": "ints"}, typing=typing, evaluate=evaluate,
+        lowering=Fold(combine, identity, parts), jvp=jvp, vjp=vjp, batch=lambda b, args, batched, size, params: [
             getattr(b, name)(args[0], axes=moved_axes(params["axes"]))],
         ulp=ulp, effect=False, samples=samples,
     ))  # fmt: skip
@@ -128,8 +129,10 @@ def _prod_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
 
 _LOGICAL: NoRule = not_differentiable("it is a logical operation")
 
-_reduction("reduce_sum", "Sum over axes.", "x + y", _number(0), np.sum, same_op_jvp("reduce_sum"), _sum_vjp, ulp=4)
-_reduction("reduce_prod", "Product over axes.", "x * y", _number(1), np.prod, _prod_jvp, _prod_vjp, ulp=8)
+_reduction("reduce_sum", "Sum over axes.", "x + y", _number(0), np.sum, same_op_jvp("reduce_sum"), _sum_vjp, ulp=4,
+           kinds="iufc")  # fmt: skip
+_reduction("reduce_prod", "Product over axes.", "x * y", _number(1), np.prod, _prod_jvp, _prod_vjp, ulp=8,
+           kinds="iufc", parts=Parts(product_over, 24))  # fmt: skip
 _reduction("reduce_max", "Maximum over axes; nan if any is; the derivative is shared on ties.", "maximum(x, y)", lowest,
            np.max, _extreme_jvp, _extreme_vjp)  # fmt: skip
 _reduction("reduce_min", "Minimum over axes; nan if any is; the derivative is shared on ties.", "minimum(x, y)",
@@ -150,6 +153,7 @@ _reduction("reduce_or", "Whether any is true (bool), the bits that any has (inte
 
 def _argmax_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("argmax", types, 1)
+    require_kind("argmax", x, "biuf")
     require_axis("argmax", x, params["axis"])
     if x.shape[params["axis"]] == 0:
         raise ShapeError("argmax of nothing: the axis has size 0", types=(x,))
@@ -184,5 +188,5 @@ register(Primitive(
     jvp=not_differentiable("a position has no derivative"), vjp=not_differentiable("a position has no derivative"),
     batch=lambda b, args, batched, size, params: [b.argmax(args[0], axis=params["axis"] + 1)], ulp=0, effect=False,
     samples=lambda dtype: [sample(random_array(rng("argmax"), dtype, shape), axis=axis)
-                           for shape, axis in (((5,), 0), ((3, 4), 1), ((3, 4), 0))] if kind_of(dtype) else [],
+                           for shape, axis in (((5,), 0), ((3, 4), 1), ((3, 4), 0)) if kind_of(dtype) in tuple("biuf")],
 ))  # fmt: skip

@@ -75,6 +75,29 @@ def power(x: Any, y: Any) -> Any:
     return np.where(y < 0, reciprocal, result).astype(x.dtype)
 
 
+def expm1(x: Any) -> Any:
+    """exp(x) - 1; NumPy's own gives nan for complex infinity and nan on the real axis."""
+    if x.dtype.kind != "c":
+        return np.expm1(x)
+    with np.errstate(all="ignore"):
+        result = np.asarray(np.expm1(x))
+        result.imag[x.imag == 0] = x.imag[x.imag == 0]
+        result.real[x.imag == 0] = np.expm1(x.real[x.imag == 0])
+    return result
+
+
+def log1p(x: Any) -> Any:
+    """log(1 + x); NumPy's own forms that sum of complex numbers, and so has no digit right near 0."""
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    re, im = x.real, x.imag
+    near = (np.abs(re) < 0.5) & (np.abs(im) < 0.5)
+    real = np.where(near, np.log1p(np.where(near, re * (re + 2) + im * im, 0)) / 2, np.log(np.hypot(1 + re, im)))
+    result = np.empty_like(x)
+    result.real, result.imag = real, np.arctan2(im, 1 + re)
+    return result
+
+
 THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # of rounds 1 to 4, 5 to 8, and so on in turn
 THREEFRY_PARITY = 0x1BD11BDA  # xor of this and of the key's halves is the third word of the key schedule
 

@@ -17,9 +17,10 @@ from zenith.ir.ops.common import (
     rng,
     sample,
 )
+from zenith.ir.ops.complex_rules import PARTS
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import DTYPES, ArrayType, Type, kind_of
+from zenith.ir.types import DTYPES, ArrayType, Type, has_derivative, kind_of
 
 
 def _where_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -59,30 +60,35 @@ register(Primitive(
 
 
 def _cast(values: Sequence[Any], params: Params) -> tuple[Any]:
+    (x,), dtype = values, params["dtype"]
     with np.errstate(all="ignore"):
-        return (values[0].astype(params["dtype"].numpy),)
+        real = x.dtype.kind == "c" and dtype.kind not in "bc"
+        return ((x.real if real else x).astype(dtype.numpy),)
 
 
 def _cast_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    floats = primals[0].dtype.is_float and params["dtype"].is_float
-    return [b.cast(tangents[0], **params) if floats and tangents[0] is not None else None]
+    moves = has_derivative(outputs[0].type) and tangents[0] is not None
+    return [b.cast(tangents[0], **params) if moves else None]
 
 
 def _cast_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    floats = primals[0].dtype.is_float and params["dtype"].is_float
-    return [b.cast(cotangents[0], dtype=primals[0].dtype) if floats else None]
+    moves = has_derivative(primals[0].type) and has_derivative(outputs[0].type)
+    return [b.cast(cotangents[0], dtype=primals[0].dtype) if moves else None]
 
 
 def _cast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if kind_of(dtype):
+        x = random_array(rng("cast"), dtype, (3, 4))
         for target in DTYPES:
-            yield sample(np.abs(random_array(rng("cast"), dtype, (3, 4))), dtype=target)
+            yield sample(x if dtype.kind == "c" and target.kind in "fc" else np.abs(x).astype(dtype), dtype=target)
 
 
 register(Primitive(
-    name="cast", doc="Conversion to another element type, as NumPy's astype: nan and what is out of range become the "
-    "smallest int32 or int64.", params={"dtype": "dtype"},
+    name="cast", doc="Conversion to another element type, as NumPy's astype on x86-64. Integers wrap. Floats are "
+    "truncated to int32 for int8, int16, int32, uint8 and uint16, to int64 for int64 and uint32, of which the low bits "
+    "stay; nan and what is out of range become the smallest int32 or int64. uint64 has also the numbers from 2**63 on "
+    "below 2**64; what is larger becomes 0. A complex number loses its imaginary part.", params={"dtype": "dtype"},
     typing=lambda types, params: (arrays("cast", types, 1)[0].with_dtype(params["dtype"]),),
-    evaluate=_cast, lowering=Scalar("x", 1), jvp=_cast_jvp, vjp=_cast_vjp, batch=batch_elementwise("cast"), ulp=0.5,
-    effect=False, samples=_cast_samples,
+    evaluate=_cast, lowering=Scalar("x", 1, PARTS["cast"]), jvp=_cast_jvp, vjp=_cast_vjp,
+    batch=batch_elementwise("cast"), ulp=0.5, effect=False, samples=_cast_samples,
 ))  # fmt: skip

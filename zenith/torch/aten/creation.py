@@ -15,12 +15,12 @@ from zenith.trace.bind import b
 @rule("full", "new_full")
 def _full(c: Context, *shape_and_value: Any, **_: Any) -> Any:
     shape, value = shape_and_value[-2:]  # what comes before them in new_full only gives a type
-    return znp.full(tuple(shape), value, dtype=c.dtype)
+    return znp.full(tuple(shape), c.operands(value), dtype=c.dtype)
 
 
 @rule("full_like")
 def _full_like(c: Context, x: Any, value: Any, **_: Any) -> Any:
-    return znp.full(x.shape, value, dtype=c.dtype)
+    return znp.full(x.shape, c.operands(value), dtype=c.dtype)
 
 
 def _register_constants() -> None:
@@ -35,7 +35,7 @@ _register_constants()
 
 @rule("scalar_tensor")
 def _scalar_tensor(c: Context, value: Any, **_: Any) -> Any:
-    return znp.full((), value, dtype=c.dtype)
+    return znp.full((), c.operands(value), dtype=c.dtype)
 
 
 @rule("arange.default", "arange.start", "arange.start_step")

@@ -10,11 +10,11 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import UnsupportedError
 from zenith.ir.types import kind_of
-from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to
+from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
 from zenith.trace.dispatch import implementation
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
-    "neg": znp.negative, "abs": znp.absolute, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
+    "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
     "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
@@ -53,9 +53,9 @@ def _register_elementwise() -> None:
     for name in ("rsqrt", "silu"):
         RULES[name] = rounded_once(RULES[name])
     for name, binary in _BINARY.items():
-        RULES[name] = _with_numbers(lambda c, x, y, f=binary: f(*c.cast(x, y)))
+        RULES[name] = _with_numbers(lambda c, x, y, f=binary: f(*c.operands(x, y)))
     for name, compare in _COMPARISONS.items():
-        RULES[name] = lambda c, x, y, f=compare: f(to(x, c.common), to(y, c.common))
+        RULES[name] = lambda c, x, y, f=compare: f(*(wrapped(to(v, c.common), c.common) for v in (x, y)))
     for name in _COPIES:
         RULES[name] = lambda c, x, *_, **__: c.cast(x)
     for name, ask in _QUESTIONS.items():
@@ -70,15 +70,15 @@ _register_elementwise()
 @rule("add")
 @_with_numbers
 def _add(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
-    x, y = c.cast(x, y)
-    return x + (y if alpha == 1 else y * alpha)
+    x, y = c.operands(x, y)
+    return x + (y if alpha == 1 else c.operands(y * c.operands(alpha)))
 
 
 @rule("sub")
 @_with_numbers
 def _sub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
-    x, y = c.cast(x, y)
-    return x - (y if alpha == 1 else y * alpha)
+    x, y = c.operands(x, y)
+    return x - (y if alpha == 1 else c.operands(y * c.operands(alpha)))
 
 
 @rule("rsub")

@@ -9,6 +9,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.bind import b
+from zenith.trace.dispatch import implementation
 
 
 def _axes(dim: Any) -> Any:
@@ -25,8 +26,17 @@ def _reduction(function: Callable[..., Any]) -> Rule:
     return reduce
 
 
+def _total(function: Callable[..., Any]) -> Rule:
+    """A sum or product in the result's type; NumPy's would be wider."""
+
+    def total(c: Context, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+        return function(c.cast(x), axis=_axes(dim), dtype=c.dtype, keepdims=keepdim)
+
+    return total
+
+
 RULES |= {
-    "sum": _reduction(znp.sum), "mean": _reduction(znp.mean), "prod": _reduction(znp.prod), "amax": _reduction(znp.max),
+    "sum": _total(znp.sum), "mean": _reduction(znp.mean), "prod": _total(znp.prod), "amax": _reduction(znp.max),
     "amin": _reduction(znp.min), "max.default": _reduction(znp.max), "min.default": _reduction(znp.min),
     "any": _reduction(znp.any),
 }  # fmt: skip
@@ -120,3 +130,23 @@ def _native_layer_norm(c: Context, x: Any, shape: Sequence[int], weight: Any, bi
 @rule("cumsum")
 def _cumsum(c: Context, x: Any, dim: int, **_: Any) -> Any:
     return znp.cumsum(c.cast(x), axis=dim, dtype=c.dtype)
+
+
+@rule("cumprod")
+def _cumprod(c: Context, x: Any, dim: int, **_: Any) -> Any:
+    return znp.cumprod(c.cast(x), axis=dim, dtype=c.dtype)
+
+
+@rule("cummax")
+def _cummax(c: Context, x: Any, dim: int) -> Any:
+    return implementation("_cummax_and_places")(x, dim)
+
+
+@rule("cummin")
+def _cummin(c: Context, x: Any, dim: int) -> Any:
+    return implementation("_cummin_and_places")(x, dim)
+
+
+@rule("logcumsumexp")
+def _logcumsumexp(c: Context, x: Any, dim: int) -> Any:
+    return implementation("_cumlogsumexp")(c.cast(x), dim)

@@ -47,6 +47,11 @@ class Context:
         cast = tuple(to(v, self.dtype) for v in values)
         return cast if len(cast) > 1 else cast[0]
 
+    def operands(self, *values: Any) -> Any:
+        """The same for arithmetic, in which integers wrap, numbers too."""
+        cast = tuple(wrapped(to(v, self.dtype), self.dtype) for v in values)
+        return cast if len(cast) > 1 else cast[0]
+
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """The NumPy dtype of a torch dtype; DTypeError when Zenith has none."""
@@ -59,9 +64,16 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 def to(value: Any, dtype: np.dtype[Any]) -> Any:
     """An array in another element type; Python numbers and sizes are weak and stay."""
-    if isinstance(value, (bool, int, float, TracedSize)) or value is None or value.dtype == dtype:
+    if isinstance(value, (bool, int, float, complex, TracedSize)) or value is None or value.dtype == dtype:
         return value
     return znp.astype(value, dtype)
+
+
+def wrapped(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python integer as one that an integer type holds: PyTorch counts modulo the width."""
+    if type(value) is not int or dtype.kind not in "iu":
+        return value
+    return int(np.asarray(value % 2 ** (8 * dtype.itemsize), np.uint64).astype(dtype))
 
 
 def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:

@@ -1,0 +1,110 @@
+"""A million elements at places in random order: read, written over, and added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads.workload import Array, Arrays, Program, Workload
+
+SIZE = 1_000_000
+
+
+def _arrays(size: int, count: int) -> Arrays:
+    """So many arrays of floats, and places in them, of which some repeat."""
+    rng = np.random.default_rng(size)
+    floats = [rng.standard_normal(size).astype(np.float32) for _ in range(count)]
+    return (*floats, rng.integers(0, size, size))
+
+
+def _numpy_gather(_: Arrays, np: Any) -> Program:
+    def gather(x: Array, places: Array) -> Array:
+        result: Array = x[places]
+        return result
+
+    return gather
+
+
+def _numpy_scatter(function: str) -> Any:
+    """A write at places, which ``jax.numpy`` spells in another way, as its arrays cannot be written."""
+
+    def make(_: Arrays, np: Any) -> Program:
+        def scatter(x: Array, values: Array, places: Array) -> Array:
+            if np.__name__.startswith("jax"):
+                changed: Array = getattr(x.at[places], function)(values)  # type: ignore[attr-defined]
+                return changed
+            result = x.copy()
+            if function == "set":
+                result[places] = values
+            else:
+                np.add.at(result, places, values)
+            return result
+
+        return scatter
+
+    return make
+
+
+def _torch_gather(_: Arrays) -> Any:
+    import torch
+
+    class Gather(torch.nn.Module):
+        def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            return x[places]
+
+    return Gather()
+
+
+def _torch_add(_: Arrays) -> Any:
+    import torch
+
+    class Add(torch.nn.Module):
+        def forward(self, x: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            return torch.index_add(x, 0, places, values)
+
+    return Add()
+
+
+def _torch_set(_: Arrays) -> Any:
+    import torch
+
+    class Set(torch.nn.Module):
+        def forward(self, x: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            return torch.index_put(x, (places,), values)
+
+    return Set()
+
+
+def _without_repetition(size: int) -> Arrays:
+    """Places that do not repeat: which value stays is NumPy's and Zenith's promise, not that of others."""
+    *floats, _ = _arrays(size, 2)
+    return (*floats, np.random.default_rng(size).permutation(size))
+
+
+GATHER = Workload(
+    name="gather",
+    description="1e6 floats read at places in random order",
+    batches=lambda: [_arrays(SIZE, 1)],
+    first=lambda: _arrays(1000, 1),
+    torch=_torch_gather,
+    numpy=_numpy_gather,
+    bound=0.0,
+)
+SCATTER_SET = Workload(
+    name="scatter_set",
+    description="1e6 floats written over at places in random order",
+    batches=lambda: [_without_repetition(SIZE)],
+    first=lambda: _without_repetition(1000),
+    torch=_torch_set,
+    numpy=_numpy_scatter("set"),
+    bound=0.0,
+)
+SCATTER_ADD = Workload(
+    name="scatter_add",
+    description="1e6 floats added at places in random order",
+    batches=lambda: [_arrays(SIZE, 2)],
+    first=lambda: _arrays(1000, 2),
+    torch=_torch_add,
+    numpy=_numpy_scatter("add"),
+)

@@ -1,0 +1,222 @@
+"""Writes docs/coverage.md: the functions of the array API standard and of NumPy, and what Zenith does with each.
+
+The text is docs/coverage.in.md; the tables are read off the tables in which functions are registered, for the version
+of NumPy that is installed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = ROOT / "docs" / "coverage.in.md"
+RESULT = ROOT / "docs" / "coverage.md"
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]  # run as a script, only docs/ would be there
+
+import zenith.numpy as znp  # noqa: E402
+from zenith.ir.primitive import all_primitives  # noqa: E402
+from zenith.ir.types import DTYPES, DType  # noqa: E402
+from zenith.trace import dispatch  # noqa: E402
+
+# The standard's names by chapter: https://data-apis.org/array-api/2024.12/API_specification
+STANDARD = {
+    "constants": "e inf nan newaxis pi",
+    "creation": (
+        "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril "
+        "triu zeros zeros_like"
+    ),
+    "data types": (
+        "astype can_cast finfo iinfo isdtype result_type bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+        "float32 float64 complex64 complex128"
+    ),
+    "elementwise": (
+        "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert bitwise_or "
+        "bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1 floor "
+        "floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log1p log2 log10 "
+        "logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter "
+        "not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan "
+        "tanh trunc"
+    ),
+    "indexing": "take take_along_axis",
+    "inspection": "__array_namespace_info__",
+    "linear algebra": "matmul matrix_transpose tensordot vecdot",
+    "manipulation": (
+        "broadcast_arrays broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape roll squeeze "
+        "stack tile unstack"
+    ),
+    "searching": "argmax argmin count_nonzero nonzero searchsorted where",
+    "sets": "unique_all unique_counts unique_inverse unique_values",
+    "sorting": "argsort sort",
+    "statistics": "cumulative_prod cumulative_sum max mean min prod std sum var",
+    "utility": "all any diff",
+    "linalg": (
+        "cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank "
+        "matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm"
+    ),
+    "fft": "fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift",
+}
+EXTENSIONS = ("linalg", "fft")
+
+# NumPy's functions that are no part of a program of arrays, and why.
+OUTSIDE = {
+    "they read and write files": "fromfile fromregex genfromtxt load loadtxt save savetxt savez savez_compressed",
+    "they read buffers, texts and Python objects": (
+        "asarray_chkfinite asmatrix bmat frombuffer fromiter fromstring frompyfunc iterable nested_iters require"
+    ),
+    "they print, or say how to": (
+        "array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific "
+        "get_printoptions printoptions set_printoptions typename"
+    ),
+    "they are about dates": "busday_count busday_offset datetime_as_string datetime_data is_busday isnat",
+    "they are about NumPy itself": (
+        "get_include getbufsize geterr geterrcall info setbufsize seterr seterrcall show_config show_runtime test"
+    ),
+    "they are about memory, which traced arrays have none of": "isfortran may_share_memory shares_memory",
+    "they are about types alone, and NumPy answers": "common_type isscalar issubdtype min_scalar_type mintypecode",
+    "they plan, and compute nothing": "einsum_path",
+}
+
+
+def main() -> None:
+    """Write the file."""
+    RESULT.write_text(coverage(), encoding="utf-8")
+
+
+def coverage() -> str:
+    """The text of docs/coverage.md."""
+    from make_architecture import fill
+
+    text = fill(TEMPLATE.read_text(encoding="utf-8"), exhibits())
+    made = "<!-- Made by docs/make_coverage.py (`make docs`) from docs/coverage.in.md. -->"
+    return made + text[text.index("\n") :]
+
+
+def exhibits() -> dict[str, str]:
+    """Every table by name, as Markdown."""
+    return {
+        "standard": standard(), "functions": functions(), "outside": outside(), "special": special(),
+        "dtypes": element_types(),
+    }  # fmt: skip
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def code(names: Iterable[str]) -> str:
+    """Names as code, in alphabetical order; a dash for none."""
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "-"
+
+
+# --- the standard ----------------------------------------------------------------------------------------------
+
+
+def standard() -> str:
+    """A row for each chapter: how many names there are, and which are not."""
+    rows, there, total = [], 0, 0
+    for chapter, text in STANDARD.items():
+        names = text.split()
+        place = getattr(znp, chapter, None) if chapter in EXTENSIONS else znp
+        missing = [n for n in names if not isinstance(place, ModuleType) or not hasattr(place, n)]
+        rows.append((chapter, f"{len(names) - len(missing)} of {len(names)}", code(missing)))
+        there, total = there + len(names) - len(missing), total + len(names)
+    return table(("chapter", "done", "missing"), [*rows, ("all", f"{there} of {total}", "")])
+
+
+# --- NumPy -----------------------------------------------------------------------------------------------------
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """NumPy's public functions, under their own names."""
+    for name in sorted(dir(np)):
+        found = getattr(np, name)
+        if name.startswith("_") or isinstance(found, (type, ModuleType)) or not callable(found):
+            continue
+        if isinstance(found, np.ufunc) or inspect.isroutine(found) or hasattr(found, "__wrapped__"):
+            yield name, found
+
+
+def state(name: str, function: Any) -> str:
+    """What happens to a function of NumPy."""
+    own = dispatch.registered(function)
+    if own is not None:
+        return "sized" if "size" in inspect.signature(own).parameters and own.__name__ != "size" else "done"
+    if dispatch.refused(function) is not None:
+        return "refused"
+    return "zenith.numpy" if hasattr(znp, name) else "absent"
+
+
+def functions() -> str:
+    """NumPy's functions by what happens to them."""
+    left_out = {name for names in OUTSIDE.values() for name in names.split()}
+    found: dict[str, list[str]] = {}
+    for name, function in public_functions():
+        if name not in left_out:
+            found.setdefault(state(name, function), []).append(name)
+    count = Counter({kind: len(names) for kind, names in found.items()})
+    order = [kind for kind in ("done", "sized", "zenith.numpy", "refused", "absent") if kind in found]
+    rows = [(kind, str(count[kind]), code(found[kind])) for kind in order if kind != "refused"]
+    version = ".".join(np.__version__.split(".")[:2])
+    lines = [f"NumPy {version} has {count.total()} functions.", "", table(("state", "number", "functions"), rows)]
+    return "\n".join([*lines, "", "Refused:", "", refusals()])
+
+
+def refusals() -> str:
+    """The reasons for which functions are refused."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, function in public_functions():
+        reason = dispatch.refused(function)
+        if reason is not None and dispatch.registered(function) is None:
+            reasons.setdefault(reason, []).append(name)
+    return table(("functions", "why", "instead"), [(code(names), *map(escaped, why)) for why, names in reasons.items()])
+
+
+def escaped(text: str) -> str:
+    """A text that may stand in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def outside() -> str:
+    """What is not counted, and why."""
+    return "\n".join(f"- {why}: {code(names.split())}" for why, names in OUTSIDE.items())
+
+
+def special() -> str:
+    """The names of the chapter on special functions."""
+    chapter = getattr(znp, "special", None)
+    return code(chapter.__all__ if chapter is not None else ())
+
+
+# --- element types ---------------------------------------------------------------------------------------------
+
+
+def element_types() -> str:
+    """What each backend does with an element type, and how many primitives take it."""
+    primitives = list(all_primitives())
+    rows = []
+    for dtype in DTYPES:
+        count = sum(1 for p in primitives if list(p.samples(dtype.numpy)))
+        rows.append((f"`{dtype.numpy}`", f"`{dtype}`", str(dtype.itemsize), *computed(dtype), str(count)))
+    return table(("NumPy", "in texts", "bytes", "CPU computes in", "CUDA computes in", "primitives"), rows)
+
+
+def computed(dtype: DType) -> tuple[str, str]:
+    """The type of arithmetic on the CPU, and on CUDA, where products of 16-bit floats may have tensor cores."""
+    if not dtype.is_narrow:
+        return (f"`{dtype.numpy}`",) * 2
+    return "`float32`", "`float32`; products on tensor cores"
+
+
+if __name__ == "__main__":
+    main()

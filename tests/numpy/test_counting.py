@@ -1,0 +1,66 @@
+"""Counts and histograms against NumPy: even and given bins, borders, weights, density, sizes that are said."""
+
+import numpy as np
+import pytest
+
+import zenith.numpy as znp
+from tests.numpy.comparison import as_list, assert_same, check, run_traced, values
+from zenith.errors import ArgumentError, TraceError, UnsupportedError
+
+X = values(np.dtype(float), (4, 25), 3)
+WHOLE = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+
+
+def test_bincount():
+    expected = np.bincount(WHOLE, minlength=12)
+    for dtype in (np.int64, np.uint8):
+        (found,) = run_traced(lambda a: znp.bincount(a, length=12), WHOLE.astype(dtype))
+        assert_same(found, expected)
+    (found,) = run_traced(lambda a, w: znp.bincount(a, w, length=10), WHOLE, WHOLE * 0.5)
+    assert_same(found, np.bincount(WHOLE, WHOLE * 0.5))
+    assert_same(znp.bincount(WHOLE, minlength=12), expected)
+    assert_same(znp.bincount(WHOLE, length=12), expected)
+
+
+def test_a_bincount_of_no_known_size():
+    for call in (lambda a: np.bincount(a), lambda a: znp.bincount(a, minlength=20)):
+        with pytest.raises(TraceError, match=r"(?s)size of its result depends on values.*length=n"):
+            run_traced(call, WHOLE)
+    with pytest.raises(ArgumentError, match="counts integers, not float64"):
+        run_traced(lambda a: znp.bincount(a, length=3), X[0])
+
+
+@pytest.mark.parametrize("x", [X, X.astype(np.float32), WHOLE, WHOLE.astype(np.uint8), np.ones(3)], ids=range(5))
+def test_even_bins(x):
+    check(lambda xp, a: xp.histogram(a), x)
+    check(lambda xp, a: xp.histogram(a, bins=4, range=(-1, 2)), x)
+    check(lambda xp, a: xp.histogram_bin_edges(a, bins=3), x)
+
+
+def test_numbers_at_the_borders_of_even_bins():
+    x = np.arange(101) / 100
+    check(lambda xp, a: xp.histogram(a, bins=10), x)
+    check(lambda xp, a: xp.histogram(a, bins=7, range=(0.1, 0.9)), x)
+
+
+def test_given_bins_and_what_is_outside():
+    edges, x = np.array([-2.0, -1.0, 0.5, 0.5, 2.0]), np.append(X, [np.nan, 2.0, -2.0, 0.5, 7.0])
+    check(lambda xp, a, b: xp.histogram(a, bins=b), x, edges)
+    check(lambda xp, a: xp.histogram(a, bins=[0, 3, 5]), WHOLE)
+
+
+def test_weights_and_density():
+    weights = np.linspace(0, 1, X.size).reshape(X.shape)
+    check(lambda xp, a, w: xp.histogram(a, bins=5, weights=w), X, weights, ulps=64)
+    check(lambda xp, a: xp.histogram(a, bins=5, density=True), X)
+    check(lambda xp, a, w: xp.histogram(a, bins=[-2, 0, 1], density=True, weights=w), X, weights, ulps=64)
+    assert len(as_list(znp.histogram(np.zeros(0)))) == 2
+
+
+def test_bins_that_make_no_sense():
+    with pytest.raises(ArgumentError, match="ascending order"):
+        run_traced(lambda a: np.histogram(a, bins=[1, 0]), X)
+    with pytest.raises(ArgumentError, match="0 bins"):
+        run_traced(lambda a: np.histogram(a, bins=0), X)
+    with pytest.raises(UnsupportedError, match="by the rule 'auto' depends on values"):
+        run_traced(lambda a: np.histogram(a, bins="auto"), X)

@@ -1,0 +1,56 @@
+"""Where integers of different widths meet, and where a narrow one must not be trusted with a place."""
+
+import numpy as np
+import pytest
+
+import zenith
+import zenith.numpy as znp
+from tests.numpy.comparison import check
+from zenith.errors import NumberError
+from zenith.ir.types import INTEGERS
+
+SIGNED = np.array([-(2**63), -1, 0, 5, 2**63 - 1])
+UNSIGNED = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+BYTES = np.array([-128, -1, 0, 1, 127], np.int8)
+
+
+@pytest.mark.parametrize("signed", [SIGNED, BYTES], ids=str)
+def test_signed_and_unsigned_numbers_compare_as_numbers(signed):
+    x, y = signed[:, None], UNSIGNED
+    check(lambda xp, a, b: (a < b, a <= b, a == b, a != b, a > b, a >= b, b < a, b >= a), x, y)
+
+
+def test_python_numbers_beyond_a_type_compare_and_clip():
+    check(lambda xp, a: (a < 300, a > -200, a == 1000, a != -129, xp.clip(a, -500, 100)), BYTES)
+    with pytest.raises(NumberError, match="300 is out of bounds for int8"):
+        znp.add(BYTES, 300)
+
+
+def test_the_ends_of_types():
+    check(lambda xp, a: (-a, abs(a), ~a, xp.sign(a), a**2, a // -1, a // 0, a % 0, xp.bitwise_count(a)), BYTES)
+    check(lambda xp, a: (xp.sum(a), xp.sum(a, dtype=np.int8), xp.prod(a, dtype=np.uint8), xp.mean(a)), BYTES)
+    check(lambda xp, a: (xp.sum(a), xp.max(a), xp.argmin(a), xp.mean(a), a.astype(np.float32)), UNSIGNED)
+
+
+def test_products_wrap_as_sums_do():
+    check(lambda xp, a: (a @ a, xp.outer(a, a), xp.einsum("i,i->", a, a)), BYTES)
+    found = zenith.jit(lambda a, b: a @ b)(np.full((3, 40), 100, np.uint8), np.full((40, 2), 90, np.uint8))
+    assert found.dtype == np.uint8 and (found == 40 * 9000 % 256).all()
+
+
+@pytest.mark.parametrize("dtype", [t.numpy for t in INTEGERS], ids=str)
+def test_indices_of_every_type_reach_behind_what_they_hold(dtype):
+    x = np.arange(300.0)
+    places = np.array([-128, -1, 0, 127] if dtype.kind == "i" else [0, 127, 255], dtype)
+    check(lambda xp, a, i: (a[i], xp.take(a, i), xp.take_along_axis(a, i, 0)), x, places)
+
+
+def test_examples_of_a_batch_are_counted_beyond_what_indices_hold():
+    rows, places = np.arange(600.0).reshape(300, 2), np.ones((300, 1), np.int8)
+    np.testing.assert_array_equal(zenith.vmap(lambda x, i: x[i])(rows, places), rows[:, 1:])
+
+
+def test_a_start_beyond_int64_is_moved_inside():
+    cut = zenith.jit(lambda x, start: zenith.dynamic_slice(x, [start], [2]))
+    assert cut(np.arange(300), np.uint64(2**64 - 1)).tolist() == [298, 299]
+    assert cut(np.arange(300), np.uint8(200)).tolist() == [200, 201]

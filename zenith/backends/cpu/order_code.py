@@ -1,0 +1,59 @@
+"""What ``ordered`` and ``digit`` of :mod:`zenith.backends.scalars` mean to Numba: integers that sort as numbers do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import lower_builtin, type_callable
+
+from zenith.backends import scalars as s
+from zenith.backends.cpu.scalars import FLOATS, INTEGERS
+from zenith.backends.vecmath.formats import FORMATS
+
+WORDS = {8: types.uint8, 16: types.uint16, 32: types.uint32, 64: types.uint64}
+_BYTE, _INDEX = ir.IntType(8), ir.IntType(64)
+
+
+@lower_builtin(s.ordered, types.Any)
+def _emit_ordered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """By operations on integers alone, which leave the smallest floats what they are."""
+    (x,), kind = args, signature.args[0]
+    if kind in INTEGERS and not kind.signed:
+        return x
+    word = ir.IntType(kind.bitwidth)
+    top = word(1 << (word.width - 1))
+    if kind in INTEGERS:
+        return builder.xor(x, top)
+    form, bits = FORMATS[str(kind)], builder.bitcast(x, word)
+    infinity = word((2 * form.exponent_bias + 1) << form.mantissa_bits)
+    size = builder.and_(bits, word((1 << (word.width - 1)) - 1))
+    bits = builder.select(builder.icmp_unsigned("==", size, word(0)), word(0), bits)
+    turned = builder.xor(bits, builder.or_(builder.ashr(bits, word(word.width - 1)), top))
+    return builder.select(builder.icmp_unsigned(">", size, infinity), word(-1), turned)
+
+
+@lower_builtin(s.digit, types.Any, types.Integer)
+def _emit_digit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    x, place = args
+    word = _emit_ordered(context, builder, signature, [x])
+    if word.type.width > _BYTE.width:
+        shift = builder.shl(context.cast(builder, place, signature.args[1], types.int64), _INDEX(3))
+        shift = shift if word.type.width == _INDEX.width else builder.trunc(shift, word.type)
+        word = builder.trunc(builder.lshr(word, shift), _BYTE)
+    return builder.zext(word, _INDEX)
+
+
+def _word(x: Any) -> Any:
+    return WORDS[x.bitwidth] if x in FLOATS + INTEGERS else None
+
+
+@type_callable(s.ordered)
+def _type_ordered(context: Any) -> Any:
+    return _word
+
+
+@type_callable(s.digit)
+def _type_digit(context: Any) -> Any:
+    return lambda x, place: types.int64 if _word(x) and isinstance(place, types.Integer) else None

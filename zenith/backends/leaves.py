@@ -1,0 +1,157 @@
+"""The leaf operations of the kernel IR: what a kernel calls as one function, tiles of products above all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from zenith.backends.expressions import Number
+from zenith.ir.dims import Dim, dim
+from zenith.ir.target import MatrixInstruction, MatrixTile
+
+STAGED = 16  # terms of a shared product that a team has at hand at a time
+NOWHERE = dim(0)  # the place of the only tile of a buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix inside a buffer: where it starts and the strides of its two axes, in elements."""
+
+    buffer: str
+    at: Dim
+    strides: tuple[Dim, Dim]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTile:
+    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
+
+    Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
+    is fetched into the cache.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    target: Operand
+    a: Operand
+    b: Operand
+    terms: Dim
+    ahead: Dim
+    onto: Dim = field(default=dim(0))
+
+
+@dataclass(frozen=True, slots=True)
+class PackPanel:
+    """Copy ``terms`` rows of ``columns`` elements of ``source`` into a dense panel of ``vectors`` * ``lanes`` columns.
+
+    The panel is the buffer ``target`` from position ``at`` on; the rest of its rows becomes zero.
+    """
+
+    vectors: int
+    lanes: int
+    target: str
+    at: Dim
+    source: Operand
+    terms: Dim
+    columns: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProduct:
+    """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
+
+    The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
+    strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
+    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
+    up to ``STAGED`` terms of the tile's rows and of its columns.
+
+    With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
+    terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
+    are written to it, it may hold operands.
+    """
+
+    rows: int
+    columns: int
+    height: Dim
+    width: Dim
+    target: Operand
+    a: Operand
+    b: Operand
+    terms: Dim
+    onto: Dim = field(default=dim(0))
+    schedule: MatrixTile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxTile:
+    """One step of an online softmax for ``lanes`` columns of ``scores``, whose rows are ``keys``.
+
+    Scores become weights, ``exp`` of their difference to the largest so far times ``scale``, which is positive.
+    ``state`` names the buffers of the largest scores, the sums of weights and the factors by which those shrank, each
+    for the columns from ``place`` on.
+    """
+
+    lanes: int
+    scores: Operand
+    keys: Dim
+    scale: Number
+    state: tuple[str, str, str]
+    place: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class StageTile:
+    """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
+
+    In what order the tile has them is the printer's business: only a :class:`HeldProduct` reads it. ``ahead``, threads
+    do not wait for what they copy before all have begun. A scratch buffer may have several tiles, of which this one is
+    ``at`` a place; those ``in_turns`` are written for the next turn while others are read, and one that ``meets``
+    begins a turn: threads wait for each other, and for what they copied.
+    """
+
+    target: str
+    rows: int
+    columns: int
+    source: Operand
+    height: Dim
+    width: Dim
+    ahead: bool
+    at: Dim = NOWHERE
+    in_turns: bool = False
+    meets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldProduct:
+    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``turned``, on tensor cores.
+
+    ``b`` is a staged tile, ``at`` a place, and ``a`` another one or, ``a_held``, a held matrix, whose elements are
+    rounded as the instruction's operands are. With ``onto`` the sums are added to what the target holds.
+    """
+
+    instruction: MatrixInstruction
+    target: str
+    rows: int
+    columns: int
+    terms: int
+    a: str
+    a_held: bool
+    b: str
+    turned: bool
+    onto: bool
+    at: Dim = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class CallNative:
+    """Call the native function whose address is the first element of the buffer ``function``.
+
+    It takes the addresses of elements, each a buffer and a position, then ``sizes`` as 64-bit integers.
+    """
+
+    function: str
+    elements: tuple[tuple[str, Dim], ...]
+    sizes: tuple[Dim, ...]
+
+
+Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative

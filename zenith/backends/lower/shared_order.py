@@ -1,0 +1,195 @@
+"""The order of a tile by a digit, made by a block of threads; equal digits keep their order.
+
+Two rounds, for the lower half of the digit and for the upper one. Each thread has some neighbours of the tile and
+counts them apart, so nobody waits; what was counted is added up in the order of digits and of threads, and each thread
+moves its neighbours one after the other (after D. Merrill and A. Grimshaw, "High performance and scalable radix
+sorting", Parallel Processing Letters 21(2), 2011). All of it are loops of lanes over shared memory, which any number of
+threads may share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from zenith.backends.kernel import (
+    Accumulator,
+    Apply,
+    Buffer,
+    Expr,
+    Fold,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Number,
+    Position,
+    Scratch,
+    Store,
+)
+from zenith.backends.lower.elements import ElementBuilder
+from zenith.ir.dims import Dim, DimLike, dim, symbol
+from zenith.ir.types import DType, bool_, int32, int64
+
+SIDE = 16  # values of half a digit; also how many numbers a thread adds up
+VALUES = SIDE * SIDE  # of a digit
+THREADS = SIDE * SIDE  # who counts apart
+LINE = SIDE + 1  # words of shared memory from one thread's counts to the next one's: they meet different banks
+HIGH = 16  # the bit from which on an item holds its digit; below is its place in the tile
+
+
+class OrderWriter:
+    """Writes statements of a block's task; ``scratch`` is what its threads share, which stands in front of the task."""
+
+    def __init__(self, e: ElementBuilder) -> None:
+        self.e = e
+        self.scratch: list[Scratch] = []
+
+    def shared(self, stem: str, length: int, dtype: DType = int32) -> Buffer:
+        """Memory of the block."""
+        name = self.e.fresh(stem)
+        self.scratch.append(Scratch(name, dtype, length))
+        return Buffer(name, dtype, dim(length), "temporary")
+
+    def put(self, value: Expr) -> Dim:
+        """Bind an integer here, as an index: what is read of memory that changes must not move."""
+        name = self.e.fresh("v")
+        self.e.append(Let(name, value))
+        self.e.level_of[name] = len(self.e.levels) - 1
+        return symbol(name)
+
+    def load(self, buffer: Buffer, at: DimLike) -> Dim:
+        """Bind an integer of a buffer."""
+        return self.put(Load(buffer.name, dim(at), buffer.dtype))
+
+    def element(self, buffer: Buffer, at: DimLike) -> Name:
+        """The same as a number."""
+        return Name(str(self.load(buffer, at)), buffer.dtype)
+
+    def store(self, buffer: Buffer, at: DimLike, value: DimLike) -> None:
+        """Write an integer."""
+        here = Position(dim(value))
+        self.e.append(Store(buffer.name, dim(at), here if buffer.dtype == int64 else Apply("x", (here,), buffer.dtype)))
+
+    def below(self, x: DimLike, y: DimLike) -> Expr:
+        """Whether an index is below another."""
+        return Apply("x < y", (Position(dim(x)), Position(dim(y))), bool_)
+
+    def where(self, condition: Expr, x: Expr, y: Expr | None = None) -> Name:
+        """A choice; the other one is 0 where it is not told."""
+        value = Apply("where(x, y, z)", (condition, x, y or Number(0, x.dtype)), x.dtype)
+        return Name(str(self.put(value)), x.dtype)
+
+    def choice(self, condition: Expr, x: DimLike, y: DimLike) -> Dim:
+        """A choice between indices."""
+        return symbol(self.where(condition, Position(dim(x)), Position(dim(y))).name)
+
+    @contextmanager
+    def loop(self, stop: DimLike, start: DimLike = 0, lanes: bool = True) -> Iterator[Dim]:
+        """A loop around the statements that are written meanwhile."""
+        index = self.e.fresh("i")
+        self.e.open(index)
+        yield symbol(index)
+        self.e.append(Loop(index, dim(start), dim(stop), lanes, self.e.close()))
+
+    def total(self, stop: DimLike, term: Callable[[Dim], Expr], combine: str = "x + y") -> Name:
+        """The sum, or what ``combine`` makes from 0 on, of a term for each number below ``stop``."""
+        index, name = self.e.fresh("j"), self.e.fresh("total")
+        self.e.open(index)
+        value = term(symbol(index))
+        self.e.append(
+            Fold(index, dim(0), dim(stop), self.e.close(), (Accumulator(name, value.dtype, 0, combine, value),))
+        )
+        self.e.level_of[name] = len(self.e.levels) - 1
+        return Name(name, value.dtype)
+
+
+class Adding(OrderWriter):
+    """Adds up numbers, VALUES in all: in ``begins`` is for each of ``sums`` the sum of all before."""
+
+    def __init__(self, e: ElementBuilder, dtype: DType) -> None:
+        super().__init__(e)
+        self.sums, self.begins = self.shared("sums", VALUES, dtype), self.shared("begins", VALUES, dtype)
+        self.groups = self.shared("groups", SIDE, dtype)
+
+    def add_up(self) -> None:
+        """Make of all ``sums`` what ``begins`` each."""
+        with self.loop(SIDE) as group:
+            total = self.total(SIDE, lambda j: self.element(self.sums, group * SIDE + j))
+            self.e.append(Store(self.groups.name, group, total))
+        with self.loop(VALUES) as i:
+            group, own = self.put(Position(i // SIDE)), self.put(Position(i % SIDE))
+            before = self.total(SIDE, lambda j: self.where(self.below(j, group), self.element(self.groups, j)))
+            inside = self.total(
+                SIDE, lambda j: self.where(self.below(j, own), self.element(self.sums, group * SIDE + j))
+            )
+            self.e.append(Store(self.begins.name, i, Apply("x + y", (before, inside), before.dtype)))
+
+
+class TileOrder(Adding):
+    """Puts the items of a tile, each a digit and its place, in the order of their digits.
+
+    A tile has ``each`` items for each of its threads, which may stand in any order.
+    """
+
+    def __init__(self, e: ElementBuilder, each: int) -> None:
+        super().__init__(e, int32)
+        self.each, self.tile = each, each * THREADS
+        self.items = self.shared("items", 2 * self.tile)  # and room for as many
+        self.counted = self.shared("counted", LINE * THREADS)
+
+    def place(self, at: DimLike) -> Dim:
+        """The place of an item in the tile."""
+        item = self.element(self.items, at)
+        return self.put(Apply("x & y", (item, Number((1 << HIGH) - 1, int32)), int32))
+
+    def digit(self, at: DimLike) -> Dim:
+        """The digit of an item."""
+        return self.put(Apply("shift_right(x, y)", (self.element(self.items, at), Number(HIGH, int32)), int32))
+
+    def set_item(self, at: DimLike, place: Dim, digit: DimLike) -> None:
+        """Make an item of a place and a digit."""
+        self.store(self.items, at, place + dim(digit) * (1 << HIGH))
+
+    def sort(self) -> None:
+        """Put the items in the order of their digits: by the lower halves, then by the upper ones."""
+        with self.loop(2, lanes=False) as half:
+            source = self.put(Position(half * self.tile))
+            self._count(source, half)
+            self._begin()
+            self._move(source, half)
+
+    def _count(self, source: Dim, half: Dim) -> None:
+        """How often each thread has each half digit."""
+        with self.loop(LINE * THREADS) as i:
+            self.store(self.counted, i, 0)
+        with self.loop(THREADS) as t, self.loop(self.each, lanes=False) as j:
+            slot = self._slot(self.element(self.items, source + t * self.each + j), t, half)
+            self.store(self.counted, slot, self.load(self.counted, slot) + 1)
+
+    def _begin(self) -> None:
+        """Where those of each half digit and thread begin."""
+        with self.loop(THREADS) as t:
+            total = self.total(SIDE, lambda j: self.element(self.counted, t * LINE + j))
+            self.e.append(Store(self.sums.name, t, total))
+        self.add_up()
+        with self.loop(THREADS) as t, self.loop(SIDE, lanes=False) as j:
+            held, begin = self.load(self.counted, t * LINE + j), self.load(self.begins, t)
+            self.store(self.counted, t * LINE + j, begin)
+            self.store(self.begins, t, begin + held)
+
+    def _move(self, source: Dim, half: Dim) -> None:
+        """Each thread moves its items one after the other."""
+        with self.loop(THREADS) as t, self.loop(self.each, lanes=False) as j:
+            item = self.element(self.items, source + t * self.each + j)
+            slot = self._slot(item, t, half)
+            at = self.load(self.counted, slot)
+            self.store(self.counted, slot, at + 1)
+            self.e.append(Store(self.items.name, self.tile - source + at, item))
+
+    def _slot(self, item: Expr, t: Dim, half: Dim) -> Dim:
+        """Where a thread counts the half digit of an item."""
+        by = Apply("x", (Position(half * (SIDE.bit_length() - 1) + HIGH),), int32)
+        digit = self.put(Apply(f"shift_right(x, y) & {SIDE - 1}", (item, by), int32))
+        number = digit * THREADS + t
+        return self.put(Position(number + number // SIDE))

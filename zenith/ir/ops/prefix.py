@@ -1,0 +1,230 @@
+"""Along an axis, what all elements up to each one join to: sum, product, max, min, logsumexp, a linear recurrence.
+
+With ``reverse`` all elements from each one on. Derivatives are prefixes again: that of a sum the other way round, those
+of products and sums of exponentials linear recurrences, which divide by nothing (zeros do no harm) and whose factors
+never overflow (Blelloch, "Prefix Sums and Their Applications", 1990, for recurrences as prefixes of pairs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.lowering import Prefix
+from zenith.ir.ops.common import (
+    all_batched,
+    arrays,
+    random_array,
+    require_axis,
+    require_kind,
+    require_same_dtype,
+    require_same_shape,
+    rng,
+    sample,
+    wide,
+)
+from zenith.ir.ops.reduce import highest, lowest
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, DType, Type, int64, kind_of
+
+INF = float("inf")
+Accumulate = Callable[..., Any]  # of operands whose axis is the first, to a result like the last
+
+
+def _evaluate(accumulate: Accumulate) -> Callable[..., tuple[Any]]:
+    """The reference along any axis, in either direction."""
+
+    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+        moved = [np.moveaxis(v, params["axis"], 0) for v in wide(values)]
+        if params["reverse"]:
+            moved = [v[::-1] for v in moved]
+        with np.errstate(all="ignore"):
+            out = accumulate(*moved)
+        out = out[::-1] if params["reverse"] else out
+        return (np.moveaxis(out, 0, params["axis"]).astype(values[-1].dtype),)
+
+    return evaluate
+
+
+def _of_ufunc(function: np.ufunc) -> Accumulate:
+    return lambda x: function.accumulate(x, axis=0, dtype=x.dtype)
+
+
+def _recur(a: Any, b: Any) -> Any:
+    out = np.array(b)
+    for i in range(1, len(out)):
+        out[i] = a[i] * out[i - 1] + b[i]
+    return out
+
+
+def _samples(name: str, kinds: str, operands: int) -> Callable[[np.dtype[Any]], Iterable[Sample]]:
+    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+        if kind_of(dtype) and kind_of(dtype) in kinds:
+            generator = rng(name)
+            for shape, axis, reverse in (((3, 35), 1, False), ((2, 3, 4), 1, True), ((9,), 0, True)):
+                values = [random_array(generator, dtype, shape, -1.5, 1.5) for _ in range(operands)]
+                yield sample(*values, axis=axis, reverse=reverse)
+
+    return samples
+
+
+def _prefix(
+    name: str, doc: str, lowering: Prefix, accumulate: Accumulate, jvp: Any, vjp: Any, *,
+    kinds: str = "iuf", operands: int = 1, ulp: float = 0,
+) -> Primitive:  # fmt: skip
+    def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+        found = arrays(name, types, operands)
+        require_kind(name, found[0], kinds)
+        require_same_dtype(name, found)
+        require_same_shape(name, found)
+        require_axis(name, found[0], params["axis"])
+        return (found[-1],)
+
+    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+        operands = all_batched(b, args, batched, size)
+        return [getattr(b, name)(*operands, axis=params["axis"] + 1, reverse=params["reverse"])]
+
+    return register(Primitive(
+        name=name, doc=doc, params={"axis": "int", "reverse": "bool"}, typing=typing, evaluate=_evaluate(accumulate),
+        lowering=lowering, jvp=jvp, vjp=vjp, batch=batch, ulp=ulp, effect=False,
+        samples=_samples(name, kinds, operands),
+    ))  # fmt: skip
+
+
+# --- what derivatives are made of ------------------------------------------------------------------------------------
+
+
+def _shifted(b: Any, x: Any, fill: float, params: Params, back: bool = False) -> Any:
+    """What stands one place before each element, ``back`` one behind; ``fill`` where nothing does."""
+    axis, rank = params["axis"], len(x.shape)
+    first = params["reverse"] == back  # whether the place without a neighbour is the first one
+    one = tuple(int(a == axis) for a in range(rank))
+    none = (0,) * rank
+    number = b.literal(value=float(fill), dtype=x.dtype)
+    padded = b.pad(x, number, low=one if first else none, high=none if first else one, interior=none)
+    start = none if first else one
+    stop = tuple(n + i for n, i in zip(x.shape, start, strict=True))
+    return b.slice(padded, start=start, stop=stop, step=(1,) * rank)
+
+
+def _opposite(params: Params) -> dict[str, Any]:
+    return {"axis": params["axis"], "reverse": not params["reverse"]}
+
+
+def _plus(b: Any, x: Any, y: Any) -> Any:
+    """A sum in which None is zero."""
+    return y if x is None else x if y is None else b.add(x, y)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+def _cumsum_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    return [None if tangents[0] is None else b.cumsum(tangents[0], **params)]
+
+
+def _cumsum_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    return [b.cumsum(cotangents[0], **_opposite(params))]
+
+
+# --- linear recurrences, and products --------------------------------------------------------------------------------
+
+
+def _recurrence_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    of_factors, of_terms = tangents
+    if of_factors is not None:
+        of_factors = b.mul(of_factors, _shifted(b, outputs[0], 0.0, params))
+    moved = _plus(b, of_factors, of_terms)
+    return [None if moved is None else b.recurrence(primals[0], moved, **params)]
+
+
+def _recurrence_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    following = _shifted(b, primals[0], 0.0, params, back=True)
+    of_terms = b.recurrence(following, cotangents[0], **_opposite(params))
+    return [b.mul(of_terms, _shifted(b, outputs[0], 0.0, params)), of_terms]
+
+
+def _cumprod_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    if tangents[0] is None:
+        return [None]
+    return [b.recurrence(primals[0], b.mul(tangents[0], _shifted(b, outputs[0], 1.0, params)), **params)]
+
+
+def _cumprod_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    following = _shifted(b, primals[0], 0.0, params, back=True)
+    total = b.recurrence(following, cotangents[0], **_opposite(params))
+    return [b.mul(total, _shifted(b, outputs[0], 1.0, params))]
+
+
+# --- extremes --------------------------------------------------------------------------------------------------------
+
+
+def _places(b: Any, x: Any, y: Any, params: Params) -> list[Any]:
+    """An index array for each axis: where each element of the result comes from, the last place of equal ones."""
+    axis, shape = params["axis"], x.shape
+    own = [b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(a,)) for a, n in enumerate(shape)]
+    attained = b.bit_or(b.eq(x, y), b.ne(x, x))
+    if params["reverse"]:
+        others = b.broadcast_scalar(b.cast(b.size(value=shape[axis]), dtype=int64), shape)
+        own[axis] = b.cummin(b.where(attained, own[axis], others), **params)
+    else:
+        own[axis] = b.cummax(b.where(attained, own[axis], b.zeros_like(own[axis])), **params)
+    return own
+
+
+def _extreme_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    if tangents[0] is None:
+        return [None]
+    return [b.gather(tangents[0], *_places(b, primals[0], outputs[0], params))]
+
+
+def _extreme_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    (x,) = primals
+    return [b.scatter_add(b.zeros_like(x), cotangents[0], *_places(b, x, outputs[0], params))]
+
+
+# --- sums of exponentials --------------------------------------------------------------------------------------------
+
+
+def _share(b: Any, part: Any, total: Any) -> Any:
+    """``exp(part - total)``, 1 where both are equal, infinite ones too."""
+    return b.where(b.eq(part, total), b.full(1.0, part.dtype, part.shape), b.exp(b.sub(part, total)))
+
+
+def _cumlogsumexp_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    if tangents[0] is None:
+        return [None]
+    (y,) = outputs
+    before = _share(b, _shifted(b, y, -INF, params), y)
+    return [b.recurrence(before, b.mul(_share(b, primals[0], y), tangents[0]), **params)]
+
+
+def _cumlogsumexp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    (y,) = outputs
+    following = _shifted(b, _share(b, _shifted(b, y, -INF, params), y), 0.0, params, back=True)
+    total = b.recurrence(following, cotangents[0], **_opposite(params))
+    return [b.mul(total, _share(b, primals[0], y))]
+
+
+def _number(value: float) -> Callable[[DType], Any]:
+    return lambda dtype: value if dtype.is_float or dtype.is_complex else int(value)
+
+
+_prefix("cumsum", "The sum of all elements up to each one.", Prefix("x + y", _number(-0.0), 1), _of_ufunc(np.add),
+        _cumsum_jvp, _cumsum_vjp, kinds="iufc", ulp=4)  # fmt: skip
+_prefix("cumprod", "The product of all elements up to each one.", Prefix("x * y", _number(1.0), 1),
+        _of_ufunc(np.multiply), _cumprod_jvp, _cumprod_vjp, ulp=8)  # fmt: skip
+_prefix("cummax", "The largest of all elements up to each one, nan from the first nan on; the derivative is that of "
+        "the last place that attains it.", Prefix("maximum(x, y)", lowest, 1), _of_ufunc(np.maximum),
+        _extreme_jvp, _extreme_vjp)  # fmt: skip
+_prefix("cummin", "The smallest of all elements up to each one, nan from the first nan on; the derivative is that of "
+        "the last place that attains it.", Prefix("minimum(x, y)", highest, 1), _of_ufunc(np.minimum),
+        _extreme_jvp, _extreme_vjp)  # fmt: skip
+_prefix("cumlogsumexp", "log of the sum of exp of all elements up to each one.",
+        Prefix("logaddexp(x, y)", _number(-INF), 30), _of_ufunc(np.logaddexp), _cumlogsumexp_jvp, _cumlogsumexp_vjp,
+        kinds="f", ulp=8)  # fmt: skip
+_prefix("recurrence", "y[i] = x[i] * y[i - 1] + z[i] for factors x and terms z; y begins with its first term.",
+        Prefix("x * z + y", _number(0.0), 2), _recur, _recurrence_jvp, _recurrence_vjp,
+        kinds="f", operands=2, ulp=8)  # fmt: skip

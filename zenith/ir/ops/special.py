@@ -1,0 +1,127 @@
+"""Functions of scipy.special as primitives: the gamma family, Bessel functions, the error function's complement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.lowering import Composite
+from zenith.ir.ops import special_reference as ref
+from zenith.ir.ops.common import arrays, random_array, require_kind, rng, sample, wide
+from zenith.ir.ops.elementwise import batch_elementwise, unary
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type, float32, kind_of
+
+F: dict[str, Any] = {"kinds": "f"}
+STEPS = 10  # terms of a polygamma function that are added one by one, before the series for the rest
+
+
+def _full(b: Any, value: float, x: Any) -> Any:
+    return b.full(value, x.dtype, x.shape)
+
+
+def _over(b: Any, y: Any, x: Any) -> Any:
+    """y / x of odd functions y of x with slope 1/2 at 0: their slope there."""
+    zero = b.eq(x, 0.0)
+    return b.where(zero, _full(b, 0.5, x), b.div(y, b.where(zero, _full(b, 1.0, x), x)))
+
+
+unary("erfc", "1 - erf(x), with all its digits where it is small.", "erfc(x)", ref.erfc,
+      lambda b, a, y: b.mul(b.exp(b.neg(b.mul(a[0], a[0]))), float(-2.0 / math.sqrt(math.pi))),
+      ulp=2, cost=40, **F)  # fmt: skip
+unary("lgamma", "log(abs(gamma(x))); infinite at 0 and negative integers.", "lgamma(x)", ref.lgamma,
+      lambda b, a, y: b.digamma(a[0]), ulp=4, cost=80, domain=(0.2, 5.0), **F)  # fmt: skip
+unary("digamma", "Derivative of lgamma; nan at negative integers. Near negative zeros the error is one of ulps of 1.",
+      "digamma(x)", ref.digamma, lambda b, a, y: b.polygamma(a[0], order=1), ulp=5, cost=80,
+      domain=(0.2, 5.0), **F)  # fmt: skip
+unary("i0", "Modified Bessel function of the first kind, order 0.", "bessel_i0(x)",
+      lambda x: ref.bessel(x, 0, False), lambda b, a, y: b.i1(a[0]), ulp=6, cost=80, **F)  # fmt: skip
+unary("i1", "Modified Bessel function of the first kind, order 1.", "bessel_i1(x)",
+      lambda x: ref.bessel(x, 1, False), lambda b, a, y: b.sub(b.i0(a[0]), _over(b, y, a[0])),
+      ulp=6, cost=80, **F)  # fmt: skip
+unary("i0e", "exp(-abs(x)) i0(x); the derivative at 0 is 0.", "bessel_i0e(x)", lambda x: ref.bessel(x, 0, True),
+      lambda b, a, y: b.sub(b.i1e(a[0]), b.mul(b.sign(a[0]), y)), ulp=6, cost=80, domain=(0.1, 4.0), **F)  # fmt: skip
+unary("i1e", "exp(-abs(x)) i1(x).", "bessel_i1e(x)", lambda x: ref.bessel(x, 1, True),
+      lambda b, a, y: b.sub(b.sub(b.i0e(a[0]), b.mul(b.sign(a[0]), y)), _over(b, y, a[0])),
+      ulp=6, cost=80, domain=(0.1, 4.0), **F)  # fmt: skip
+
+
+# --- polygamma -------------------------------------------------------------------------------------------------
+
+
+def _polygamma_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("polygamma", types, 1)
+    require_kind("polygamma", x, "f")
+    if params["order"] < 1:
+        raise ShapeError(f"polygamma has orders from 1 on, not {params['order']}", types=(x,), fix="order 0 is digamma")
+    return (x,)
+
+
+def _polygamma_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype) == "f":
+        for order in (1, 2, 3):
+            yield sample(random_array(rng("polygamma"), dtype, (3, 4), 0.5, 4.0), order=order)
+
+
+def _polygamma(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+    (x,) = args
+    if x.dtype.is_narrow:
+        return [b.cast(_polygamma(b, [b.cast(x, dtype=float32)], params)[0], dtype=x.dtype)]
+    order, negative = params["order"], b.lt(x, 0.0)
+    inside = _positive(b, b.where(negative, b.sub(_full(b, 1.0, x), x), x), order)
+    turn = b.mul(b.sub(x, b.round(x)), math.pi)
+    slope = _polynomial(b, b.div(b.cos(turn), b.sin(turn)), ref.cotangent_derivative(order))
+    reflected = b.sub(b.mul(inside, float((-1) ** order)), b.mul(slope, math.pi ** (order + 1)))
+    return [b.where(negative, reflected, inside)]
+
+
+def _positive(b: Any, x: Any, order: int) -> Any:
+    """For x >= 0: a few terms of the Hurwitz zeta function, and Euler and Maclaurin's remainder."""
+    one = _full(b, 1.0, x)
+    total = _power(b, b.div(one, x), order + 1)
+    for i in range(1, STEPS):
+        total = b.add(total, _power(b, b.div(one, b.add(x, float(i))), order + 1))
+    inverse = b.div(one, b.add(x, float(STEPS)))
+    weights = [weight for _, weight in ref.tail_weights(order)]
+    rest = b.mul(_power(b, inverse, order + 2), _polynomial(b, b.mul(inverse, inverse), weights))
+    rest = b.add(b.add(rest, b.mul(_power(b, inverse, order + 1), 0.5)), b.div(_power(b, inverse, order), float(order)))
+    return b.mul(b.add(total, rest), float((-1) ** (order + 1) * math.factorial(order)))
+
+
+def _power(b: Any, x: Any, exponent: int) -> Any:
+    result = x
+    for _ in range(exponent - 1):
+        result = b.mul(result, x)
+    return result
+
+
+def _polynomial(b: Any, x: Any, coefficients: Sequence[float]) -> Any:
+    result = _full(b, coefficients[-1], x)
+    for c in reversed(coefficients[:-1]):
+        result = b.add(b.mul(result, x), c)
+    return result
+
+
+def _polygamma_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    if tangents[0] is None:
+        return [None]
+    return [b.mul(tangents[0], b.polygamma(primals[0], order=params["order"] + 1))]
+
+
+def _polygamma_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    return [b.mul(cotangents[0], b.polygamma(primals[0], order=params["order"] + 1))]
+
+
+register(Primitive(
+    name="polygamma", doc="The derivative of digamma of an order from 1 on.", params={"order": "int"},
+    typing=_polygamma_type,
+    evaluate=lambda values, params: (
+        ref.polygamma(wide(values)[0], params["order"]).astype(values[0].dtype, copy=False),
+    ),
+    lowering=Composite(_polygamma), jvp=_polygamma_jvp, vjp=_polygamma_vjp, batch=batch_elementwise("polygamma"),
+    ulp=16, effect=False, samples=_polygamma_samples,
+))  # fmt: skip

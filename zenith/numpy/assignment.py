@@ -1,0 +1,377 @@
+"""Writing into traced arrays: assignment to what an index picks, in-place operators, ``out=``, and NumPy's functions
+that change an array.
+
+Each computes what the array holds from then on, and lets the array hold it (:mod:`zenith.trace.memory`). Values take
+the array's element type: assignments convert as NumPy's do, whatever the kinds, and results of functions only to the
+same kind, so that no operator writes a float into an integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, dim, minimum, product
+from zenith.ir.types import int64
+from zenith.numpy import elementwise as ew
+from zenith.numpy.indexing import grid_along
+from zenith.numpy.operands import (
+    BOOL,
+    INT64,
+    align,
+    as_array,
+    ask,
+    contains_traced,
+    convert,
+    dims_of,
+    lift,
+    shape_text,
+    spread,
+    strong,
+)
+from zenith.numpy.scans import cumsum
+from zenith.numpy.selections import Masked, Selection, index_array, select, types_of
+from zenith.numpy.shaping import ravel
+from zenith.numpy.sorting import sort
+from zenith.trace.bind import b, graph_value
+from zenith.trace.dispatch import implements, refuse_numpy
+from zenith.trace.memory import check_writable, write
+from zenith.trace.sizes import user_size
+from zenith.trace.tracer import Tracer
+
+__all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
+
+# The ufuncs whose ``at`` is a scatter.
+_SCATTERS = {"add": "scatter_add", "multiply": "scatter_mul", "maximum": "scatter_max", "minimum": "scatter_min"}
+_OF_BOOLS = {"add": "scatter_max", "logical_or": "scatter_max", "multiply": "scatter_min", "logical_and": "scatter_min"}
+
+
+# --- assignment ----------------------------------------------------------------------------------------------------
+
+
+@implements(gives="view")
+def _setitem(x: Any, index: Any, value: Any) -> None:
+    """``x[index] = value``."""
+    target = as_array(x)
+    check_writable(target)
+    found = select(target, index)
+    if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.part.shows(value):
+        return  # ``x[1:] += y``: the view that Python assigns here was written already
+    if isinstance(found, Masked):
+        _set(found.part, _under_mask(found, strong(convert(value, x.dtype))))
+    elif found.arrays:
+        updates = _updates(found, _fitted(value, x.dtype, found.shape))
+        _set(found.part, b.scatter_set(found.part, updates, *_places(found)))
+    else:
+        _set(found.part, _fitted(value, x.dtype, found.shape))
+
+
+def _set(target: Tracer, value: Any) -> None:
+    write(target, graph_value(target.recorder, value))
+
+
+def _fitted(value: Any, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Any:
+    """A value of an element type, repeated to a shape; ShapeError where it does not fit."""
+    x = strong(convert(value, dtype))
+    own = dims_of(x)
+    while len(own) > len(shape) and ask(own[0], "==", 1):
+        own = own[1:]
+    x = x if own == dims_of(x) else b.reshape(x, shape=own)
+    pairs = list(zip(own[::-1], shape[::-1], strict=False))
+    if len(own) > len(shape) or not all(n == m or n == 1 or ask(n, "==", m) or ask(n, "==", 1) for n, m in pairs):
+        raise ShapeError(
+            f"cannot write an array {shape_text(dims_of(x))} into a place {shape_text(shape)}", where=user_line(),
+            types=types_of(x), fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
+        )  # fmt: skip
+    return spread(x, tuple(shape))
+
+
+def _under_mask(found: Masked, value: Any) -> Any:
+    """The view with a value where the mask is true."""
+    part, axis, rank = found.part, found.axis, found.mask.ndim
+    behind, own = part.ndim - axis - rank, dims_of(value)
+    if len(own) > behind:  # one of its axes counts what the mask picks
+        at = len(own) - behind - 1
+        if not ask(own[at], "==", 1):
+            raise TraceError(
+                "how many elements the mask picks depends on its values, so it can be written with one value for all "
+                "or with rows behind the mask's axes",
+                where=user_line(), types=(*types_of(value), *types_of(found.mask)),
+                fix="choose from whole arrays, x[...] = numpy.where(mask, y, x), or write values in order with "
+                "numpy.place(x, mask, values)",
+            )  # fmt: skip
+        value = b.reshape(value, shape=(*own[:at], *[dim(1)] * rank, *own[at + 1 :]))
+    return b.where(_mask_of(found), _fitted(value, part.dtype, dims_of(part)), part)
+
+
+def _mask_of(found: Masked) -> Any:
+    """The mask, repeated along the view's other axes."""
+    axes = tuple(range(found.axis, found.axis + found.mask.ndim))
+    shape = dims_of(found.part)
+    return found.mask if len(axes) == len(shape) else b.broadcast(found.mask, shape=shape, axes=axes)
+
+
+def _places(found: Selection) -> list[Any]:
+    """An index array for each axis of the view up to the last that arrays pick from: of the others, each place."""
+    sizes, last = dims_of(found.part), found.axes[-1]
+    counted = [a for a in found.others if a < last]
+    shape = (*(sizes[a] for a in counted), *found.lead)
+    arrays = dict(zip(found.axes, found.arrays, strict=True))
+    own = tuple(range(len(counted), len(shape)))
+    return [
+        _repeated(arrays[a], shape, own) if a in arrays
+        else _repeated(b.iota(size=sizes[a], dtype=int64), shape, (counted.index(a),))
+        for a in range(last + 1)
+    ]  # fmt: skip
+
+
+def _repeated(x: Any, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> Any:
+    return x if dims_of(x) == shape else b.broadcast(x, shape=shape, axes=axes)
+
+
+def _updates(found: Selection, value: Any) -> Any:
+    """A value of the selection's shape, with the axes that index arrays count in front as :func:`_places` has them."""
+    others, lead = list(found.others), list(range(found.at, found.at + len(found.lead)))
+    places = {a: k if k < found.at else k + len(lead) for k, a in enumerate(others)}
+    ahead = [places[a] for a in others if a < found.axes[-1]]
+    order = (*ahead, *lead, *(places[a] for a in others if a > found.axes[-1]))
+    return value if order == tuple(range(len(order))) else b.transpose(value, axes=order)
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+@implements(gives="view")
+def _write_result(array: Any, result: Any, name: str) -> Any:
+    """Write the result of a function into an array and give that: for ``out=`` and in-place operators."""
+    if isinstance(result, tuple) and isinstance(array, tuple):
+        return tuple(r if a is None else _write_result(a, r, name) for a, r in zip(array, result, strict=True))
+    if not isinstance(array, Tracer):
+        if contains_traced(result):
+            refuse_numpy(name, array, types_of(result))
+        np.copyto(array, result, casting="same_kind")
+        return array
+    target = as_array(array)
+    check_writable(target)
+    given = as_array(result)
+    _require_kind(name, given.dtype, target.dtype)
+    _set(target, _fitted(given, target.dtype, dims_of(target)))
+    return array
+
+
+def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+    if not np.can_cast(found, wanted, "same_kind"):
+        raise DTypeError(
+            f"{name} gives {found} here, which cannot be written into {wanted}", where=user_line(),
+            fix=f"convert first, as numpy.{name}(...).astype(numpy.{wanted}), or make the array of {found}",
+        )  # fmt: skip
+
+
+@implements(gives="view")
+def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """A ufunc with ``out=``, and with ``where=`` only for some elements."""
+    rest = {k: v for k, v in options.items() if k not in ("out", "where")}
+    outs, mask = options["out"], options.get("where", True)
+    result = function(*inputs, **rest)
+    pairs = list(zip(outs, result if ufunc.nout > 1 else (result,), strict=True))
+    if mask is not True:
+        pairs = [(o, _chosen(ufunc.__name__, mask, r, o)) for o, r in pairs]
+    written = tuple(r if o is None else _write_result(o, r, ufunc.__name__) for o, r in pairs)
+    return written if ufunc.nout > 1 else written[0]
+
+
+def _chosen(name: str, mask: Any, result: Any, out: Any) -> Any:
+    if out is None:
+        raise UnsupportedError(f"{name}: where= without out= leaves elements without a value", where=user_line(),
+                               fix="use numpy.where(mask, f(x), y)")  # fmt: skip
+    _require_kind(name, as_array(result).dtype, out.dtype)
+    return b.where(*align(name, [convert(mask, BOOL), convert(result, out.dtype), as_array(out)]))
+
+
+@implements(gives="view")
+def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None:
+    """``ufunc.at(x, indices, values)``: each value in its turn, also where places repeat."""
+    name = ufunc.__name__
+    if not isinstance(x, Tracer):
+        refuse_numpy(f"{name}.at", x)
+    target = as_array(x)
+    check_writable(target)
+    if name == "subtract" and x.dtype.kind != "b":
+        name, values = "add", ew.negative(values)
+    scatter = (_OF_BOOLS if x.dtype.kind == "b" else {}).get(name, _SCATTERS.get(name))
+    if scatter is None or values is None:
+        raise UnsupportedError(f"numpy.{name}.at is not supported on traced arrays", where=user_line(),
+                               fix=f"those that are: {', '.join(sorted({*_SCATTERS, 'subtract'}))}")  # fmt: skip
+    found = select(target, indices)
+    _require_kind(name, np.result_type(x.dtype, as_array(values).dtype), x.dtype)
+    if isinstance(found, Masked):
+        old = found.part
+        added = getattr(ew, name)(old, _under_mask(found, convert(values, x.dtype)))
+        _set(old, b.where(_mask_of(found), added, old))
+    elif found.arrays:
+        updates = _updates(found, _fitted(values, x.dtype, found.shape))
+        _set(found.part, _scattered(scatter, found.part, updates, _places(found)))
+    else:
+        _set(found.part, convert(getattr(ew, name)(found.part, _fitted(values, x.dtype, found.shape)), x.dtype))
+
+
+def _scattered(scatter: str, x: Any, updates: Any, places: Sequence[Any]) -> Any:
+    """A scatter; one of bools is made of integers."""
+    if x.dtype.kind != "b":
+        return getattr(b, scatter)(x, updates, *places)
+    return convert(getattr(b, scatter)(*(convert(v, INT64) for v in (x, updates)), *places), BOOL)
+
+
+# --- NumPy's functions that change an array ------------------------------------------------------------------------
+
+
+def _target(name: str, x: Any, *given: Any) -> Tracer | None:
+    """The traced array that a function shall change; None where all is concrete."""
+    if isinstance(x, Tracer):
+        target: Tracer = as_array(x)
+        check_writable(target)
+        return target
+    if any(map(contains_traced, given)):
+        refuse_numpy(name, x)
+    return None
+
+
+@implements(np.copyto, gives="view")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write ``src`` into ``dst``, where a mask is true."""
+    target = _target("copyto", dst, src, where)
+    if target is None:
+        return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
+    if casting != "unsafe":
+        _require_kind("copyto", np.result_type(src if np.isscalar(src) else as_array(src).dtype), target.dtype)
+    new = _fitted(src, target.dtype, dims_of(target))
+    _set(target, new if where is True else b.where(_fitted(where, BOOL, dims_of(target)), new, target))
+    return None
+
+
+@implements(np.put, gives="view")
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Write values at places of the flattened array; fewer values than places begin again from the first."""
+    target = _target("put", a, ind, v)
+    if target is None:
+        return np.put(a, ind, v, mode=mode)  # type: ignore[arg-type]
+    flat = b.reshape(target, shape=(product(dims_of(target)),))
+    size = dims_of(flat)[0]
+    places = ravel(as_array(ind))
+    if mode == "wrap":
+        places = ew.remainder(convert(places, INT64), user_size(size))
+    elif mode == "clip":
+        places = ew.maximum(ew.minimum(convert(places, INT64), user_size(size - 1)), 0)
+    indices = index_array(places, size)
+    updates = _in_turn("put", v, target.dtype, dims_of(indices)[0])
+    _set(target, b.reshape(b.scatter_set(flat, updates, indices), shape=dims_of(target)))
+    return None
+
+
+@implements(gives="view")
+def _method_put(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
+    """``x.put(indices, values)``."""
+    put(x, indices, values, mode)
+
+
+@implements(np.putmask, gives="view")
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """Write values where a mask of the array's shape is true: at each place the one that stands there in ``values``,
+    which begins again from the first where it is shorter.
+    """
+    target = _target("putmask", a, mask, values)
+    if target is None:
+        return np.putmask(a, mask, values)
+    shape = dims_of(target)
+    given = b.reshape(_in_turn("putmask", values, target.dtype, product(shape)), shape=shape)
+    _set(target, b.where(_fitted(mask, BOOL, shape), given, target))
+    return None
+
+
+@implements(np.place, gives="view")
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """Write values where a mask is true, one after the other; they begin again from the first where there are fewer."""
+    target = _target("place", arr, mask, vals)
+    if target is None:
+        return np.place(arr, mask, vals)
+    shape, given = dims_of(target), ravel(convert(vals, target.dtype))
+    chosen = _fitted(mask, BOOL, shape)
+    number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
+    turn = ew.remainder(number, user_size(_some("place", given)))
+    _set(target, b.where(chosen, b.reshape(b.take(given, turn, axis=0), shape=shape), target))
+    return None
+
+
+def _in_turn(name: str, values: Any, dtype: np.dtype[Any], count: Dim) -> Any:
+    """So many values, from the first again where there are fewer."""
+    given = strong(convert(values, dtype))
+    if not given.ndim:
+        return spread(given, (count,))
+    given = ravel(given)
+    own = _some(name, given)
+    if ask(own, "==", count):
+        return given
+    return b.take(given, ew.remainder(lift(b.iota(size=count, dtype=int64)), user_size(own)), axis=0)
+
+
+def _some(name: str, values: Any) -> Dim:
+    """How many values there are; ShapeError for none."""
+    (count,) = dims_of(values)
+    if not ask(count, ">=", 1):
+        raise ShapeError(f"{name} needs at least one value", where=user_line(), fix="give an array that is not empty")
+    return count
+
+
+@implements(np.put_along_axis, gives="view")
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """Write, for each place of ``indices``, the value there into ``arr`` at that index along an axis."""
+    target = _target("put_along_axis", arr, indices, values)
+    if target is None:
+        return np.put_along_axis(arr, indices, values, axis)
+    x = target
+    if axis is None:
+        x, axis = b.reshape(target, shape=(product(dims_of(target)),)), 0
+    places = grid_along("put_along_axis", x, indices, axis)
+    new = b.scatter_set(x, _fitted(values, target.dtype, dims_of(places[0])), *places)
+    _set(target, new if x is target else b.reshape(new, shape=dims_of(target)))
+    return None
+
+
+@implements(np.fill_diagonal, gives="view")
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """Write values on the main diagonal of an array of at least two axes; with ``wrap`` again behind its end."""
+    target = _target("fill_diagonal", a, val)
+    if target is None:
+        return np.fill_diagonal(a, val, wrap)
+    sizes = dims_of(target)
+    if len(sizes) < 2:
+        raise ShapeError("fill_diagonal needs an array of at least 2 axes", where=user_line(), types=types_of(target))
+    if len(sizes) > 2 and not all(ask(n, "==", sizes[0]) for n in sizes):
+        raise ShapeError("fill_diagonal needs equal sizes where there are more than 2 axes", where=user_line(),
+                         types=types_of(target), fix="write with an index: x[i, j, k] = value")  # fmt: skip
+    wraps = wrap and len(sizes) == 2 and ask(sizes[0], ">", sizes[1])
+    count = (sizes[0] * sizes[1] + sizes[1]) // (sizes[1] + 1) if wraps else minimum(*sizes[:2])
+    number = lift(b.iota(size=count, dtype=int64))
+    places = [number] * len(sizes)
+    if wraps:
+        at = ew.multiply(number, user_size(sizes[1] + 1))
+        places = [ew.floor_divide(at, user_size(sizes[1])), ew.remainder(at, user_size(sizes[1]))]
+    _set(target, b.scatter_set(target, _in_turn("fill_diagonal", val, target.dtype, count), *places))
+    return None
+
+
+@implements(gives="view")
+def _method_fill(x: Any, value: Any) -> None:
+    """``x.fill(value)``."""
+    _setitem(x, Ellipsis, value)
+
+
+@implements(gives="view")
+def _method_sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+    """``x.sort()``, in place."""
+    target = as_array(x)
+    check_writable(target)
+    _set(target, sort(target, axis, kind, order, stable=stable))

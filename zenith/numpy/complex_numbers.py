@@ -1,0 +1,81 @@
+"""Complex numbers: their parts, angles, and what is one.
+
+A real array passes through: its real part is itself, its imaginary part is zeros. A complex array that is cast to a
+real type loses its imaginary parts, with NumPy's ``ComplexWarning``, when the program is traced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.types import kind_of
+from zenith.numpy import elementwise as ew
+from zenith.numpy.operands import BOOL, as_array, convert, dims_of, result_dtype, spread
+from zenith.numpy.operands import lift as lifted
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+
+__all__ = ["angle", "imag", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "real"]
+
+
+def _is_complex(x: Any) -> bool:
+    return kind_of(x.dtype) == "c"
+
+
+@implements(np.real)
+def real(val: Any) -> Any:
+    """The real part; of a real array the array itself."""
+    x = as_array(val)
+    return b.real(x) if _is_complex(x) else x
+
+
+@implements(np.imag)
+def imag(val: Any) -> Any:
+    """The imaginary part; zeros for a real array."""
+    x = as_array(val)
+    return b.imag(x) if _is_complex(x) else b.zeros_like(x)
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle from the positive real axis, counterclockwise, in radians (or degrees) from -pi to pi.
+
+    >>> angle(np.array([1.0, 1j, -1.0]), deg=True)
+    array([  0.,  90., 180.])
+    """
+    x = as_array(z)
+    x = x if _is_complex(x) else convert(x, result_dtype("angle", (x, 1.0)))
+    found = ew.arctan2(imag(x), real(x))
+    return ew.rad2deg(found) if deg else found
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """Whether elements have an imaginary part that is not 0."""
+    x = as_array(x)
+    return ew.not_equal(b.imag(x), 0.0) if _is_complex(x) else _everywhere(x, False)
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Any:
+    """Whether elements have no imaginary part, or one that is 0."""
+    x = as_array(x)
+    return ew.equal(b.imag(x), 0.0) if _is_complex(x) else _everywhere(x, True)
+
+
+def _everywhere(x: Any, answer: bool) -> Any:
+    return spread(lifted(np.asarray(answer, BOOL)), dims_of(x))
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """Whether the element type is complex."""
+    return _is_complex(as_array(x))
+
+
+@implements(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """Whether the element type is not complex."""
+    return not iscomplexobj(x)

@@ -1,0 +1,205 @@
+"""Counting: bincount, histograms and their borders. Counts are sums at computed places, a scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, TraceError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, dim, product
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.operands import (
+    FLOAT64,
+    INT64,
+    as_array,
+    compute_array,
+    convert,
+    dims_of,
+    require,
+    result_dtype,
+    sizes_of,
+    static_int,
+)
+from zenith.numpy.ranges import linspace
+from zenith.numpy.searching import row, searchsorted
+from zenith.numpy.selection import where
+from zenith.trace.bind import b, known_dtype
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import user_size
+from zenith.trace.tracer import Tracer
+
+__all__ = ["bincount", "histogram", "histogram_bin_edges"]
+
+
+def _sums_at(places: Any, weights: Any, count: Dim, dtype: np.dtype[Any]) -> Any:
+    """For each of ``count`` places the sum of the weights that go there; ones where there are no weights."""
+    given = np.ones((), dtype) if weights is None else convert(weights, dtype)
+    spread = given if weights is not None else b.broadcast(given, shape=dims_of(places), axes=())
+    return b.scatter_add(b.full(0, known_dtype(dtype), (count,)), spread, places)
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Any:
+    """How often each of the numbers 0, 1, 2 ... is in a row, as int64; with ``weights`` their sums, in float64.
+
+    Parameters
+    ----------
+    x: an array of one axis of integers that are not negative.
+    weights: a number for each of them.
+    minlength: the least size of the result, where values say its size.
+    length: the size of the result; required in a traced function. A number that is not below it is an error when the
+        program runs.
+
+    Raises TraceError for a traced ``x`` without ``length``.
+
+    >>> bincount([1, 3, 1]), bincount([1, 0], weights=[0.5, 2.0], length=3)
+    (array([0, 2, 0, 1]), array([2. , 0.5, 0. ]))
+    """
+    numbers = row("bincount", x, "its numbers")
+    if length is None:
+        if isinstance(numbers, Tracer) or isinstance(weights, Tracer):
+            raise TraceError(
+                "bincount: the size of its result depends on values, which exist only when the program runs",
+                where=user_line(),
+                types=tuple(a.type for a in (numbers, weights) if isinstance(a, Tracer)),
+                fix="say how many counts there are: zenith.numpy.bincount(x, length=n), for numbers below n",
+            )
+        return np.bincount(numbers, None if weights is None else as_array(weights), static_int(minlength, "minlength"))
+    if numbers.dtype.kind not in "bui":
+        raise ArgumentError(f"bincount counts integers, not {numbers.dtype}", where=user_line(), fix="cast them first")
+    (count,) = sizes_of(length, "length")
+    if weights is not None:
+        weights = row("bincount", weights, "weights")
+        require(dims_of(weights)[0], "==", dims_of(numbers)[0], "bincount: there must be as many weights as numbers")
+    return _sums_at(convert(numbers, INT64), weights, count, INT64 if weights is None else FLOAT64)
+
+
+@implements(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The borders of the bins of :func:`histogram`, one more than there are bins.
+
+    >>> histogram_bin_edges([0, 4, 2], bins=4)
+    array([0., 1., 2., 3., 4.])
+    """
+    x = _flat("histogram_bin_edges", a)
+    return _borders(x, bins, *_limits(x, range)) if _is_count(bins) else _given_borders(bins)
+
+
+@implements(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, Any]:
+    """How many elements are in each bin, and the borders of the bins; the last bin contains its right border.
+
+    Parameters
+    ----------
+    a: an array of numbers, of any shape.
+    bins: a number of bins of one width, or their borders in ascending order.
+    range: where bins of one width begin and end; by default the smallest and the largest element.
+    density: whether to return the counts over their sum and the widths.
+    weights: what each element counts, of the shape of ``a``.
+
+    Elements outside of the bins, and nan, count nowhere. Raises ArgumentError for borders that fall, and for a number
+    of bins below 1; UnsupportedError for bins by the name of a rule, whose number would depend on values.
+
+    >>> histogram([1, 2, 1, 4], bins=[0, 1, 2, 4])
+    (array([0, 2, 2]), array([0, 1, 2, 4]))
+    """
+    x = _flat("histogram", a)
+    if _is_count(bins):
+        low, high = _limits(x, range)
+        edges = _borders(x, bins, low, high)
+        places = _even_places(x, edges, low, high)
+    else:
+        edges = _given_borders(bins)
+        places = ew.subtract(searchsorted(edges, x, "right"), 1)
+    last = user_size(dims_of(edges)[0] - 2)
+    there = ew.logical_and(ew.greater_equal(x, edges[0]), ew.less_equal(x, edges[-1]))
+    places = where(there, ew.maximum(ew.minimum(places, last), 0), 0)
+    of_each = _weights(x, weights)
+    counted = where(there, of_each, np.zeros((), of_each.dtype))
+    counts = _sums_at(convert(places, INT64), counted, dims_of(edges)[0] - 1, counted.dtype)
+    if not density:
+        return counts, edges
+    widths = convert(ew.subtract(edges[1:], edges[:-1]), FLOAT64)
+    return ew.divide(ew.divide(counts, widths), reductions.sum(counts)), edges
+
+
+def _flat(name: str, a: Any) -> Any:
+    x = compute_array(name, a)
+    x = convert(x, np.dtype(np.uint8)) if x.dtype.kind == "b" else x
+    return b.reshape(x, shape=(product(dims_of(x)),))
+
+
+def _weights(x: Any, weights: Any) -> Any:
+    """What each element counts: one, if nothing is said."""
+    if weights is None:
+        return np.ones((), INT64)
+    w = compute_array("histogram", weights)
+    flat = b.reshape(w, shape=(product(dims_of(w)),))
+    require(dims_of(flat)[0], "==", dims_of(x)[0], "histogram: there must be as many weights as elements")
+    return flat
+
+
+def _is_count(bins: Any) -> bool:
+    """Whether bins are told by their number."""
+    if isinstance(bins, str):
+        raise UnsupportedError(
+            f"histogram: the number of bins by the rule {bins!r} depends on values",
+            where=user_line(),
+            fix="say the number of bins, or call numpy.histogram_bin_edges before the traced function",
+        )
+    return as_array(bins).ndim == 0
+
+
+def _given_borders(bins: Any) -> Any:
+    edges = row("histogram", bins, "borders")
+    require(dims_of(edges)[0], ">=", 2, "histogram needs a bin, which has two borders")
+    if not isinstance(edges, Tracer) and (edges[:-1] > edges[1:]).any():
+        raise ArgumentError("histogram: the borders of bins must be in ascending order", where=user_line())
+    return edges
+
+
+def _limits(x: Any, range: Any) -> tuple[Any, Any]:
+    """Where bins of one width begin and end: one wide around a number, from 0 to 1 for no elements."""
+    if range is not None:
+        low, high = range
+        concrete = not isinstance(low, Tracer) and not isinstance(high, Tracer)
+        if concrete and not low <= high:
+            raise ArgumentError("histogram: the range must end behind its beginning", where=user_line())
+        if concrete and not (np.isfinite(low) and np.isfinite(high)):
+            raise ArgumentError("histogram: the range must be finite", where=user_line())
+    elif dims_of(x)[0] == 0:
+        low, high = 0.0, 1.0
+    else:
+        require(dims_of(x)[0], ">=", 1, "histogram: without elements there is no smallest one; say range=")
+        low, high = reductions.min(x), reductions.max(x)
+    if not isinstance(low, Tracer) and not isinstance(high, Tracer):
+        return (low - 0.5, high + 0.5) if low == high else (low, high)
+    one = ew.equal(low, high)
+    return tuple(where(one, ew.add(end, shift), end) for end, shift in ((low, -0.5), (high, 0.5)))
+
+
+def _borders(x: Any, bins: Any, low: Any, high: Any) -> Any:
+    count = static_int(bins, "histogram: bins")
+    if count < 1:
+        raise ArgumentError(f"histogram: {count} bins", where=user_line(), fix="use one bin or more")
+    dtype = result_dtype("histogram", (low, high, x))
+    dtype = np.result_type(dtype, FLOAT64) if dtype.kind in "iub" else dtype
+    return convert(linspace(low, high, count + 1), dtype)
+
+
+def _even_places(x: Any, edges: Any, low: Any, high: Any) -> Any:
+    """The bin of each element, by its distance from the beginning; at a border it is corrected by that border."""
+    count, dtype = dims_of(edges)[0] - dim(1), edges.dtype
+    own = convert(x, dtype)
+    low, high = convert(low, dtype), convert(high, dtype)
+    share = ew.divide(ew.subtract(own, low), ew.subtract(high, low))
+    number = ew.multiply(share, user_size(count))
+    inside = ew.logical_and(ew.greater_equal(number, 0), ew.less_equal(number, user_size(count)))
+    last = user_size(count - 1)
+    place = ew.minimum(convert(where(inside, number, 0), INT64), last)
+    place = ew.subtract(place, convert(ew.less(own, b.take(edges, place, axis=0)), INT64))
+    place = ew.maximum(place, 0)
+    behind = ew.greater_equal(own, b.take(edges, ew.add(place, 1), axis=0))
+    return ew.minimum(ew.add(place, convert(behind, INT64)), last)

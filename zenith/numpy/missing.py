@@ -1,0 +1,244 @@
+"""Reductions that leave out nan: sums, means, extremes and their places, variances, medians, quantiles.
+
+nan is replaced by what changes nothing, and the others are counted. Integers have no nan: for them these are the plain
+reductions. What NumPy warns of, a row without any number, gives nan without a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, user_line
+from zenith.ir.types import kind_of
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
+from zenith.numpy.quantiles import between, check_shares, method_of, middle, rows, weight_rows, weighted
+from zenith.numpy.reductions import float_dtype
+from zenith.numpy.scans import cumprod, cumsum
+from zenith.numpy.selection import where
+from zenith.numpy.sorting import sort
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.tracer import Tracer
+
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
+    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
+]  # fmt: skip
+
+_MISSING = np._NoValue
+Rule = Callable[..., Any]
+
+
+def _replaced(x: Any, value: float) -> Any:
+    """Floating-point and complex elements with nan replaced by a number."""
+    if kind_of(x.dtype) not in ("f", "c"):
+        return x
+    return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
+
+
+def _kept(keepdims: Any) -> bool:
+    return keepdims is not _MISSING and bool(keepdims)
+
+
+def _count(x: Any, axis: Any, keepdims: Any) -> Any:
+    """How many elements are not nan."""
+    return reductions.count_nonzero(b.eq(x, x), axis, keepdims=_kept(keepdims))
+
+
+# --- sums ------------------------------------------------------------------------------------------------------
+
+
+@implements(np.nansum)
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+    """The sum over axes with nan counted as 0.
+
+    >>> nansum([1.0, np.nan, 2.0])
+    array(3.)
+    """
+    return reductions.sum(_replaced(compute_array("nansum", a), 0.0), axis, dtype, keepdims=keepdims, **options)
+
+
+@implements(np.nanprod)
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+    """The product over axes with nan counted as 1.
+
+    >>> nanprod([2.0, np.nan, 3.0])
+    array(6.)
+    """
+    return reductions.prod(_replaced(compute_array("nanprod", a), 1.0), axis, dtype, keepdims=keepdims, **options)
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """The sums of all elements up to each one, with nan counted as 0.
+
+    >>> nancumsum([1.0, np.nan, 2.0])
+    array([1., 1., 3.])
+    """
+    return cumsum(_replaced(compute_array("nancumsum", a), 0.0), axis, dtype)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """The products of all elements up to each one, with nan counted as 1.
+
+    >>> nancumprod([1.0, np.nan, 2.0])
+    array([1., 1., 2.])
+    """
+    return cumprod(_replaced(compute_array("nancumprod", a), 1.0), axis, dtype)
+
+
+@implements(np.nanmean)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """The mean over axes of the elements that are not nan.
+
+    >>> nanmean([1.0, np.nan, 2.0])
+    array(1.5)
+    """
+    x = compute_array("nanmean", a)
+    x = convert(x, float_dtype("nanmean", x, dtype))
+    return ew.divide(nansum(x, axis, keepdims=keepdims), convert(_count(x, axis, keepdims), x.dtype))
+
+
+@implements(np.nanvar)
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
+           *, mean: Any = None, correction: Any = _MISSING) -> Any:  # fmt: skip
+    """The variance over axes of the elements that are not nan; nan where no more than ``ddof`` are.
+
+    >>> nanvar([1.0, np.nan, 3.0])
+    array(1.)
+    """
+    x = compute_array("nanvar", a)
+    x = convert(x, float_dtype("nanvar", x, dtype))
+    less = static_int(ddof if correction is _MISSING else correction, "nanvar: ddof")
+    centre = nanmean(x, axis, keepdims=True) if mean is None or mean is _MISSING else mean
+    distance = where(b.eq(x, x), ew.subtract(x, centre), np.zeros((), x.dtype))
+    total = reductions.sum(ew.squared_distance(distance), axis, keepdims=keepdims)
+    freedom = ew.subtract(_count(x, axis, keepdims), less)
+    result = ew.divide(total, convert(freedom, total.dtype))
+    return where(ew.greater(freedom, 0), result, np.array(np.nan, total.dtype))
+
+
+@implements(np.nanstd)
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
+           **options: Any) -> Any:  # fmt: skip
+    """The standard deviation over axes of the elements that are not nan.
+
+    >>> nanstd([1.0, np.nan, 3.0])
+    array(1.)
+    """
+    return ew.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options))
+
+
+# --- extremes --------------------------------------------------------------------------------------------------
+
+
+def _extreme(name: str, neutral: float, plain: Rule, function: Any) -> Rule:
+    def reduction(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+        x = compute_array(name, a)
+        result = plain(_replaced(x, neutral), axis, keepdims=keepdims, **options)
+        if kind_of(x.dtype) != "f":
+            return result
+        nothing = ew.equal(_count(x, axis, keepdims), 0)
+        return where(nothing, np.array(np.nan, x.dtype), result)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    word, other = ("largest", "4.") if neutral < 0 else ("smallest", "1.")
+    reduction.__doc__ = f"""The {word} element over axes that is not nan; nan where all are.
+
+    >>> {name}([1.0, np.nan, 4.0])
+    array({other})
+    """
+    return implements(function)(reduction)
+
+
+nanmax = _extreme("nanmax", -np.inf, reductions.max, np.nanmax)
+nanmin = _extreme("nanmin", np.inf, reductions.min, np.nanmin)
+
+
+def _position(
+    name: str, a: Any, axis: Any, keepdims: Any, extreme: Callable[..., Any], plain: Callable[..., Any]
+) -> Any:
+    x = compute_array(name, a)
+    if kind_of(x.dtype) != "f":
+        return plain(x, axis, keepdims=_kept(keepdims))
+    at = reductions.argmax(ew.equal(x, extreme(x, axis, keepdims=True)), axis, keepdims=_kept(keepdims))
+    nothing = ew.equal(_count(x, axis, keepdims), 0)
+    if not isinstance(nothing, Tracer) and nothing.any():
+        raise ArgumentError(f"{name}: all elements are nan", where=user_line(), fix="leave such rows out")
+    return where(nothing, np.array(-1), at)
+
+
+@implements(np.nanargmax)
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    """The position of the first maximum that is not nan; -1 in a program, an ArgumentError at once, where all are nan.
+
+    >>> nanargmax([1.0, np.nan, 4.0])
+    array(2)
+    """
+    return _position("nanargmax", a, axis, keepdims, nanmax, reductions.argmax)
+
+
+@implements(np.nanargmin)
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    """The position of the first minimum that is not nan; -1 in a program, an ArgumentError at once, where all are nan.
+
+    >>> nanargmin([np.nan, 1.0, 4.0])
+    array(1)
+    """
+    return _position("nanargmin", a, axis, keepdims, nanmin, reductions.argmin)
+
+
+# --- medians and quantiles -------------------------------------------------------------------------------------
+
+
+@implements(np.nanmedian)
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Any:  # fmt: skip
+    """The median over axes of the elements that are not nan.
+
+    >>> nanmedian([1.0, np.nan, 2.0])
+    array(1.5)
+    """
+    x, shape = rows("nanmedian", a, axis, keepdims)
+    return b.reshape(middle(sort(x), _count(x, -1, False)), shape=shape)
+
+
+@implements(np.nanquantile)
+def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+                method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """The quantiles over axes of the elements that are not nan; see :func:`zenith.numpy.quantile`.
+
+    >>> nanquantile([1.0, np.nan, 2.0], 0.25)
+    array(1.25)
+    """
+    return _quantile("nanquantile", a, q, weak_kind(q) is not None, axis, method, keepdims, weights)
+
+
+@implements(np.nanpercentile)
+def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+                  method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """The percentiles over axes of the elements that are not nan; see :func:`zenith.numpy.percentile`.
+
+    >>> nanpercentile([1.0, np.nan, 2.0], 25)
+    array(1.25)
+    """
+    share = ew.divide(q, 100)
+    return _quantile("nanpercentile", a, share, weak_kind(q) is not None, axis, method, keepdims, weights)
+
+
+def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
+    rule, q = method_of(name, method, weights), check_shares(name, q)
+    x, shape = rows(name, a, axis, keepdims)
+    if weights is None:
+        result = between(sort(x), _count(x, -1, False), q, weak, rule)
+    else:
+        w = weight_rows(name, a, axis, weights, dims_of(x))
+        result = weighted(x, q, where(b.eq(x, x), w, np.zeros((), w.dtype)))[1]
+    return b.reshape(result, shape=(*dims_of(q), *shape))

@@ -1,0 +1,175 @@
+"""Padding: what stands before and after the elements of each axis, by all of NumPy's modes.
+
+Axes are padded one after another, so that corners follow from edges. Modes that repeat elements are one index map each:
+the place of an element in the endless continuation of the axis, brought back inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, ShapeError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, minimum
+from zenith.ir.types import int64, kind_of
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.joining import concatenate, cut, flip
+from zenith.numpy.operands import as_array, ask, convert, dims_of, require
+from zenith.numpy.quantiles import median
+from zenith.numpy.ranges import linspace
+from zenith.numpy.selection import where
+from zenith.numpy.shaping import broadcast_to, moveaxis, reshape
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim, user_size
+
+__all__ = ["pad"]
+
+_OPTIONS = {
+    "constant": "constant_values", "linear_ramp": "end_values", "maximum": "stat_length", "mean": "stat_length",
+    "median": "stat_length", "minimum": "stat_length", "reflect": "reflect_type", "symmetric": "reflect_type",
+    "edge": "", "wrap": "", "empty": "",
+}  # fmt: skip
+_STATISTICS: dict[str, Callable[..., Any]] = {
+    "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": median,
+}  # fmt: skip
+
+
+@implements(np.pad, gives="boxed")
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    """Elements put before and after those of each axis.
+
+    Parameters
+    ----------
+    array: an array of any element type.
+    pad_width: how many: one number, a pair (before, after), a pair for each axis, or a dict from axes to them; sizes
+        such as ``x.shape[0]`` are numbers, too.
+    mode: "constant", "edge", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect", "symmetric", "wrap" or
+        "empty" (zeros here).
+    options: of the modes: ``constant_values``, ``end_values`` and ``stat_length`` like ``pad_width``, and
+        ``reflect_type`` "even" or "odd".
+
+    Raises ArgumentError for another mode or option, ShapeError for a negative width and for an axis without elements
+    that a mode would repeat, UnsupportedError for a function as mode.
+
+    >>> pad([1, 2, 3], 2, mode="reflect")
+    array([3, 2, 1, 2, 3, 2, 1])
+    >>> pad([1, 2], (1, 2), constant_values=(8, 9))
+    array([8, 1, 2, 9, 9])
+    """
+    _check(mode, options)
+    x = as_array(array)
+    widths = [tuple(size_dim(p, "pad: a width") for p in pair) for pair in _pairs(pad_width, x.ndim)]
+    if any((p.static or 0) < 0 for pair in widths for p in pair):
+        raise ShapeError("pad: a width is negative", where=user_line(), fix="use a slice to remove elements")
+    given = options.get(_OPTIONS[mode], 0 if mode in ("constant", "linear_ramp", "empty") else None)
+    if mode in ("constant", "empty") and not isinstance(given, (list, tuple, dict)) and as_array(given).ndim == 0:
+        starts, ends = (tuple(pair[i] for pair in widths) for i in (0, 1))
+        return b.pad(x, convert(given, x.dtype), low=starts, high=ends, interior=(0,) * x.ndim)
+    per_axis = [given] * x.ndim if mode in ("reflect", "symmetric") else _pairs(given, x.ndim)
+    for axis, (low, high) in enumerate(widths):
+        if not low == high == 0:
+            x = _padded(x, axis, low, high, mode, per_axis[axis])
+    return x
+
+
+def _check(mode: Any, options: dict[str, Any]) -> None:
+    if callable(mode):
+        raise UnsupportedError("pad with a function: it would write into the padded array", where=user_line(),
+                               fix="join the parts with numpy.concatenate")  # fmt: skip
+    if mode not in _OPTIONS:
+        raise ArgumentError(f"pad: {mode!r} is no mode", where=user_line(), fix=f"use one of {', '.join(_OPTIONS)}")
+    strange = sorted(set(options) - {_OPTIONS[mode]})
+    if strange:
+        raise ArgumentError(f"pad: mode {mode!r} has no option {', '.join(strange)}", where=user_line(),
+                            fix=f"its option is {_OPTIONS[mode]}" if _OPTIONS[mode] else "leave it out")  # fmt: skip
+    if options.get("reflect_type", "even") not in ("even", "odd"):
+        raise ArgumentError("pad: reflect_type is 'even' or 'odd'", where=user_line(), fix="use one of them")
+
+
+def _pairs(given: Any, rank: int) -> list[tuple[Any, Any]]:
+    """A pair (before, after) for each axis."""
+    if isinstance(given, dict):
+        return [_pair(given.get(a, given.get(a - rank, 0))) for a in range(rank)]
+    items = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(items, (list, tuple)) or not any(isinstance(i, (list, tuple)) for i in items):
+        return [_pair(items)] * rank
+    return [_pair(i) for i in items] * (rank if len(items) == 1 else 1)
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    return (given[0], given[-1]) if isinstance(given, (list, tuple)) else (given, given)
+
+
+def _padded(x: Any, axis: int, low: Dim, high: Dim, mode: str, option: Any) -> Any:
+    """The array with one axis padded."""
+    if mode in ("constant", "empty"):
+        return _joined(x, axis, (low, high), [convert(v, x.dtype) for v in option])
+    require(dims_of(x)[axis], ">=", 1, f"pad: mode {mode!r} has nothing to repeat on an axis without elements")
+    if mode == "linear_ramp":
+        return _ramped(x, axis, (low, high), option)
+    if mode in _STATISTICS:
+        return _joined(x, axis, (low, high), [_statistic(x, axis, mode, n, end) for end, n in enumerate(option)])
+    place = ew.subtract(b.iota(size=low + dims_of(x)[axis] + high, dtype=int64), user_size(low))
+    return _continued(x, axis, place, mode, odd=option == "odd")
+
+
+def _joined(x: Any, axis: int, widths: Sequence[Dim], ends: Sequence[Any]) -> Any:
+    """The array between two values, each repeated over its width."""
+    own = dims_of(x)
+    shapes = [tuple(user_size(w if a == axis else n) for a, n in enumerate(own)) for w in widths]
+    before, after = (broadcast_to(end, shape) for end, shape in zip(ends, shapes, strict=True))
+    return b.concat(before, x, after, axis=axis)
+
+
+def _continued(x: Any, axis: int, place: Any, mode: str, odd: bool) -> Any:
+    """The elements at places of the endless continuation of an axis."""
+    size = user_size(dims_of(x)[axis])
+    if mode == "edge":
+        return b.take(x, ew.maximum(ew.minimum(place, size - 1), 0), axis=axis)
+    if mode == "wrap":
+        return b.take(x, ew.remainder(place, size), axis=axis)
+    period = ew.maximum(2 * (size - 1), 1) if mode == "reflect" else ew.multiply(size, 2)
+    turned = ew.subtract(period, ew.remainder(place, period))
+    turned = ew.subtract(turned, 1) if mode == "symmetric" else turned
+    rest = ew.remainder(place, period)
+    back = ew.greater_equal(rest, size)
+    found = b.take(x, where(back, turned, rest), axis=axis)
+    return _odd(x, axis, found, back, ew.floor_divide(place, period)) if odd else found
+
+
+def _odd(x: Any, axis: int, found: Any, back: Any, turn: Any) -> Any:
+    """What is turned round is also turned over, at the edges' own values: each turn rises by twice their distance."""
+    size = dims_of(x)[axis]
+    first, last = cut(x, axis, 0, 1), cut(x, axis, size - 1, size)
+    shape = tuple(-1 if a == axis else 1 for a in range(x.ndim))
+    back, turn = reshape(back, shape), convert(reshape(turn, shape), x.dtype)
+    rise = ew.multiply(turn, ew.multiply(ew.subtract(last, first), convert(2, x.dtype)))
+    return ew.add(where(back, ew.subtract(ew.multiply(last, convert(2, x.dtype)), found), found), rise)
+
+
+def _statistic(x: Any, axis: int, mode: str, length: Any, end: int) -> Any:
+    """A statistic of the first (``end`` 0) or last elements of an axis, which keeps size 1."""
+    size = dims_of(x)[axis]
+    count = size if length is None else minimum(size_dim(length, "pad: stat_length"), size)
+    if count == 0 or not ask(count, ">=", 1):
+        raise ShapeError("pad: stat_length must be 1 or more", where=user_line(), fix="use a positive number")
+    part = cut(x, axis, 0, count) if end == 0 else cut(x, axis, size - count, size)
+    found = _STATISTICS[mode](part, axis, keepdims=True)
+    whole = kind_of(x.dtype) in "iu" and kind_of(found.dtype) == "f"
+    return convert(ew.rint(found) if whole else found, x.dtype)
+
+
+def _ramped(x: Any, axis: int, widths: Sequence[Dim], ends: Sequence[Any]) -> Any:
+    """Even steps from the end values to the edges, which themselves are not repeated."""
+    size = dims_of(x)[axis]
+    edges = cut(x, axis, 0, 1), cut(x, axis, size - 1, size)
+    ramps = []
+    for edge, end, width in zip(edges, ends, widths, strict=True):
+        stop = b.reshape(edge, shape=tuple(n for a, n in enumerate(dims_of(edge)) if a != axis))
+        start = broadcast_to(convert(end, x.dtype), tuple(map(user_size, dims_of(stop))))
+        ramps.append(moveaxis(linspace(start, stop, user_size(width), endpoint=False, dtype=x.dtype), 0, axis))
+    return concatenate([ramps[0], x, flip(ramps[1], axis)], axis)

@@ -1,0 +1,260 @@
+"""Polynomials, written by their coefficients from the highest power down, and windows for spectra.
+
+Traced coefficients keep their places: leading zeros are not cut off, since whether they are zeros is known only when
+the program runs. The number of coefficients is fixed by :func:`polyval`, whose steps follow one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.ir.dims import dim
+from zenith.ir.types import int64
+from zenith.numpy import elementwise as ew
+from zenith.numpy.creation import arange
+from zenith.numpy.joining import concatenate, cut
+from zenith.numpy.operands import (
+    FLOAT64,
+    as_array,
+    ask,
+    compute_array,
+    convert,
+    dims_of,
+    result_dtype,
+    static_int,
+)
+from zenith.numpy.products import convolve
+from zenith.numpy.selection import where
+from zenith.numpy.shaping import broadcast_to
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim, user_size
+
+__all__ = [
+    "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "poly", "polyadd", "polyder", "polyint", "polymul",
+    "polysub", "polyval", "vander",
+]  # fmt: skip
+
+
+def _coefficients(name: str, p: Any) -> Any:
+    row = compute_array(name, p)
+    row = b.reshape(row, shape=(1,)) if row.ndim == 0 else row
+    if row.ndim != 1:
+        raise ShapeError(f"{name} needs a row of coefficients", where=user_line(), fix="use zenith.vmap for several")
+    return row
+
+
+@implements(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial with coefficients ``p`` at ``x``, by Horner's rule, one step a coefficient.
+
+    >>> polyval([1, 0, -2], [3, 4])
+    array([ 7, 14])
+    """
+    row, point = _coefficients("polyval", p), as_array(x)
+    dtype = result_dtype("polyval", (row, point))
+    value = convert(ew.multiply(point, 0), dtype)
+    for i in range(static_int(row.shape[0], "polyval: the number of coefficients")):
+        value = ew.add(ew.multiply(value, point), row[i])
+    return value
+
+
+@implements(np.vander)
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    """The powers of each element of a row, along a second axis: ``N`` of them, the highest first unless told.
+
+    >>> vander([1, 2, 3])
+    array([[1, 1, 1],
+           [4, 2, 1],
+           [9, 3, 1]])
+    """
+    row = compute_array("vander", x)
+    if row.ndim != 1:
+        raise ShapeError("vander needs a row", where=user_line(), fix="flatten it: numpy.ravel(x)")
+    count = dims_of(row)[0] if N is None else size_dim(N, "vander: N")
+    dtype = result_dtype("vander", (row, np.int64(1)))
+    exponent = b.iota(size=count, dtype=int64)
+    exponent = exponent if increasing else ew.subtract(user_size(count - 1), exponent)
+    column = b.reshape(convert(row, dtype), shape=(*dims_of(row), dim(1)))
+    return ew.power(column, convert(exponent, dtype))
+
+
+def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+    """Two polynomials with as many coefficients; zeros in front of the shorter."""
+    x, y = _coefficients(name, a1), _coefficients(name, a2)
+    (n,), (m,) = dims_of(x), dims_of(y)
+    if ask(n, "<", m):
+        return _zeros_before(x, m - n), y
+    return x, _zeros_before(y, n - m)
+
+
+def _zeros_before(row: Any, count: Any) -> Any:
+    return row if count == 0 else b.pad(row, np.zeros((), row.dtype), low=(count,), high=(0,), interior=(0,))
+
+
+@implements(np.polyadd)
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of two polynomials.
+
+    >>> polyadd([1, 2], [9, 5, 4])
+    array([9, 6, 6])
+    """
+    return ew.add(*_aligned("polyadd", a1, a2))
+
+
+@implements(np.polysub)
+def polysub(a1: Any, a2: Any) -> Any:
+    """The difference of two polynomials.
+
+    >>> polysub([2, 10, -2], [3, 10, -4])
+    array([-1,  0,  2])
+    """
+    return ew.subtract(*_aligned("polysub", a1, a2))
+
+
+@implements(np.polymul)
+def polymul(a1: Any, a2: Any) -> Any:
+    """The product of two polynomials, leading zeros included.
+
+    >>> polymul([1, 2, 3], [9, 5, 1])
+    array([ 9, 23, 38, 17,  3])
+    """
+    return convolve(_coefficients("polymul", a1), _coefficients("polymul", a2))
+
+
+@implements(np.polyder)
+def polyder(p: Any, m: int = 1) -> Any:
+    """The ``m``-th derivative of a polynomial.
+
+    >>> polyder([1, 1, 1, 1])
+    array([3, 2, 1])
+    """
+    row = _coefficients("polyder", p)
+    for _ in range(_order("polyder", m)):
+        (n,) = dims_of(row)
+        count = n - 1 if ask(n, ">=", 1) else n
+        degree = ew.subtract(user_size(count), b.iota(size=count, dtype=int64))
+        row = ew.multiply(cut(row, 0, 0, count), degree)
+    return row
+
+
+@implements(np.polyint)
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """The ``m``-th integral of a polynomial, with constants ``k`` (zeros when None).
+
+    >>> polyint([6, 2])
+    array([3., 2., 0.])
+    """
+    row = _coefficients("polyint", p)
+    times = _order("polyint", m)
+    constants = broadcast_to(0.0 if k is None else k, (times,))
+    for i in range(times):
+        (n,) = dims_of(row)
+        degree = ew.subtract(user_size(n), b.iota(size=n, dtype=int64))
+        raised = ew.divide(row, degree)
+        row = concatenate([raised, convert(constants[i : i + 1], raised.dtype)])
+    return row
+
+
+def _order(name: str, m: Any) -> int:
+    order = static_int(m, f"{name}: m")
+    if order < 0:
+        raise ArgumentError(f"{name}: the order {order} is negative", where=user_line(), fix="use 0 or more")
+    return order
+
+
+@implements(np.poly)
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial with the given zeros, leading coefficient 1, one step a zero.
+
+    >>> poly([1.0, 2.0])
+    array([ 1., -3.,  2.])
+    """
+    roots = _coefficients("poly", seq_of_zeros)
+    dtype = result_dtype("poly", (roots, 1.0))
+    row: Any = np.ones(1, FLOAT64 if dtype.itemsize == 2 else dtype)
+    for i in range(static_int(roots.shape[0], "poly: the number of zeros")):
+        root = roots[i].reshape(1)
+        row = concatenate([row, np.zeros(1, row.dtype)]) - concatenate([np.zeros(1, row.dtype), row * root])
+    return row
+
+
+# --- windows ---------------------------------------------------------------------------------------------------
+
+
+def _odd_places(M: Any) -> tuple[Any, Any]:
+    """1 - M, 3 - M, ... and M: twice the distances from the middle of a window of M places."""
+    count = size_dim(M, "the number of places of a window")
+    return ew.subtract(ew.multiply(arange(user_size(count)), 2.0), user_size(count - 1)), user_size(count)
+
+
+def _cosines(M: Any, weights: tuple[float, ...]) -> Any:
+    """Sums of cosines over a window; 1 where it has one place."""
+    place, count = _odd_places(M)
+    angle = ew.divide(ew.multiply(place, np.pi), ew.maximum(ew.subtract(count, 1), 1))
+    total: Any = convert(ew.multiply(angle, 0.0), FLOAT64)
+    for i, weight in enumerate(weights):
+        total = ew.add(total, ew.multiply(ew.cos(ew.multiply(angle, float(i))), weight))
+    return where(ew.equal(count, 1), 1.0, total)
+
+
+def bartlett(M: Any) -> Any:
+    """The triangular window of ``M`` places, with zeros at both ends; float64.
+
+    >>> bartlett(5)
+    array([0. , 0.5, 1. , 0.5, 0. ])
+    """
+    place, count = _odd_places(M)
+    return ew.subtract(1.0, ew.divide(ew.absolute(place), ew.maximum(ew.subtract(count, 1), 1)))
+
+
+def hanning(M: Any) -> Any:
+    """The window 0.5 - 0.5 cos, of ``M`` places; float64.
+
+    >>> hanning(5).round(3)
+    array([0. , 0.5, 1. , 0.5, 0. ])
+    """
+    return _cosines(M, (0.5, 0.5))
+
+
+def hamming(M: Any) -> Any:
+    """The window 0.54 - 0.46 cos, of ``M`` places; float64.
+
+    >>> hamming(3).round(3)
+    array([0.08, 1.  , 0.08])
+    """
+    return _cosines(M, (0.54, 0.46))
+
+
+def blackman(M: Any) -> Any:
+    """The window 0.42 - 0.5 cos + 0.08 cos of twice the angle, of ``M`` places; float64.
+
+    >>> blackman(3).round(3) + 0.0
+    array([0., 1., 0.])
+    """
+    return _cosines(M, (0.42, 0.5, 0.08))
+
+
+@implements(np.i0, gives="boxed")
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind, order 0; float64 of integers.
+
+    >>> i0([0.0, 1.0]).round(4)
+    array([1.    , 1.2661])
+    """
+    return ew.SPECIAL["i0"](convert(x, result_dtype("i0", (x, 1.0))))
+
+
+def kaiser(M: Any, beta: Any) -> Any:
+    """Kaiser's window of ``M`` places and shape ``beta``; float64.
+
+    >>> kaiser(3, 0.0)
+    array([1., 1., 1.])
+    """
+    place, count = _odd_places(M)
+    part = ew.divide(place, ew.maximum(ew.subtract(count, 1), 1))
+    inside = ew.maximum(ew.subtract(1.0, ew.multiply(part, part)), 0.0)
+    return ew.divide(i0(ew.multiply(ew.sqrt(inside), beta)), i0(beta))

@@ -1,0 +1,95 @@
+"""Numbers between two ends: in even steps, or in steps that are even as powers or as ratios.
+
+Ends may be arrays, which are broadcast: the numbers between each two stand along an axis of their own. How many there
+are may be a traced size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.ir.dims import dim
+from zenith.numpy import elementwise as ew
+from zenith.numpy.creation import lifted_iota
+from zenith.numpy.operands import align, as_array, check_device, compute_dtype, convert, normal_axis, result_dtype
+from zenith.numpy.selection import where
+from zenith.numpy.shaping import expand_dims, moveaxis, reshape
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim, user_size
+
+__all__ = ["geomspace", "linspace", "logspace"]
+
+
+@implements(np.linspace)
+def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0, *, device: Any = None) -> Any:  # fmt: skip
+    """``num`` evenly spaced numbers from start to stop (left out when ``endpoint`` is false).
+
+    Parameters
+    ----------
+    start, stop: numbers, or arrays that are broadcast.
+    num: how many; a number or a size.
+    retstep: whether the result is a pair of the numbers and their distance.
+    dtype: the element type; of integers numbers are rounded down.
+    axis: where the numbers stand in the result.
+
+    >>> linspace(0, 1, 3), linspace(0, 1, 2, endpoint=False)
+    (array([0. , 0.5, 1. ]), array([0. , 0.5]))
+    """
+    check_device(device)
+    exact = result_dtype("linspace", (start, stop, 1.0))
+    count = size_dim(num, "linspace: num")
+    gaps = count - 1 if endpoint else count
+    low, high = align("linspace", [convert(start, exact), convert(stop, exact)])
+    place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
+    if gaps == 0:
+        step: Any = ew.multiply(low, np.asarray(np.nan, exact))
+        result = ew.add(ew.multiply(place, ew.subtract(high, low)), low)
+    else:
+        step = ew.divide(ew.subtract(high, low), user_size(gaps))
+        result = ew.add(ew.multiply(place, step), low)
+        result = where(ew.equal(place, user_size(gaps)), high, result) if endpoint else result
+    result = moveaxis(result, 0, normal_axis("linspace", axis, result.ndim))
+    if dtype is not None:
+        target = compute_dtype("linspace", np.dtype(dtype))
+        result = convert(ew.floor(result) if target.kind in "iu" else result, target)
+    return (result, step) if retstep else result
+
+
+@implements(np.logspace)
+def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
+             axis: int = 0) -> Any:  # fmt: skip
+    """``num`` powers of ``base`` with evenly spaced exponents from start to stop.
+
+    >>> logspace(0, 2, 3)
+    array([  1.,  10., 100.])
+    """
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    bases = as_array(base)
+    if bases.ndim:
+        bases = expand_dims(bases, normal_axis("logspace", axis, bases.ndim + 1))
+    result = ew.power(base if bases.ndim == 0 else bases, exponents)
+    return result if dtype is None else convert(result, compute_dtype("logspace", np.dtype(dtype)))
+
+
+@implements(np.geomspace)
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """``num`` numbers from start to stop, each the same multiple of the one before; both of one sign and not 0.
+
+    >>> geomspace(1, 8, 4).round(6)
+    array([1., 2., 4., 8.])
+    """
+    exact = result_dtype("geomspace", (start, stop, 1.0))
+    low, high = align("geomspace", [convert(start, exact), convert(stop, exact)])
+    sign = ew.sign(low)
+    ends = [ew.log10(ew.multiply(end, sign)) for end in (low, high)]
+    count = size_dim(num, "geomspace: num")
+    result = ew.multiply(logspace(*ends, num, endpoint), sign)
+    place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
+    result = where(ew.equal(place, 0), low, result)
+    if endpoint and count != dim(1):
+        result = where(ew.equal(place, user_size(count - 1)), high, result)
+    result = moveaxis(result, 0, normal_axis("geomspace", axis, result.ndim))
+    return result if dtype is None else convert(result, compute_dtype("geomspace", np.dtype(dtype)))

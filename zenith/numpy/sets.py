@@ -1,0 +1,276 @@
+"""Arrays as sets of numbers: the different elements, membership, union, intersection and differences.
+
+Elements are sorted; where one differs from the one before, a new value begins. How many there are depends on values:
+on concrete arrays these functions answer at once, in a traced function the caller says by ``size=`` how many the result
+has at most (see :mod:`zenith.numpy.found`). What is missing is filled with ``fill_value``, the smallest element unless
+told; where there are more, the first count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zenith.errors import UnsupportedError, user_line
+from zenith.ir.dims import dim
+from zenith.ir.types import int64
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.found import needs_size, slots
+from zenith.numpy.joining import concatenate
+from zenith.numpy.operands import INT64, as_array, convert, dims_of, require, result_dtype, sizes_of, user_shape
+from zenith.numpy.scans import cumsum
+from zenith.numpy.selection import where
+from zenith.numpy.shaping import ravel, reshape
+from zenith.numpy.sorting import argsort, sort
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import user_size
+from zenith.trace.tracer import Tracer
+
+__all__ = [
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+]  # fmt: skip
+
+# At once NumPy answers; its stubs know neither flags that are variables nor all their combinations.
+_UNIQUE: Any = np.unique
+_INTERSECTION: Any = np.intersect1d
+
+
+class UniqueAllResult(NamedTuple):
+    """What :func:`unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What :func:`unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What :func:`unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+@implements(np.unique)
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: Any = None, *, equal_nan: bool = True, sorted: bool = True, size: Any = None,
+           fill_value: Any = None) -> Any:  # fmt: skip
+    """The different elements in ascending order, as ``numpy.unique``.
+
+    Parameters
+    ----------
+    ar: an array, taken as one row.
+    return_index: also the place where each value stands first; 0 behind the last value.
+    return_inverse: also, for each element of ``ar``, the place of its value in the result.
+    return_counts: also how often each value stands there; 0 behind the last value.
+    axis: slices instead of elements; on concrete arrays only.
+    equal_nan: whether all nan are one value.
+    size, fill_value: see :mod:`zenith.numpy.sets`; ``size`` is required in a traced function.
+
+    Raises TraceError for a traced array without ``size``, UnsupportedError for one with ``axis``.
+
+    >>> unique([3, 1, 3])
+    array([1, 3])
+    >>> unique([3, 1, 3], return_counts=True, size=3, fill_value=0)
+    (array([1, 3, 0]), array([1, 2, 0]))
+    """
+    x = as_array(ar)
+    if size is None:
+        if isinstance(x, Tracer):
+            needs_size("unique", "unique(x, size=n)", x)
+        return _UNIQUE(x, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    if axis is not None:
+        raise UnsupportedError("unique with size= and axis= is not supported", where=user_line(),
+                               fix="call it before the traced function")  # fmt: skip
+    values, index, inverse, counts = _different(x, equal_nan, size, fill_value)
+    chosen = (return_index, return_inverse, return_counts)
+    others = [r for r, wanted in zip((index, inverse, counts), chosen, strict=True) if wanted]
+    return (values, *others) if others else values
+
+
+def _begins(ordered: Any, equal_nan: bool) -> Any:
+    """Where a new value begins in a sorted row."""
+    place = b.iota(size=dims_of(ordered)[0], dtype=int64)
+    before = b.take(ordered, ew.maximum(ew.subtract(place, 1), 0), axis=0)
+    differs = ew.not_equal(ordered, before)
+    if equal_nan and ordered.dtype.kind in "fc":
+        differs = ew.logical_and(differs, ew.logical_not(ew.logical_and(ew.isnan(ordered), ew.isnan(before))))
+    return ew.logical_or(differs, ew.equal(place, 0))
+
+
+def _different(x: Any, equal_nan: bool, size: Any, fill_value: Any) -> tuple[Any, ...]:
+    """The first ``size`` different values, where each stands first, where each element's value is, and how many."""
+    row = ravel(x)
+    (count,) = dims_of(row)
+    (wanted,) = sizes_of(size, "size")
+    require(count, ">=", 1, "unique with size= needs an element")
+    order = argsort(row)
+    ordered = b.take(row, order, axis=0)
+    begins = _begins(ordered, equal_nan)
+    start, there = slots(begins, user_size(wanted + 1))
+    edges = where(there, start, user_size(count))
+    start, there = start[:-1], there[:-1]
+    values = where(there, b.take(ordered, start, axis=0), _fill(ordered, fill_value))
+    first = where(there, b.take(order, start, axis=0), 0)
+    group = ew.subtract(cumsum(convert(begins, INT64), 0), 1)
+    inverse = reshape(b.take(group, argsort(order), axis=0), user_shape(dims_of(x)))
+    return values, first, inverse, ew.subtract(edges[1:], edges[:-1])
+
+
+def _fill(ordered: Any, fill_value: Any) -> Any:
+    return ordered[0] if fill_value is None else convert(fill_value, ordered.dtype)
+
+
+@implements(np.unique_all)
+def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueAllResult:
+    """Values, their first places, where each element's value is, and counts; every nan is a value of its own.
+
+    >>> unique_all([3, 1, 3]).counts
+    array([1, 2])
+    """
+    return UniqueAllResult(*_unique("unique_all", x, size, fill_value))
+
+
+@implements(np.unique_counts)
+def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueCountsResult:
+    """Values, and how often each stands there; every nan is a value of its own.
+
+    >>> unique_counts([3, 1, 3])
+    UniqueCountsResult(values=array([1, 3]), counts=array([1, 2]))
+    """
+    values, _, _, counts = _unique("unique_counts", x, size, fill_value)
+    return UniqueCountsResult(values, counts)
+
+
+@implements(np.unique_inverse)
+def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueInverseResult:
+    """Values, and where each element's value is among them; every nan is a value of its own.
+
+    >>> unique_inverse([3, 1, 3]).inverse_indices
+    array([1, 0, 1])
+    """
+    values, _, inverse, _ = _unique("unique_inverse", x, size, fill_value)
+    return UniqueInverseResult(values, inverse)
+
+
+@implements(np.unique_values)
+def unique_values(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The different elements in ascending order; every nan is a value of its own.
+
+    >>> unique_values([3, 1, 3])
+    array([1, 3])
+    """
+    return _unique("unique_values", x, size, fill_value)[0]
+
+
+def _unique(name: str, x: Any, size: Any, fill_value: Any) -> Any:
+    array = as_array(x)
+    if size is None and isinstance(array, Tracer):
+        needs_size(name, f"{name}(x, size=n)", array)
+    return unique(array, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+
+
+# --- sets ------------------------------------------------------------------------------------------------------
+
+
+@implements(np.isin)
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Any:
+    """For each element whether it is among ``test_elements``, in an array of its shape; nan is in no set.
+
+    >>> isin([[1, 2], [3, 4]], [2, 4])
+    array([[False,  True],
+           [False,  True]])
+    """
+    x, among = as_array(element), ravel(test_elements)
+    common = result_dtype("isin", (x, among))
+    x, among = convert(x, common), convert(among, common)
+    found = reductions.any(ew.equal(b.reshape(x, shape=(*dims_of(x), dim(1))), among), -1)
+    return ew.logical_not(found) if invert else found
+
+
+def _chosen(ordered: Any, flags: Any, size: Any, fill_value: Any) -> Any:
+    """The elements of a sorted row where flags are true."""
+    places, there = slots(flags, size)
+    require(dims_of(ordered)[0], ">=", 1, "a set operation with size= needs an element")
+    return where(there, b.take(ordered, places, axis=0), _fill(ordered, fill_value))
+
+
+def _rows(name: str, first: Any, second: Any, size: Any) -> tuple[Any, Any]:
+    """Both sets as rows of one element type; TraceError when either is traced and the result's size is not said."""
+    x, y = as_array(first), as_array(second)
+    if size is None and (isinstance(x, Tracer) or isinstance(y, Tracer)):
+        needs_size(name, f"{name}(x, y, size=n)", x, y)
+    common = result_dtype(name, (x, y))
+    return ravel(convert(x, common)), ravel(convert(y, common))
+
+
+@implements(np.union1d)
+def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The different elements of both arrays, in ascending order; ``size`` as for :func:`unique`.
+
+    >>> union1d([3, 1], [2, 3])
+    array([1, 2, 3])
+    """
+    return unique(concatenate(_rows("union1d", ar1, ar2, size)), size=size, fill_value=fill_value)
+
+
+@implements(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *, size: Any = None,
+                fill_value: Any = None) -> Any:  # fmt: skip
+    """The different elements that both arrays have, in ascending order; ``size`` as for :func:`unique`.
+
+    ``return_indices`` gives also where each stands first in both; on concrete arrays without ``size`` only.
+
+    >>> intersect1d([3, 1, 3], [2, 3])
+    array([3])
+    """
+    x, y = _rows("intersect1d", ar1, ar2, size)
+    if size is None:
+        return _INTERSECTION(x, y, assume_unique, return_indices)
+    if return_indices:
+        raise UnsupportedError("intersect1d with size= and return_indices= is not supported", where=user_line(),
+                               fix="call it before the traced function")  # fmt: skip
+    ordered = sort(x)
+    return _chosen(ordered, ew.logical_and(_begins(ordered, True), isin(ordered, y)), size, fill_value)
+
+
+@implements(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The different elements of the first array that the second has not; ``size`` as for :func:`unique`.
+
+    >>> setdiff1d([3, 1, 2], [2])
+    array([1, 3])
+    """
+    x, y = ravel(ar1), _rows("setdiff1d", ar1, ar2, size)[1]
+    if size is None:
+        return np.setdiff1d(x, y, assume_unique)
+    ordered = sort(x)
+    return _chosen(ordered, ew.logical_and(_begins(ordered, True), isin(ordered, y, invert=True)), size, fill_value)
+
+
+@implements(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None) -> Any:
+    """The different elements that one of both arrays has and the other has not; ``size`` as for :func:`unique`.
+
+    >>> setxor1d([3, 1], [2, 3])
+    array([1, 2])
+    """
+    x, y = _rows("setxor1d", ar1, ar2, size)
+    if size is None:
+        return np.setxor1d(x, y, assume_unique)
+    ordered = sort(concatenate((x, y)))
+    one = ew.not_equal(isin(ordered, x), isin(ordered, y))
+    return _chosen(ordered, ew.logical_and(_begins(ordered, True), one), size, fill_value)

@@ -1,0 +1,200 @@
+"""Functions of ``scipy.special``: the gamma family, Bessel functions, error functions, entropies.
+
+SciPy's own ufuncs on traced arrays arrive here, too. Operands are promoted to floating-point types as NumPy's ``exp``
+promotes them (float16 stays float16), broadcast, and computed element by element; all have derivatives.
+
+>>> from zenith.numpy import special
+>>> special.gammaln([1.0, 2.0])
+array([0., 0.])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zenith.errors import ArgumentError, user_line
+from zenith.numpy.elementwise import SPECIAL
+from zenith.numpy.operands import convert, result_dtype, static_int
+from zenith.trace.bind import b
+
+__all__ = [
+    "betaln", "digamma", "entr", "erf", "erfc", "erfinv", "expit", "gammaln", "i0", "i0e", "i1", "i1e", "log_expit",
+    "logit", "ndtr", "polygamma", "psi", "rel_entr", "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+def erf(x: Any) -> Any:
+    """The error function.
+
+    >>> erf(0.0)
+    array(0.)
+    """
+    return SPECIAL["erf"](x)
+
+
+def erfc(x: Any) -> Any:
+    """1 - erf(x), with all its digits where it is small.
+
+    >>> erfc(0.0)
+    array(1.)
+    """
+    return SPECIAL["erfc"](x)
+
+
+def erfinv(x: Any) -> Any:
+    """The inverse of :func:`erf`; infinite at -1 and 1, nan beyond.
+
+    >>> erfinv(0.0)
+    array(0.)
+    """
+    return SPECIAL["erfinv"](x)
+
+
+def expit(x: Any) -> Any:
+    """The logistic function 1 / (1 + exp(-x)).
+
+    >>> expit(0.0)
+    array(0.5)
+    """
+    return SPECIAL["expit"](x)
+
+
+def log_expit(x: Any) -> Any:
+    """The logarithm of :func:`expit`, without overflow.
+
+    >>> log_expit(0.0).round(4)
+    np.float64(-0.6931)
+    """
+    return SPECIAL["log_expit"](x)
+
+
+def logit(x: Any) -> Any:
+    """log(x / (1 - x)), the inverse of :func:`expit`.
+
+    >>> logit(0.5)
+    array(0.)
+    """
+    return SPECIAL["logit"](x)
+
+
+def ndtr(x: Any) -> Any:
+    """The share of a standard normal distribution up to x.
+
+    >>> ndtr(0.0)
+    array(0.5)
+    """
+    return SPECIAL["ndtr"](x)
+
+
+def gammaln(x: Any) -> Any:
+    """The logarithm of the absolute value of the gamma function; infinite at 0 and negative integers.
+
+    >>> gammaln(5.0).round(4)
+    np.float64(3.1781)
+    """
+    return SPECIAL["gammaln"](x)
+
+
+def psi(x: Any) -> Any:
+    """The derivative of :func:`gammaln`, the digamma function; nan at negative integers.
+
+    >>> psi(1.0).round(4)
+    np.float64(-0.5772)
+    """
+    return SPECIAL["psi"](x)
+
+
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0.
+
+    >>> i0(0.0)
+    array(1.)
+    """
+    return SPECIAL["i0"](x)
+
+
+def i0e(x: Any) -> Any:
+    """exp(-abs(x)) times :func:`i0`.
+
+    >>> i0e(0.0)
+    array(1.)
+    """
+    return SPECIAL["i0e"](x)
+
+
+def i1(x: Any) -> Any:
+    """The modified Bessel function of order 1.
+
+    >>> i1(0.0)
+    array(0.)
+    """
+    return SPECIAL["i1"](x)
+
+
+def i1e(x: Any) -> Any:
+    """exp(-abs(x)) times :func:`i1`.
+
+    >>> i1e(0.0)
+    array(0.)
+    """
+    return SPECIAL["i1e"](x)
+
+
+def entr(x: Any) -> Any:
+    """-x log(x), an outcome's part of the entropy; 0 at 0, minus infinity below.
+
+    >>> entr(1.0) + 0.0
+    np.float64(0.0)
+    """
+    return SPECIAL["entr"](x)
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """The logarithm of the absolute value of the beta function, as exact as the largest :func:`gammaln` in it.
+
+    >>> betaln(1.0, 1.0)
+    array(0.)
+    """
+    return SPECIAL["betaln"](a, b)
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x log(y), 0 where x is 0, with derivatives 0 there.
+
+    >>> xlogy(0.0, 0.0)
+    array(0.)
+    """
+    return SPECIAL["xlogy"](x, y)
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y), 0 where x is 0, with derivatives 0 there.
+
+    >>> xlog1py(0.0, -1.0)
+    array(0.)
+    """
+    return SPECIAL["xlog1py"](x, y)
+
+
+def rel_entr(x: Any, y: Any) -> Any:
+    """x log(x / y), an outcome's part of the relative entropy; 0 where x is 0, infinite outside of the domain.
+
+    >>> rel_entr(1.0, 1.0)
+    array(0.)
+    """
+    return SPECIAL["rel_entr"](x, y)
+
+
+digamma = psi
+
+
+def polygamma(n: int, x: Any) -> Any:
+    """The ``n``-th derivative of :func:`psi`; ``n`` is a number. ArgumentError where it is negative.
+
+    >>> polygamma(1, 1.0).round(4)
+    np.float64(1.6449)
+    """
+    order = static_int(n, "polygamma: n")
+    if order < 0:
+        raise ArgumentError(f"polygamma: the order {order} is negative", where=user_line(), fix="use 0 or more")
+    return psi(x) if order == 0 else b.polygamma(convert(x, result_dtype("polygamma", (x, 1.0))), order=order)

@@ -1,0 +1,281 @@
+"""Memory of traced arrays: which of them share it, and what writing into one means for the others.
+
+A graph has values and no writes. So a traced array is a place that holds a value of the graph: a write records the
+operation that makes the new value, and the place holds that one from then on. What NumPy calls a view is a chain of
+*links* to the array that owns the memory. Reading a view after a write reads through the links again, and a write goes
+back along them, each giving the whole with a part replaced.
+
+Whether ``reshape`` gives a view is a matter of strides in NumPy. Arrays are taken to be what NumPy makes of row-major
+arguments; where even that leaves it open, a write to one of the two makes the other one unusable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from zenith.errors import SourceLine, TraceError, user_line
+from zenith.ir.dims import Dim, dim
+from zenith.ir.graph import Value
+from zenith.ir.lowering import Scalar
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, int64
+
+if TYPE_CHECKING:
+    from zenith.trace.recorder import Recorder
+    from zenith.trace.tracer import Tracer
+
+# Who may write into a memory. A number is what NumPy gives as a scalar, which no operator changes in place.
+OWN, NUMBER, ARGUMENT, READ_ONLY = "own", "number", "argument", "read-only"
+
+# How NumPy would have the elements: row by row without gaps; in strides that fall from axis to axis; who knows.
+DENSE, ORDERED, OPEN = "dense", "ordered", "open"
+
+
+OWN_COPY = (
+    "make a new array, x = x * 2 in place of x *= 2, or write into a copy, x = x.copy(), and return it; with "
+    "donate_argnums the copy takes the argument's memory"
+)
+
+
+class Memory:
+    """A memory: the value of all of it now, the number of writes so far, and who may write.
+
+    ``doubts`` are memories that may be the same one, and the functions that leave it open; ``lost`` is such a function
+    and the line of a write into such a memory.
+    """
+
+    __slots__ = ("access", "doubts", "lost", "name", "value", "version")
+
+    def __init__(self, value: Value, access: str, name: str = "") -> None:
+        self.value, self.access, self.name = value, access, name
+        self.version = 0
+        self.doubts: list[tuple[Memory, str]] = []
+        self.lost: tuple[str, SourceLine | None] | None = None
+
+    def doubt(self, other: Memory, function: str) -> None:
+        """Note that NumPy's ``function`` might have given a view of the other memory."""
+        self.doubts.append((other, function))
+        other.doubts.append((self, function))
+
+    def related(self) -> dict[Memory, str]:
+        """All memories that may be this one, and the functions that leave it open."""
+        found, pending = {self: ""}, [self]
+        for memory in pending:
+            for other, function in memory.doubts:
+                if other not in found:
+                    found[other] = function
+                    pending.append(other)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How a view is read: a primitive of the array that it shows, its other operands, and its parameters."""
+
+    primitive: str
+    rest: tuple[Value, ...]
+    params: Mapping[str, Any]
+
+    def read(self, recorder: Recorder, whole: Value) -> Value:
+        """The view of a whole."""
+        return recorder.add(get(self.primitive), (whole, *self.rest), self.params)[0]
+
+    def write(self, recorder: Recorder, whole: Value, part: Value) -> Value:
+        """The whole, with another view."""
+        return _WRITERS[self.primitive](recorder, self, whole, part)
+
+    def equals(self, other: Link, recorder: Recorder) -> bool:
+        """Whether both show the same: places that a program computes twice by the same operations are equal."""
+        mine, theirs = (_canonical(recorder, link.params) for link in (self, other))
+        if (self.primitive, mine) != (other.primitive, theirs):
+            return False
+        return all(_same(recorder, a, b) for a, b in zip(self.rest, other.rest, strict=True))
+
+
+def _canonical(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters in the sizes that are known to be equal by now."""
+
+    def known(param: Any) -> Any:
+        if isinstance(param, tuple):
+            return tuple(map(known, param))
+        return recorder.canonical(param) if isinstance(param, Dim) else param
+
+    return {name: known(param) for name, param in params.items()}
+
+
+def _same(recorder: Recorder, a: Value, b: Value) -> bool:
+    if a == b:
+        return True
+    (one, mine), (two, theirs) = ((recorder.graph.node(v.node), recorder.graph.args(v.node)) for v in (a, b))
+    alike = one.primitive is two.primitive and one.params == two.params and a.output == b.output
+    made = bool(mine) or one.primitive.name == "literal"
+    pairs = zip(mine, theirs, strict=False)
+    return alike and made and len(mine) == len(theirs) and all(_same(recorder, x, y) for x, y in pairs)
+
+
+def _add(recorder: Recorder, name: str, *args: Value, **params: Any) -> Value:
+    return recorder.add(get(name), args, params)[0]
+
+
+def _write_slice(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    return _add(recorder, "update_slice", whole, part, **link.params)
+
+
+def _write_reverse(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    return _add(recorder, "reverse", part, **link.params)
+
+
+def _write_transpose(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    axes = link.params["axes"]
+    return _add(recorder, "transpose", part, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+
+
+def _write_reshape(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    return _add(recorder, "reshape", part, shape=whole.shape)
+
+
+def _write_take(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    """The slice at one place of an axis: every place of the axes in front has its own."""
+    axis, lead = link.params["axis"], whole.shape[: link.params["axis"]]
+    places = [
+        _add(recorder, "broadcast", _add(recorder, "iota", size=n, dtype=int64), shape=lead, axes=(a,))
+        for a, n in enumerate(lead)
+    ]
+    (place,) = link.rest
+    place = _add(recorder, "broadcast", place, shape=lead, axes=()) if axis else place
+    return _add(recorder, "scatter_set", whole, part, *places, place)
+
+
+def _write_gather(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    return _add(recorder, "scatter_set", whole, part, *link.rest)
+
+
+_WRITERS: dict[str, Callable[[Recorder, Link, Value, Value], Value]] = {
+    "slice": _write_slice, "reverse": _write_reverse, "transpose": _write_transpose, "reshape": _write_reshape,
+    "take": _write_take, "gather": _write_gather,
+}  # fmt: skip
+VIEWS = (*_WRITERS, "broadcast")
+
+
+# --- what becomes of an operation's first operand ------------------------------------------------------------------
+
+
+def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Mapping[str, Any]) -> Link | None:
+    """The link by which NumPy's result of an operation shows its operand's memory; None for a new array."""
+    if primitive not in VIEWS or source.memory.access == NUMBER:
+        return None
+    if primitive == "reshape" and not _keeps_memory(source, params["shape"]):
+        return None
+    if primitive in ("take", "gather") and any(index.shape for index in values[1:]):
+        return None
+    return Link(primitive, tuple(values[1:]), dict(params))
+
+
+def _keeps_memory(source: Tracer, shape: Sequence[Dim]) -> bool:
+    return source.layout == DENSE or _beside_ones(source.value.shape) == _beside_ones(tuple(map(dim, shape)))
+
+
+def _beside_ones(shape: Sequence[Dim]) -> list[Dim]:
+    return [n for n in shape if n != 1]
+
+
+def layout_of(primitive: str, args: Sequence[Any], params: Mapping[str, Any], rank: int) -> str:
+    """How NumPy would lay out the result of an operation."""
+    layouts = [_layout(a) for a in args]
+    source = layouts[0] if layouts else DENSE
+    if primitive in ("reverse", "transpose"):
+        return OPEN
+    if primitive == "broadcast":
+        return source if source == OPEN else ORDERED if args[0].ndim else DENSE
+    if primitive == "slice":
+        return OPEN if source == OPEN else DENSE if source == DENSE and _leading(args[0], params) else ORDERED
+    if primitive == "reshape":
+        return source
+    elementwise = isinstance(get(primitive).lowering, Scalar) or primitive in ("iota", "literal")
+    return DENSE if rank <= 1 or (elementwise and OPEN not in layouts) else OPEN
+
+
+def _layout(array: Any) -> str:
+    layout: str | None = getattr(array, "layout", None)
+    if layout is not None:
+        return layout
+    steps = [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1 and s]
+    falling = all(s > 0 for s in steps) and steps == sorted(steps, reverse=True)
+    return DENSE if array.flags.c_contiguous else ORDERED if falling else OPEN
+
+
+def _leading(x: Any, params: Mapping[str, Any]) -> bool:
+    """Whether a slice takes neighbours along the first axis, and all of the others."""
+    bounds = list(zip(params["start"], params["stop"], params["step"], x.type.shape, strict=True))
+    return all(s == 1 for _, _, s, _ in bounds) and all(a == 0 and b == n for a, b, _, n in bounds[1:])
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def write(target: Tracer, value: Value) -> None:
+    """Let an array hold another value, and all that share its memory the same elements.
+
+    Raises TraceError where that is not the program's to write; see :func:`check_writable`.
+    """
+    check_writable(target)
+    memory, array, part = target.memory, target, value
+    while array.source is not None and array.link is not None:
+        part = array.link.write(array.recorder, array.source.value, part)
+        array = array.source
+    memory.value = part
+    memory.version += 1
+    target.hold(value)
+    for other, function in memory.related().items():
+        if other is not memory:
+            other.lost = other.lost or (function, user_line())
+
+
+def check_writable(target: Tracer) -> None:
+    """TraceError when NumPy would refuse to write, or would change what the traced function does not own."""
+    from zenith.trace.recorder import current_recorder
+
+    memory, current = target.memory, current_recorder()
+    if current is not None and target.recorder is not current and not target.recorder.finished:
+        _refuse(
+            target, f"writing into an array that was made outside of {current.graph.name}, which is traced on its own",
+            "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
+        )  # fmt: skip
+    for related in memory.related():
+        if related.access == ARGUMENT:
+            shows = "is a view of" if related is memory else "may be a view of"
+            how = "is" if related is memory and target.source is None else shows
+            name = f"the argument {related.name}" if related.name else "an argument"
+            _refuse(target, f"writing into an array that {how} {name}, which is the caller's", OWN_COPY)
+    if memory.access == NUMBER:
+        what = "writing into a number: what NumPy gives without axes is no array"
+        _refuse(target, what, "make an array of it first, numpy.array(x), or compute a new number")
+    if memory.access == READ_ONLY or not _writes_through(target):
+        _refuse(target, "writing into a view that is read-only, as in NumPy", "copy it first: x = x.copy()")
+
+
+def _refuse(target: Tracer, what: str, fix: str) -> NoReturn:
+    raise TraceError(what, where=user_line(), types=(target.type,), fix=fix)
+
+
+def _writes_through(array: Tracer) -> bool:
+    """Whether what stands in a view has one place in the array that it shows: not so where elements are repeated."""
+    while array.source is not None and array.link is not None:
+        if array.link.primitive not in _WRITERS:
+            return False
+        array = array.source
+    return True
+
+
+def raise_lost(memory: Memory, type: ArrayType) -> NoReturn:
+    """Raise the TraceError for an array that a write has left open."""
+    assert memory.lost is not None
+    function, line = memory.lost
+    where = "a write" if line is None else f"the write at {line.describe()}"
+    raise TraceError(
+        f"whether this array was changed depends on strides: {where} went into one of two arrays of which NumPy's "
+        f"{function} may have made one as a view or as a copy of the other", where=user_line(), types=(type,),
+        fix=f"say which one you mean: copy behind the {function}, x.copy(), or write first",
+    )  # fmt: skip
