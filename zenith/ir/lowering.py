@@ -106,12 +106,14 @@ class Prefix:
 
     ``combine`` joins what is so far, ``x``, and an element ``y`` of the last argument, from ``identity(dtype)``. Where
     there are two arguments, the first one's is the element's factor ``z``, and the factor of neighbours that are joined
-    is the product of theirs. The tree of combinations depends on shape and instruction set only.
+    is the product of theirs. The tree of combinations depends on shape and instruction set only. A prefix without
+    ``parts`` joins real and imaginary parts alike.
     """
 
     combine: str
     identity: Callable[[Any], Any]
     cost: int
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from zenith.ir.ops.common import (
     sample,
     wide,
 )
+from zenith.ir.ops.complex_product import products_so_far
 from zenith.ir.ops.reduce import highest, lowest
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, DType, Type, int64, kind_of
@@ -214,8 +215,8 @@ def _number(value: float) -> Callable[[DType], Any]:
 
 _prefix("cumsum", "The sum of all elements up to each one.", Prefix("x + y", _number(-0.0), 1), _of_ufunc(np.add),
         _cumsum_jvp, _cumsum_vjp, kinds="iufc", ulp=4)  # fmt: skip
-_prefix("cumprod", "The product of all elements up to each one.", Prefix("x * y", _number(1.0), 1),
-        _of_ufunc(np.multiply), _cumprod_jvp, _cumprod_vjp, ulp=8)  # fmt: skip
+_prefix("cumprod", "The product of all elements up to each one.", Prefix("x * y", _number(1.0), 1, Parts(products_so_far, 24)), _of_ufunc(np.multiply), _cumprod_jvp, _cumprod_vjp,
+        kinds="iufc", ulp=8)  # fmt: skip
 _prefix("cummax", "The largest of all elements up to each one, nan from the first nan on; the derivative is that of "
         "the last place that attains it.", Prefix("maximum(x, y)", lowest, 1), _of_ufunc(np.maximum),
         _extreme_jvp, _extreme_vjp)  # fmt: skip
