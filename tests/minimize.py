@@ -130,4 +130,7 @@ def _array(array: Any) -> str:
     if array is None:
         return "None"
     array = np.asarray(array)
-    return f"np.array({array.reshape(-1).tolist()}, np.{array.dtype.name}).reshape({array.shape})"
+    flat, seen = array.reshape(-1), ""
+    if array.dtype.kind == "c":  # as its parts: a sum of them, which Python prints, loses signs of zeros
+        flat, seen = flat.view(array.real.dtype), f".view(np.{array.dtype.name})"
+    return f"np.array({flat.tolist()}, np.{flat.dtype.name}){seen}.reshape({array.shape})"

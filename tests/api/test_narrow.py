@@ -8,7 +8,6 @@ import zenith
 import zenith.numpy as znp
 from tests.backends.running import call, compiled
 from zenith.config import config
-from zenith.errors import DTypeError
 from zenith.ir.text import parse
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
@@ -130,8 +129,3 @@ def test_the_two_meet_in_float32():
     found = zenith.jit(lambda x, y: x * y)(x, y)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, x.astype(np.float32) * y.astype(np.float32))
-
-
-def test_random_numbers_are_of_wider_types():
-    with pytest.raises(DTypeError, match="float16"):
-        zenith.random.uniform(zenith.random.key(0), 3, np.float16)

@@ -69,7 +69,8 @@ CASES = {
                            torch.logical_or(b, i), torch.logical_xor(b, i), torch.bitwise_or(i, 4),
                            torch.bitwise_and(b, i), torch.bitwise_xor(i, i + 1)), B, N),
     "complex numbers": (lambda z, x: (z.real, z.imag, z.abs(), torch.angle(z), torch.angle(x),
-                                      z.conj().resolve_conj() * 2, torch.conj_physical(z), torch.view_as_real(z) * 2, z.sgn(), z.resolve_neg() + 1,
+                                      z.conj().resolve_conj() * 2, torch.conj_physical(z),
+                                      torch.view_as_real(z) * 2, z.sgn(), z.resolve_neg() + 1,
                                       torch.view_as_complex(torch.view_as_real(z) + 1), torch.complex(x, x + 1),
                                       torch.polar(x.abs(), x), torch.view_as_real_copy(z), torch.view_as_complex_copy(
                                           torch.view_as_real(z)), torch._conj_copy(z), torch._conj_physical(z)),

@@ -2,7 +2,8 @@
 
 Elementary functions are the same straight lines of operations as on the CPU (``vecmath``), so both targets give the
 same bits; NVVM may neither contract nor reassociate them, therefore sums and products are instructions with explicit
-rounding. Where a float32 line computes in float64, which few GPUs do fast, libdevice's float32 function stands in.
+rounding. Where a float32 line computes in float64, which few GPUs do fast, libdevice's float32 function stands in
+if it is about as exact.
 
 Numba-CUDA reads Numba's registry of extensions too. So conversions, selections, shifts and integer arithmetic are
 what ``cpu/scalars.py`` taught; here is only what NVVM, which is an LLVM of version 7, does not know or does otherwise.
@@ -32,12 +33,14 @@ from zenith.backends.vecmath.ops import Value
 
 FLOATS = (types.float32, types.float64)
 WORD = ir.IntType(32)
-# Zenith's name -> libdevice's. NVIDIA states errors of at most 2 ulp in float32, 3 for sinh and arctan2, 4 for tan and
-# power (CUDA programming guide, mathematical functions).
+# Zenith's name -> libdevice's. NVIDIA states errors of at most 2 ulp in float32, 3 for sinh and arctan2, 4 for tan,
+# power and erfc (CUDA programming guide, mathematical functions).
 LIBDEVICE = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
-    "sinh": "sinh", "cosh": "cosh", "power": "pow",
+    "sinh": "sinh", "cosh": "cosh", "power": "pow", "erfc": "erfc",
 }  # fmt: skip
+# Lines that compute float32 in float64 here too: libdevice has no such function, or one that errs by 6 ulp and more.
+IN_FLOAT64 = frozenset({"lgamma", "digamma", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"})
 
 
 class CudaOps(LLVMOps):

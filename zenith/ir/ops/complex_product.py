@@ -1,8 +1,8 @@
-"""Products of complex numbers: over axes by halves, and up to each element by steps that double.
+"""Products of complex numbers: over axes by halves; and up to each element, with recurrences, by steps that double.
 
-Each element of a pair's product needs both parts of both factors, which no reduction or prefix of kernels combines. So a
-loop multiplies each element of a row by one at a distance, which is halved or doubled from pass to pass: there are as
-many passes over the row as its length has binary digits, each in parallel, and the error grows with their number only.
+Each part of a pair's product needs both parts of both factors, which no reduction or prefix of kernels combines. So a
+loop joins each element of a row with one at a distance, which is halved or doubled from pass to pass: there are as many
+passes over the row as its length has binary digits, each in parallel, and the error grows with their number only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from zenith.ir.dims import product
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import int64
 
+Going = Callable[[Builder, Value], Value]  # whether there is one more pass, from the distance
+Pairing = Callable[[Builder, Value, Value], tuple[Value, Value, Value]]  # the next distance, partners, who has one
+Join = Callable[[Any, Sequence[Value], Sequence[Value]], Sequence[Value]]  # elements of each row with their partners
+
 
 def product_over(b: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """The product over some axes, 1 of nothing: the first half of what is left by the second, an odd one as it is."""
@@ -25,61 +29,77 @@ def product_over(b: Any, x: Any, axes: tuple[int, ...]) -> Any:
     rows = b.concat(rows, b.full(1.0, x.dtype, (*outer, 1)), axis=len(outer))  # never empty
 
     def halve(b: Builder, left: Value, place: Value) -> tuple[Value, Value, Value]:
-        half = b.floor_divide(b.add(left, 1), 2)
+        half = b.floor_divide(b.add(left, b.literal(value=1, dtype=int64)), b.literal(value=2, dtype=int64))
         partner = b.add(place, b.broadcast_scalar(half, place.shape))
         return half, partner, b.lt(partner, b.broadcast_scalar(left, place.shape))
 
-    found = _passes(b, rows, b.size(value=count + 1), lambda b, left: b.gt(left, 1), halve)
+    more_than_one: Going = lambda b, left: b.gt(left, b.literal(value=1, dtype=int64))  # noqa: E731
+    (found,) = _passes(b, [rows], b.size(value=count + 1), more_than_one, halve, _multiply)
     shape = (*outer, 1)
-    first = b.slice(found, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
-    return b.reshape(first, shape=outer)
+    return b.reshape(b.slice(found, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape)), shape=outer)
 
 
 def products_so_far(b: Any, x: Any, axis: int, reverse: bool) -> Any:
-    """The product of all elements up to each one: by the one before, then by that two before, four before, and so on."""
-    order = (*(a for a in range(len(x.shape)) if a != axis), axis)
-    rows = b.transpose(x, axes=order)
-    rows = b.reverse(rows, axes=(len(order) - 1,)) if reverse else rows
-    count = x.shape[axis]
+    """The product of all elements up to each one."""
+    return _so_far(b, [x], axis, reverse, _multiply)
+
+
+def recurrence_so_far(b: Any, x: Any, z: Any, axis: int, reverse: bool) -> Any:
+    """``y[i] = x[i] * y[i - 1] + z[i]``: neighbours joined are a factor and a term too (Blelloch, 1990)."""
+    return _so_far(b, [x, z], axis, reverse, _compose)
+
+
+def _multiply(b: Any, rows: Sequence[Value], partners: Sequence[Value]) -> Sequence[Value]:
+    return [b.mul(rows[0], partners[0])]
+
+
+def _compose(b: Any, rows: Sequence[Value], partners: Sequence[Value]) -> Sequence[Value]:
+    return [b.mul(rows[0], partners[0]), b.add(b.mul(rows[0], partners[1]), rows[1])]
+
+
+def _so_far(b: Any, operands: Sequence[Any], axis: int, reverse: bool, join: Join) -> Any:
+    """The last operand, joined with the element before, then with that two before, four before, and so on."""
+    count = operands[0].shape[axis]
+    order = (*(a for a in range(len(operands[0].shape)) if a != axis), axis)
+    rows = [b.transpose(x, axes=order) for x in operands]
+    rows = [b.reverse(r, axes=(len(order) - 1,)) for r in rows] if reverse else rows
 
     def double(b: Builder, step: Value, place: Value) -> tuple[Value, Value, Value]:
         partner = b.sub(place, b.broadcast_scalar(step, place.shape))
-        return b.mul(step, 2), partner, b.ge(partner, 0)
+        return b.add(step, step), partner, b.ge(partner, b.zeros_like(partner))
 
-    found = _passes(b, rows, b.literal(value=1, dtype=int64), lambda b, step: b.lt(step, b.size(value=count)), double)
+    shorter: Going = lambda b, step: b.lt(step, b.cast(b.size(value=count), dtype=int64))  # noqa: E731
+    found = _passes(b, rows, b.literal(value=1, dtype=int64), shorter, double, join)[-1]
     found = b.reverse(found, axes=(len(order) - 1,)) if reverse else found
     return b.transpose(found, axes=tuple(order.index(a) for a in range(len(order))))
 
 
-Going = Callable[[Builder, Value], Value]  # whether there is one more pass
-Pairing = Callable[[Builder, Value, Value], tuple[Value, Value, Value]]  # what is next, each place's partner, if any
-
-
-def _passes(b: Any, rows: Any, start: Any, going: Going, pairing: Pairing) -> Any:
-    """Rows after passes that multiply elements by their partners; bodies are of real numbers, both parts apart."""
-    carried = (start, b.real(rows), b.imag(rows))
-    condition, inner, (state, _, _) = _started("more", carried)
-    condition.set_outputs([going(inner, state)])
-    body = _multiply(carried, pairing)
+def _passes(b: Any, rows: Sequence[Any], start: Any, going: Going, pairing: Pairing, join: Join) -> Sequence[Any]:
+    """Rows after passes that join elements with their partners; what the loop carries is real, both parts apart."""
+    carried = (start, *(part(r) for r in rows for part in (b.real, b.imag)))
+    condition, inner, (distance, *_) = _started("more", carried)
+    condition.set_outputs([going(inner, distance)])
+    body = _pass(carried, pairing, join)
     _, *found = b.while_loop(*carried, condition=condition, body=body, condition_captured=0, body_captured=0)
-    return b.complex(*found)
+    return [b.complex(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
 
 
-def _started(name: str, like: Sequence[Value]) -> tuple[Graph, Builder, list[Value]]:
-    """A body that carries a number for the distance, and both parts of the rows."""
-    graph, words = Graph(name), ("state", "re", "im")
+def _started(name: str, like: Sequence[Value]) -> tuple[Graph, Any, list[Value]]:
+    """A body that carries a number for the distance, and both parts of each row."""
+    graph = Graph(name)
+    words = ["distance", *(f"{word}{i // 2}" for i, word in enumerate(["re", "im"] * (len(like) // 2)))]
     return graph, Builder(graph), [graph.add_input(v.type, word) for v, word in zip(like, words, strict=True)]
 
 
-def _multiply(like: Sequence[Value], pairing: Pairing) -> Graph:
-    """One pass: elements times their partners; those that have none stay."""
-    graph, b, (state, re, im) = _started("multiply", like)
-    last = len(re.shape) - 1
-    place = b.iota(size=re.shape[-1], dtype=int64)
-    following, partner, paired = pairing(b, state, place)
-    other_re, other_im = (b.take(part, b.where(paired, partner, place), axis=last) for part in (re, im))
-    real = b.sub(b.mul(re, other_re), b.mul(im, other_im))
-    imag = b.add(b.mul(re, other_im), b.mul(im, other_re))
-    everywhere = b.broadcast(paired, shape=re.shape, axes=(last,))
-    graph.set_outputs([following, b.where(everywhere, real, re), b.where(everywhere, imag, im)])
+def _pass(like: Sequence[Value], pairing: Pairing, join: Join) -> Graph:
+    """One pass: elements joined with their partners; those that have none stay."""
+    graph, b, (distance, *parts) = _started("join", like)
+    last = len(parts[0].shape) - 1
+    place = b.iota(size=parts[0].shape[-1], dtype=int64)
+    following, partner, paired = pairing(b, distance, place)
+    others = [b.take(p, b.where(paired, partner, place), axis=last) for p in parts]
+    rows, partners = ([b.complex(*p) for p in zip(q[::2], q[1::2], strict=True)] for q in (parts, others))
+    joined = [part(r) for r in join(b, rows, partners) for part in (b.real, b.imag)]
+    everywhere = b.broadcast(paired, shape=parts[0].shape, axes=(last,))
+    graph.set_outputs([following, *(b.where(everywhere, new, old) for new, old in zip(joined, parts, strict=True))])
     return graph
