@@ -84,8 +84,7 @@ def _call_back(node: Node, arrays: Sequence[Any]) -> None:
     lowering, token = node.primitive.lowering, [None] if node.primitive.effect else []
     assert isinstance(lowering, HostCall)
     first = len(arrays) - sum(isinstance(type, ArrayType) for type in node.types)
-    given = [array.copy() for array in arrays[:first]]  # the function may keep what it gets
     try:
-        lowering.function([*token, *given], [*token, *arrays[first:]], node.params)
+        lowering.function([*token, *arrays[:first]], [*token, *arrays[first:]], node.params)
     except ZenithError as error:
         raise error.at(node.line) from None

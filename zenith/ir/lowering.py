@@ -166,7 +166,7 @@ class Overwrite:
 class HostCall:
     """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
 
-    A token is None, among values and results.
+    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns.
     """
 
     function: Callable[..., None]

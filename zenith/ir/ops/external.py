@@ -111,5 +111,10 @@ def _register(name: str, doc: str, lowering: HostCall | NativeCall) -> None:
     ))  # fmt: skip
 
 
-_register("call_python", "What a Python function returns for its operands.", HostCall(fill))
+def _fill_from_copies(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    """The user's function may keep what it gets, or write to it."""
+    fill([value.copy() for value in values], results, params)
+
+
+_register("call_python", "What a Python function returns for its operands.", HostCall(_fill_from_copies))
 _register("call_native", "What a native function computes of its operands, without Python.", NativeCall())

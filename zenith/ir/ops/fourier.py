@@ -1,0 +1,166 @@
+"""Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
+
+They are computed by NumPy's pocketfft (M. Reinecke), which Python calls between kernels. ``norm`` says, as NumPy's
+does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its root,
+``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
+transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import prove_equal
+from zenith.ir.lowering import HostCall
+from zenith.ir.ops.common import arrays, moved_axes, random_array, require_axis, require_kind, rng, same_op_jvp, sample
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type, dtype_of, int64
+
+NORMS = ("backward", "ortho", "forward")
+ULP = 64  # in units of the largest element; it grows with the logarithm of the number of points
+
+
+def _last_axis(name: str, types: Sequence[Type], kind: str) -> ArrayType:
+    (x,) = arrays(name, types, 1)
+    require_kind(name, x, kind)
+    require_axis(name, x, x.rank - 1)
+    return x
+
+
+# --- complex to complex ----------------------------------------------------------------------------------------------
+
+
+def _fft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("fft", types, 1)
+    require_kind("fft", x, "c")
+    for axis in params["axes"]:
+        require_axis("fft", x, axis)
+    if len(set(params["axes"])) != len(params["axes"]):
+        raise ShapeError(f"fft: an axis comes twice in {params['axes']}", types=(x,))
+    return (x,)
+
+
+def _fft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    """One axis after the other, in the memory of the result."""
+    found = values[0]
+    transform = np.fft.ifft if params["inverse"] else np.fft.fft
+    for axis in params["axes"]:
+        found = transform(found, axis=axis, norm=params["norm"], out=results[0])
+    if not params["axes"]:
+        results[0][...] = found
+
+
+def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    out = np.empty(values[0].shape, values[0].dtype)
+    _fft(values, [out], params)
+    return (out,)
+
+
+def _fft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if dtype.kind == "c":
+        for shape, axes, inverse, norm in (
+            ((8,), (0,), False, "backward"), ((3, 7), (1,), True, "backward"), ((4, 3, 5), (0, 2), False, "ortho"),
+            ((2, 1, 6), (1, 2), True, "forward"),
+        ):  # fmt: skip
+            yield sample(random_array(rng("fft"), dtype, shape), axes=axes, inverse=inverse, norm=norm)
+
+
+register(Primitive(
+    name="fft", doc="The discrete Fourier transform over axes of a complex array, or its inverse.",
+    params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type, evaluate=_fft_evaluate,
+    lowering=HostCall(_fft), jvp=same_op_jvp("fft"),
+    vjp=lambda b, primals, outputs, cts, params: [b.fft(cts[0], **params)],
+    batch=lambda b, args, batched, size, params: [b.fft(args[0], **{**params, "axes": moved_axes(params["axes"])})],
+    ulp=ULP, effect=False, samples=_fft_samples,
+))  # fmt: skip
+
+
+# --- real to complex, and back ---------------------------------------------------------------------------------------
+
+
+def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x = _last_axis("rfft", types, "f")
+    complex_type = dtype_of(np.result_type(x.dtype.numpy, np.complex64))
+    assert complex_type is not None
+    return (ArrayType(complex_type, (*x.shape[:-1], x.shape[-1] // 2 + 1)),)
+
+
+def _rfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    np.fft.rfft(values[0], norm=params["norm"], out=results[0])
+
+
+def _rfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    return (np.fft.rfft(values[0], norm=params["norm"]),)
+
+
+def _rfft_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    """The transform of the cotangent with zeros for the half that was not stored, whose real part is wanted."""
+    (x,), (cotangent,) = primals, cotangents
+    rank, missing = len(x.shape), x.shape[-1] - cotangent.shape[-1]
+    none = (0,) * rank
+    zero = b.literal(value=0.0, dtype=cotangent.dtype)
+    whole = b.pad(cotangent, zero, low=none, high=(*none[1:], missing), interior=none)
+    return [b.real(b.fft(whole, axes=(rank - 1,), inverse=False, norm=params["norm"]))]
+
+
+def _rfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if dtype.kind == "f" and dtype.itemsize >= np.dtype(np.float32).itemsize:
+        for shape, norm in (((8,), "backward"), ((3, 7), "ortho"), ((2, 3, 1), "forward"), ((4, 2), "backward")):
+            yield sample(random_array(rng("rfft"), dtype, shape), norm=norm)
+
+
+register(Primitive(
+    name="rfft", doc="The first half of the discrete Fourier transform over the last axis of a real array.",
+    params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate, lowering=HostCall(_rfft),
+    jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
+    batch=lambda b, args, batched, size, params: [b.rfft(args[0], **params)], ulp=ULP, effect=False,
+    samples=_rfft_samples,
+))  # fmt: skip
+
+
+def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, size = _last_axis("irfft", types, "c"), params["size"]
+    if (size.static or 1) < 1 or prove_equal(x.shape[-1], size // 2 + 1) is False:
+        raise ShapeError(f"irfft: {size} points have {size // 2 + 1} different elements in their spectrum", types=(x,))
+    return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
+
+
+def _irfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    np.fft.irfft(values[0], results[0].shape[-1], norm=params["norm"], out=results[0])
+
+
+def _irfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    return (np.fft.irfft(values[0], params["size"], norm=params["norm"]),)
+
+
+def _irfft_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    """The conjugate spectrum of the cotangent; twice where an element stands for one that is not stored, too."""
+    (x,), size = primals, params["size"]
+    norm = NORMS[::-1][NORMS.index(params["norm"])]
+    spectrum = b.conj(b.rfft(cotangents[0], norm=norm))
+    place = b.iota(size=x.shape[-1], dtype=int64)
+    last = b.broadcast_scalar(b.cast(b.size(value=size), dtype=int64), place.shape)
+    alone = b.bit_or(b.eq(place, b.zeros_like(place)), b.eq(b.add(place, place), last))
+    everywhere = b.broadcast(alone, shape=x.shape, axes=(len(x.shape) - 1,))
+    return [b.where(everywhere, spectrum, b.add(spectrum, spectrum))]
+
+
+def _irfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if dtype.kind == "c":
+        for shape, size, norm in (((5,), 8, "backward"), ((3, 4), 7, "ortho"), ((2, 3, 1), 1, "forward")):
+            x = random_array(rng("irfft"), dtype, shape)
+            x[..., 0] = x[..., 0].real  # the imaginary part says nothing there
+            yield sample(x, size=size, norm=norm)
+
+
+register(Primitive(
+    name="irfft", doc="The real array of a number of points whose spectrum begins with the last axis.",
+    params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate, lowering=HostCall(_irfft),
+    jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
+    batch=lambda b, args, batched, size, params: [b.irfft(args[0], **params)], ulp=ULP, effect=False,
+    samples=_irfft_samples,
+))  # fmt: skip

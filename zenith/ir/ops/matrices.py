@@ -1,0 +1,223 @@
+"""What the chapters of linear algebra share: typing of stacks of matrices, calls of LAPACK, and words of their rules.
+
+All leading axes count matrices, so that a batch is one more of them. LAPACK is called by NumPy, between kernels; a
+matrix that has no result (a singular one, one that is not positive definite, one whose iteration does not end) gives
+nan, and leaves the others of its stack alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError
+from zenith.ir.dims import prove_equal
+from zenith.ir.lowering import HostCall
+from zenith.ir.ops.common import all_batched, arrays, require_kind, results_of, rng
+from zenith.ir.primitive import Params
+from zenith.ir.types import ArrayType, Type, int64
+
+Compute = Callable[..., Sequence[Any]]  # of the operands and parameters by name
+
+
+def matrix(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
+    """The operands, all stacks of matrices of float32, float64, complex64 or complex128."""
+    found = arrays(name, types, count)
+    for type in found:
+        require_kind(name, type, "fc")
+        if type.dtype.is_narrow:
+            raise DTypeError(f"{name} computes in float32 or wider, not in {type.dtype}", types=(type,),
+                             fix="cast the operand to float32 first")  # fmt: skip
+        if type.rank < 2:
+            raise ShapeError(f"{name} needs matrices: an array of two axes or more", types=(type,))
+    return found
+
+
+def square(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
+    """The same, where the first operand's matrices are square."""
+    found = matrix(name, types, count)
+    if prove_equal(*found[0].shape[-2:]) is False:
+        raise ShapeError(f"{name} needs square matrices", types=(found[0],))
+    return found
+
+
+def by_lapack(compute: Compute) -> tuple[Callable[..., tuple[Any, ...]], HostCall]:
+    """The reference and the lowering of a primitive that NumPy computes for stacks of matrices."""
+
+    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            try:
+                return tuple(compute(*values, **params))
+            except np.linalg.LinAlgError:
+                return _one_by_one(compute, values, params)
+
+    def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+        for result, found in zip(results, evaluate(values, params), strict=True):
+            result[...] = found
+
+    return evaluate, HostCall(fill)
+
+
+def _one_by_one(compute: Compute, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+    """Each matrix by itself; what has no result has that of identity's shape, filled with nan."""
+    lead = values[0].shape[:-2]
+    sound = [np.broadcast_to(np.eye(*v.shape[-2:], dtype=v.dtype), v.shape) for v in values]
+    results = tuple(np.array(r) for r in compute(*sound, **params))
+    for at in np.ndindex(*lead):
+        try:
+            found = compute(*(v[at] for v in values), **params)
+        except np.linalg.LinAlgError:
+            found = [np.nan] * len(results)
+        for result, value in zip(results, found, strict=True):
+            result[at] = value
+    return results
+
+
+def on_stacks(name: str) -> Callable[..., Sequence[Any]]:
+    """The batching rule: one more leading axis, which every operand needs to have."""
+
+    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+        return results_of(getattr(b, name)(*all_batched(b, args, batched, size), **params))
+
+    return batch
+
+
+def of_moving(rule: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+    """A forward rule of one operand, for tangents that are not zero."""
+
+    def jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+        return [None] * len(outputs) if tangents[0] is None else rule(b, primals, tangents, outputs, params)
+
+    return jvp
+
+
+# --- words of rules --------------------------------------------------------------------------------------------------
+
+
+def turned(b: Any, x: Any) -> Any:
+    """The transpose of each matrix."""
+    rank = len(x.shape)
+    return b.transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def conjugate(b: Any, x: Any) -> Any:
+    """The conjugate of complex numbers; real ones as they are."""
+    return b.conj(x) if x.type.dtype.is_complex else x
+
+
+def adjoint(b: Any, x: Any) -> Any:
+    """The conjugate transpose of each matrix."""
+    return conjugate(b, turned(b, x))
+
+
+def real(b: Any, x: Any) -> Any:
+    """The real part."""
+    return b.real(x) if x.type.dtype.is_complex else x
+
+
+def like(b: Any, x: Any, other: Any) -> Any:
+    """Real numbers as complex ones where the other array is complex."""
+    return b.complex(x, b.zeros_like(x)) if other.type.dtype.is_complex and not x.type.dtype.is_complex else x
+
+
+def scaled(b: Any, x: Any, factor: float) -> Any:
+    """All elements times one number."""
+    return b.mul(x, b.full(factor, x.type.dtype, x.shape))
+
+
+def rows_by(b: Any, x: Any, factors: Any) -> Any:
+    """Each row of a matrix times its own real factor."""
+    return b.mul(x, like(b, b.broadcast(factors, shape=x.shape, axes=tuple(range(len(x.shape) - 1))), x))
+
+
+def columns_by(b: Any, x: Any, factors: Any) -> Any:
+    """Each column of a matrix times its own real factor."""
+    rank = len(x.shape)
+    return b.mul(x, like(b, b.broadcast(factors, shape=x.shape, axes=(*range(rank - 2), rank - 1)), x))
+
+
+def _places(b: Any, x: Any) -> tuple[Any, Any]:
+    """The row and the column of each element."""
+    rank = len(x.shape)
+    return tuple(  # type: ignore[return-value]
+        b.broadcast(b.iota(size=x.shape[a], dtype=int64), shape=x.shape, axes=(a,)) for a in (rank - 2, rank - 1)
+    )
+
+
+def on_diagonal(b: Any, x: Any) -> Any:
+    """Whether an element is on the diagonal."""
+    row, column = _places(b, x)
+    return b.eq(row, column)
+
+
+def below(b: Any, x: Any) -> Any:
+    """The elements below the diagonal, and zero."""
+    row, column = _places(b, x)
+    return b.where(b.gt(row, column), x, b.zeros_like(x))
+
+
+def diagonal_matrix(b: Any, x: Any) -> Any:
+    """The elements on the diagonal, and zero."""
+    return b.where(on_diagonal(b, x), x, b.zeros_like(x))
+
+
+def diagonal(b: Any, x: Any) -> Any:
+    """The elements on the diagonals of square matrices, as vectors."""
+    return b.reduce_sum(diagonal_matrix(b, x), axes=(len(x.shape) - 1,))
+
+
+def half_lower(b: Any, x: Any) -> Any:
+    """The lower triangle with half of the diagonal's real part."""
+    return b.add(below(b, x), scaled(b, like(b, real(b, diagonal_matrix(b, x)), x), 0.5))
+
+
+def from_lower(b: Any, x: Any) -> Any:
+    """The Hermitian matrices of which operations read the lower triangle."""
+    lower = half_lower(b, x)
+    return b.add(lower, adjoint(b, lower))
+
+
+def to_lower(b: Any, x: Any) -> Any:
+    """The transpose of :func:`from_lower`: cotangents of the lower triangle, from those of the matrix."""
+    return half_lower(b, b.add(x, adjoint(b, x)))
+
+
+def identity(b: Any, x: Any) -> Any:
+    """Identity matrices of the shape of x."""
+    return b.where(on_diagonal(b, x), b.full(1.0, x.type.dtype, x.shape), b.zeros_like(x))
+
+
+def inverse_differences(b: Any, values: Any, shape: Sequence[Any]) -> Any:
+    """``1 / (values[j] - values[i])`` in row i and column j, 0 on the diagonal; infinite for equal ones."""
+    rank = len(shape)
+    rows = b.broadcast(values, shape=shape, axes=tuple(range(rank - 1)))
+    columns = b.broadcast(values, shape=shape, axes=(*range(rank - 2), rank - 1))
+    apart = b.where(on_diagonal(b, rows), b.full(1.0, rows.type.dtype, shape), b.sub(columns, rows))
+    found = b.div(b.full(1.0, rows.type.dtype, shape), apart)
+    return b.where(on_diagonal(b, rows), b.zeros_like(found), found)
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+def sound_matrices(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
+    """Random matrices whose diagonal is large enough for all that is done to them."""
+    generator = rng(name)
+    x = generator.uniform(-1, 1, shape)
+    if dtype.kind == "c":
+        x = x + 1j * generator.uniform(-1, 1, shape)
+    rows, columns = shape[-2:]
+    return (x + np.eye(rows, columns) * (2.0 + np.arange(rows))[:, None]).astype(dtype)
+
+
+def definite_matrices(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
+    """Random Hermitian matrices with positive eigenvalues that lie apart."""
+    x = sound_matrices(name, dtype, shape)
+    return np.asarray(x @ np.conj(np.swapaxes(x, -1, -2)), dtype)
+
+
+def computes(dtype: np.dtype[Any]) -> bool:
+    """Whether LAPACK has the element type."""
+    return dtype.char in "fdFD"

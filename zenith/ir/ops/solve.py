@@ -1,0 +1,144 @@
+"""Linear equations and determinants, by LAPACK's factorization with row exchanges; derivatives by solving once more.
+
+The derivatives are those of M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import prove_equal
+from zenith.ir.ops.common import random_array, require_same_dtype, rng, sample
+from zenith.ir.ops.matrices import (
+    by_lapack,
+    computes,
+    diagonal,
+    identity,
+    of_moving,
+    on_stacks,
+    sound_matrices,
+    square,
+    turned,
+)
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type
+
+ULP = 8  # in the operands: LAPACK's results are exact for matrices that near
+
+
+# --- equations -------------------------------------------------------------------------------------------------------
+
+
+def _solve_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    a, y = square("solve", types, 2)
+    require_same_dtype("solve", (a, y))
+    if len(a.shape) != len(y.shape) or any(
+        prove_equal(m, n) is False for m, n in zip(a.shape[:-1], y.shape[:-1], strict=True)
+    ):
+        raise ShapeError("solve: leading axes and rows of both operands must be equal", types=(a, y))
+    return (y,)
+
+
+def _solve_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    da, right = tangents
+    if da is not None:
+        moved = b.neg(b.matmul(da, outputs[0]))
+        right = moved if right is None else b.add(right, moved)
+    return [None if right is None else b.solve(primals[0], right)]
+
+
+def _solve_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    right = b.solve(turned(b, primals[0]), cotangents[0])
+    return [b.neg(b.matmul(right, turned(b, outputs[0]))), right]
+
+
+def _solve_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if computes(dtype):
+        for lead, n, columns in (((), 3, 2), ((2,), 5, 1), ((2, 1), 1, 3)):
+            right = random_array(rng("solve"), dtype, (*lead, n, columns))
+            yield sample(sound_matrices("solve", dtype, (*lead, n, n)), right)
+
+
+_evaluate, _lowering = by_lapack(lambda a, y: [np.linalg.solve(a, y)])
+register(Primitive(
+    name="solve", doc="The matrices X of A X = Y for square matrices A.", params={}, typing=_solve_type,
+    evaluate=_evaluate, lowering=_lowering, jvp=_solve_jvp, vjp=_solve_vjp, batch=on_stacks("solve"), ulp=ULP,
+    effect=False, samples=_solve_samples,
+))  # fmt: skip
+
+
+# --- determinants ----------------------------------------------------------------------------------------------------
+
+
+def _square_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if computes(dtype):
+        for shape in ((3, 3), (2, 5, 5), (1, 1)):
+            yield sample(sound_matrices("det", dtype, shape))
+
+
+def _relative_change(b: Any, a: Any, da: Any) -> Any:
+    """The change of the determinant's logarithm: the trace of the change, seen from the matrix."""
+    return diagonal_sum(b, b.solve(a, da))
+
+
+def diagonal_sum(b: Any, x: Any) -> Any:
+    """The trace of each matrix."""
+    found = diagonal(b, x)
+    return b.reduce_sum(found, axes=(len(found.shape) - 1,))
+
+
+def _times_inverse(b: Any, a: Any, factors: Any) -> Any:
+    """Each matrix's factor times the transpose of its inverse."""
+    inverse = turned(b, b.solve(a, identity(b, a)))
+    return b.mul(inverse, b.broadcast(factors, shape=a.shape, axes=tuple(range(len(a.shape) - 2))))
+
+
+def _det_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    return [b.mul(outputs[0], _relative_change(b, primals[0], tangents[0]))]
+
+
+_evaluate, _lowering = by_lapack(lambda a: [np.linalg.det(a)])
+register(Primitive(
+    name="det", doc="The determinant of square matrices; a singular matrix has no derivative: nan.", params={},
+    typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),), evaluate=_evaluate,
+    lowering=_lowering, jvp=of_moving(_det_jvp),
+    vjp=lambda b, primals, outputs, cts, params: [_times_inverse(b, primals[0], b.mul(cts[0], outputs[0]))],
+    batch=on_stacks("det"), ulp=ULP, effect=False, samples=_square_samples,
+))  # fmt: skip
+
+
+def _slogdet_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayType]:
+    (a,) = square("slogdet", types)
+    sign = a.with_shape(a.shape[:-2])
+    return sign, sign.with_dtype(a.dtype.real if a.dtype.is_complex else a.dtype)
+
+
+def _slogdet_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    """The logarithm's imaginary part turns the sign of a complex determinant; that of a real one stays."""
+    change = _relative_change(b, primals[0], tangents[0])
+    if not primals[0].type.dtype.is_complex:
+        return [b.zeros_like(outputs[0]), change]
+    turn = b.complex(b.zeros_like(outputs[1]), b.imag(change))
+    return [b.mul(outputs[0], turn), b.real(change)]
+
+
+def _slogdet_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    of_sign, factor = cotangents
+    factor = b.zeros_like(outputs[1]) if factor is None else factor
+    if primals[0].type.dtype.is_complex:
+        turn = b.zeros_like(factor) if of_sign is None else b.imag(b.mul(of_sign, outputs[0]))
+        factor = b.complex(factor, turn)
+    return [_times_inverse(b, primals[0], factor)]
+
+
+_evaluate, _lowering = by_lapack(np.linalg.slogdet)
+register(Primitive(
+    name="slogdet", doc="The sign of the determinant and the logarithm of its magnitude.", params={},
+    typing=_slogdet_type, evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_slogdet_jvp), vjp=_slogdet_vjp,
+    batch=on_stacks("slogdet"), ulp=ULP, effect=False, samples=_square_samples,
+))  # fmt: skip
