@@ -45,8 +45,10 @@ class Traced:
         raise NotImplementedError
 
 
-def implements(*functions: Any, gives: str = "new") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function under its own name and for NumPy's ``functions``.
+def implements(
+    *functions: Any, gives: str = "new", module: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function under its own name, behind that of its ``module``, and for NumPy's ``functions``.
 
     ``gives`` says what its results are in NumPy: ``"new"`` arrays, of which those without axes are numbers;
     ``"boxed"``, new arrays also where they have no axes; a ``"view"`` of an argument or the argument itself, as the
@@ -55,7 +57,7 @@ def implements(*functions: Any, gives: str = "new") -> Callable[[Callable[..., A
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         public = _public(function, gives)
-        _BY_NAME[function.__name__] = public
+        _BY_NAME[f"{module}.{function.__name__}" if module else function.__name__] = public
         for numpy_function in functions:
             _BY_FUNCTION[numpy_function] = public
         return public

@@ -34,6 +34,13 @@ def require_kind(name: str, type: ArrayType, kinds: str) -> None:
         raise DTypeError(f"{name} needs a {wanted} array, not {type}", types=(type,), fix=fix)
 
 
+def require_wide(name: str, type: ArrayType) -> None:
+    """An error for 16-bit floats, in which the library that computes it does not."""
+    if type.dtype.is_narrow:
+        raise DTypeError(f"{name} computes in float32 or wider, not in {type.dtype}", types=(type,),
+                         fix="cast the operand to float32 first")  # fmt: skip
+
+
 def require_same_dtype(name: str, types: Sequence[ArrayType]) -> None:
     """An error unless all element types are equal."""
     if any(t.dtype != types[0].dtype for t in types):
@@ -111,6 +118,11 @@ def random_array(
         parts = generator.uniform(low, high, (2, *shape))
         return np.asarray(parts[0] + 1j * parts[1], dtype)
     return generator.uniform(low, high, shape).astype(dtype)
+
+
+def libraries_compute_in(dtype: np.dtype[Any]) -> bool:
+    """Whether LAPACK and pocketfft have the element type: float32, float64, complex64, complex128."""
+    return dtype.char in "fdFD"
 
 
 def wide(values: Sequence[Any]) -> list[Any]:

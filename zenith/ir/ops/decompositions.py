@@ -17,14 +17,13 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import minimum, prove_at_least
-from zenith.ir.ops.common import sample
+from zenith.ir.ops.common import libraries_compute_in, sample
 from zenith.ir.ops.matrices import (
     Compute,
     adjoint,
     below,
     by_lapack,
     columns_by,
-    computes,
     conjugate,
     definite_matrices,
     diagonal,
@@ -58,7 +57,7 @@ def _or_zeros(b: Any, cotangent: Any, output: Any) -> Any:
 
 
 def _definite_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if computes(dtype):
+    if libraries_compute_in(dtype):
         for shape in ((3, 3), (2, 4, 4), (1, 1)):
             yield sample(definite_matrices("definite", dtype, shape))
 
@@ -88,8 +87,8 @@ _evaluate, _lowering = by_lapack(lambda a: [np.linalg.cholesky(a)])
 register(Primitive(
     name="cholesky", doc="The lower triangular L with L times its adjoint a Hermitian positive definite matrix, of "
     "which the lower triangle is read.", params={}, typing=lambda types, params: tuple(square("cholesky", types)),
-    evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_cholesky_jvp), vjp=_cholesky_vjp, batch=on_stacks("cholesky"),
-    ulp=ULP, effect=False, samples=_definite_samples,
+    evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_cholesky_jvp), vjp=_cholesky_vjp,
+    batch=on_stacks("cholesky"), ulp=ULP, effect=False, samples=_definite_samples,
 ))  # fmt: skip
 
 
@@ -175,7 +174,9 @@ def _qr_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params)
 
 def _shaped_samples(*shapes: tuple[int, ...]) -> Callable[[np.dtype[Any]], Iterable[Sample]]:
     def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-        return [sample(sound_matrices("factors", dtype, shape)) for shape in shapes] if computes(dtype) else []
+        return (
+            [sample(sound_matrices("factors", dtype, shape)) for shape in shapes] if libraries_compute_in(dtype) else []
+        )
 
     return samples
 

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
 
-They are computed by NumPy's pocketfft (M. Reinecke), which Python calls between kernels. ``norm`` says, as NumPy's
-does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its root,
-``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
+They are computed by pocketfft (M. Reinecke), which NumPy has and Python calls between kernels. ``norm`` says, as
+NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
+root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
 transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
 """
 
@@ -16,7 +16,18 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.dims import prove_equal
 from zenith.ir.lowering import HostCall
-from zenith.ir.ops.common import arrays, moved_axes, random_array, require_axis, require_kind, rng, same_op_jvp, sample
+from zenith.ir.ops.common import (
+    arrays,
+    libraries_compute_in,
+    moved_axes,
+    random_array,
+    require_axis,
+    require_kind,
+    require_wide,
+    rng,
+    same_op_jvp,
+    sample,
+)
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, dtype_of, int64
 
@@ -27,6 +38,7 @@ ULP = 64  # in units of the largest element; it grows with the logarithm of the 
 def _last_axis(name: str, types: Sequence[Type], kind: str) -> ArrayType:
     (x,) = arrays(name, types, 1)
     require_kind(name, x, kind)
+    require_wide(name, x)
     require_axis(name, x, x.rank - 1)
     return x
 
@@ -34,14 +46,25 @@ def _last_axis(name: str, types: Sequence[Type], kind: str) -> ArrayType:
 # --- complex to complex ----------------------------------------------------------------------------------------------
 
 
+def _complex(type: ArrayType) -> ArrayType:
+    found = dtype_of(np.result_type(type.dtype.numpy, np.complex64))
+    assert found is not None
+    return type.with_dtype(found)
+
+
 def _fft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("fft", types, 1)
-    require_kind("fft", x, "c")
+    require_kind("fft", x, "fc")
+    require_wide("fft", x)
     for axis in params["axes"]:
         require_axis("fft", x, axis)
     if len(set(params["axes"])) != len(params["axes"]):
         raise ShapeError(f"fft: an axis comes twice in {params['axes']}", types=(x,))
-    return (x,)
+    return (_complex(x),)
+
+
+def _of_kind(b: Any, x: Any, cotangent: Any) -> Any:
+    return cotangent if x.type.dtype.is_complex else b.real(cotangent)
 
 
 def _fft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
@@ -55,13 +78,13 @@ def _fft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
 
 
 def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
-    out = np.empty(values[0].shape, values[0].dtype)
+    out = np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
     _fft(values, [out], params)
     return (out,)
 
 
 def _fft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if dtype.kind == "c":
+    if libraries_compute_in(dtype):
         for shape, axes, inverse, norm in (
             ((8,), (0,), False, "backward"), ((3, 7), (1,), True, "backward"), ((4, 3, 5), (0, 2), False, "ortho"),
             ((2, 1, 6), (1, 2), True, "forward"),
@@ -73,7 +96,7 @@ register(Primitive(
     name="fft", doc="The discrete Fourier transform over axes of a complex array, or its inverse.",
     params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type, evaluate=_fft_evaluate,
     lowering=HostCall(_fft), jvp=same_op_jvp("fft"),
-    vjp=lambda b, primals, outputs, cts, params: [b.fft(cts[0], **params)],
+    vjp=lambda b, primals, outputs, cts, params: [_of_kind(b, primals[0], b.fft(cts[0], **params))],
     batch=lambda b, args, batched, size, params: [b.fft(args[0], **{**params, "axes": moved_axes(params["axes"])})],
     ulp=ULP, effect=False, samples=_fft_samples,
 ))  # fmt: skip
@@ -84,9 +107,7 @@ register(Primitive(
 
 def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     x = _last_axis("rfft", types, "f")
-    complex_type = dtype_of(np.result_type(x.dtype.numpy, np.complex64))
-    assert complex_type is not None
-    return (ArrayType(complex_type, (*x.shape[:-1], x.shape[-1] // 2 + 1)),)
+    return (_complex(x).with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1)),)
 
 
 def _rfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
@@ -108,7 +129,7 @@ def _rfft_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
 
 
 def _rfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
-    if dtype.kind == "f" and dtype.itemsize >= np.dtype(np.float32).itemsize:
+    if libraries_compute_in(dtype) and dtype.kind == "f":
         for shape, norm in (((8,), "backward"), ((3, 7), "ortho"), ((2, 3, 1), "forward"), ((4, 2), "backward")):
             yield sample(random_array(rng("rfft"), dtype, shape), norm=norm)
 

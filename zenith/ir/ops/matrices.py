@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, ShapeError
+from zenith.errors import ShapeError
 from zenith.ir.dims import prove_equal
 from zenith.ir.lowering import HostCall
-from zenith.ir.ops.common import all_batched, arrays, require_kind, results_of, rng
+from zenith.ir.ops.common import all_batched, arrays, require_kind, require_wide, results_of, rng
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType, Type, int64
 
@@ -27,9 +27,7 @@ def matrix(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
     found = arrays(name, types, count)
     for type in found:
         require_kind(name, type, "fc")
-        if type.dtype.is_narrow:
-            raise DTypeError(f"{name} computes in float32 or wider, not in {type.dtype}", types=(type,),
-                             fix="cast the operand to float32 first")  # fmt: skip
+        require_wide(name, type)
         if type.rank < 2:
             raise ShapeError(f"{name} needs matrices: an array of two axes or more", types=(type,))
     return found
@@ -216,8 +214,3 @@ def definite_matrices(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> 
     """Random Hermitian matrices with positive eigenvalues that lie apart."""
     x = sound_matrices(name, dtype, shape)
     return np.asarray(x @ np.conj(np.swapaxes(x, -1, -2)), dtype)
-
-
-def computes(dtype: np.dtype[Any]) -> bool:
-    """Whether LAPACK has the element type."""
-    return dtype.char in "fdFD"

@@ -1,0 +1,316 @@
+"""Discrete Fourier transforms, as in ``numpy.fft``: over any axes, of real and complex arrays, of any sizes.
+
+A compiled program calls pocketfft for each, between its kernels. float32 and complex64 (and 16-bit floats) are
+computed in float32, everything else in float64. All transforms have derivatives.
+
+>>> from zenith.numpy import fft
+>>> fft.ifft(fft.fft([1.0, 2.0, 3.0])).real
+array([1., 2., 3.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
+from zenith.ir.dims import Dim, dim, maximum
+from zenith.ir.ops.common import is_narrow
+from zenith.ir.ops.fourier import NORMS
+from zenith.ir.types import float32, kind_of
+from zenith.numpy import elementwise as ew
+from zenith.numpy.creation import arange
+from zenith.numpy.joining import roll
+from zenith.numpy.operands import (
+    FLOAT64,
+    as_array,
+    check_device,
+    compute_array,
+    convert,
+    dims_of,
+    normal_axes,
+    normal_axis,
+    require,
+    user_shape,
+)
+from zenith.numpy.selection import where
+from zenith.numpy.shaping import moveaxis
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+
+# --- over one axis ----------------------------------------------------------------------------------------------------
+
+
+@implements(np.fft.fft, module="fft")
+def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """The transform over an axis, of ``n`` points: the first ones, or all with zeros behind them.
+
+    Parameters
+    ----------
+    a: real or complex. n: the number of points, by default the axis's; it may be a traced size. axis: which axis.
+    norm: ``"backward"`` (the default), ``"ortho"`` or ``"forward"``: what divides by the number of points.
+
+    >>> fft([1.0, 0.0, 0.0, 0.0])
+    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _transform("fft", a, (n,), (axis,), norm, inverse=False)
+
+
+@implements(np.fft.ifft, module="fft")
+def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """The inverse of :func:`fft`, with the same parameters.
+
+    >>> ifft([4.0, 0.0, 0.0, 0.0])
+    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _transform("ifft", a, (n,), (axis,), norm, inverse=True)
+
+
+@implements(np.fft.rfft, module="fft")
+def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """The first ``n // 2 + 1`` elements of the transform of a real array, of which the others are conjugates.
+
+    Raises DTypeError for complex arrays.
+
+    >>> rfft([1.0, 2.0, 3.0])[0]
+    array(6.+0.j)
+    """
+    x, (at,) = _operand("rfft", a, (axis,), real=True)
+    found = b.rfft(_fitted("rfft", moveaxis(x, at, -1), n, -1), norm=_norm("rfft", norm))
+    return moveaxis(found, -1, at)
+
+
+@implements(np.fft.irfft, module="fft")
+def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """The real array of ``n`` points whose transform begins with ``a``; by default an even number of points.
+
+    >>> irfft(rfft([1.0, 2.0, 3.0]), 3)
+    array([1., 2., 3.])
+    """
+    x, (at,) = _operand("irfft", a, (axis,))
+    x = moveaxis(convert(x, np.result_type(x.dtype, np.complex64)), at, -1)
+    size = 2 * (dims_of(x)[-1] - 1) if n is None else size_dim(n, "irfft: n")
+    require(size, ">=", 1, f"irfft: there must be a point or more, not {size}")
+    found = b.irfft(_fitted("irfft", x, size // 2 + 1, -1), size=size, norm=_norm("irfft", norm))
+    return moveaxis(found, -1, at)
+
+
+@implements(np.fft.hfft, module="fft")
+def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """The real transform of ``n`` points that begin with ``a`` and go on with conjugates.
+
+    >>> hfft([1.0, 2.0, 3.0])
+    array([ 8., -2.,  0., -2.])
+    """
+    return irfft(ew.conjugate(compute_array("hfft", a)), n, axis, _other(_norm("hfft", norm)))
+
+
+@implements(np.fft.ihfft, module="fft")
+def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """The inverse of :func:`hfft`: the first ``n // 2 + 1`` points of a real transform.
+
+    >>> ihfft([8.0, -2.0, 0.0, -2.0]).real
+    array([1., 2., 3.])
+    """
+    return ew.conjugate(rfft(a, n, axis, _other(_norm("ihfft", norm))))
+
+
+# --- over several axes ------------------------------------------------------------------------------------------------
+
+
+@implements(np.fft.fftn, module="fft")
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """The transform over several axes, by default all, of ``s`` points along each; None or -1 leaves a size as it is.
+
+    >>> fftn([[1.0, 0.0], [0.0, 0.0]]).real
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    return _transform("fftn", a, *_sizes_and_axes("fftn", a, s, axes), norm, inverse=False)
+
+
+@implements(np.fft.ifftn, module="fft")
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """The inverse of :func:`fftn`, with the same parameters.
+
+    >>> ifftn([[4.0, 0.0], [0.0, 0.0]]).real
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    return _transform("ifftn", a, *_sizes_and_axes("ifftn", a, s, axes), norm, inverse=True)
+
+
+@implements(np.fft.rfftn, module="fft")
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """The transform of a real array over several axes: :func:`rfft` over the last of them, :func:`fft` over the others.
+
+    >>> rfftn(np.ones((2, 2))).real
+    array([[4., 0.],
+           [0., 0.]])
+    """
+    sizes, axes = _sizes_and_axes("rfftn", a, s, axes)
+    return _transform("rfftn", rfft(a, sizes[-1], axes[-1], norm), sizes[:-1], axes[:-1], norm, inverse=False)
+
+
+@implements(np.fft.irfftn, module="fft")
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """The inverse of :func:`rfftn`; the last of the sizes ``s`` is by default even.
+
+    >>> irfftn(rfftn(np.ones((2, 2))))
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    sizes, axes = _sizes_and_axes("irfftn", a, s, axes)
+    return irfft(_transform("irfftn", a, sizes[:-1], axes[:-1], norm, inverse=True), sizes[-1], axes[-1], norm)
+
+
+def _over_two(function: Callable[..., Any], numpy_function: Any) -> Callable[..., Any]:
+    def over_two(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+        return function(a, s, axes, norm)
+
+    over_two.__name__ = over_two.__qualname__ = numpy_function.__name__
+    over_two.__doc__ = f"As :func:`{function.__name__}`, by default over the last two axes."
+    return implements(numpy_function, module="fft")(over_two)
+
+
+fft2 = _over_two(fftn, np.fft.fft2)
+ifft2 = _over_two(ifftn, np.fft.ifft2)
+rfft2 = _over_two(rfftn, np.fft.rfft2)
+irfft2 = _over_two(irfftn, np.fft.irfft2)
+
+
+# --- frequencies, and their order -------------------------------------------------------------------------------------
+
+
+def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies of the elements of :func:`fft` of ``n`` points at a distance of ``d``: none, up, negative ones.
+
+    >>> fftfreq(4)
+    array([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    place = arange(n)
+    return _in_turns(where(ew.less(place, (n + 1) // 2), place, ew.subtract(place, n)), n, d, dtype, device)
+
+
+def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies of the elements of :func:`rfft` of ``n`` points at a distance of ``d``.
+
+    >>> rfftfreq(4)
+    array([0.  , 0.25, 0.5 ])
+    """
+    return _in_turns(arange(n // 2 + 1), n, d, dtype, device)
+
+
+def _in_turns(places: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
+    """Places as turns per unit of distance."""
+    check_device(device)
+    found = ew.multiply(convert(places, FLOAT64), ew.divide(1.0, ew.multiply(n, d)))
+    return found if dtype is None else convert(found, np.dtype(dtype))
+
+
+@implements(np.fft.fftshift, module="fft")
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Elements moved so that the one of frequency zero stands in the middle.
+
+    >>> fftshift(fftfreq(4))
+    array([-0.5 , -0.25,  0.  ,  0.25])
+    """
+    return _shifted("fftshift", x, axes, lambda size: size // 2)
+
+
+@implements(np.fft.ifftshift, module="fft")
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """The inverse of :func:`fftshift`.
+
+    >>> ifftshift([-0.5 , -0.25,  0.  ,  0.25])
+    array([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    return _shifted("ifftshift", x, axes, lambda size: -(size // 2))
+
+
+def _shifted(name: str, x: Any, axes: Any, by: Callable[[Dim], Dim]) -> Any:
+    x = as_array(x)
+    at = normal_axes(name, axes, x.ndim)
+    return roll(x, user_shape(by(dims_of(x)[a]) for a in at), at)
+
+
+# --- what is common ---------------------------------------------------------------------------------------------------
+
+
+def _operand(name: str, a: Any, axes: Sequence[Any], real: bool = False) -> tuple[Any, list[int]]:
+    """The array in a type that is computed in, and its axes counted from 0."""
+    x = compute_array(name, a)
+    kind = kind_of(x.dtype)
+    if real and kind == "c":
+        raise DTypeError(f"{name} takes real arrays, not {x.dtype}", where=user_line(), fix="use fft")
+    if kind in "biu":
+        x = convert(x, FLOAT64)
+    elif is_narrow(x):
+        x = convert(x, float32.numpy)
+    return x, [normal_axis(name, axis, x.ndim) for axis in axes]
+
+
+def _transform(name: str, a: Any, sizes: Sequence[Any], axes: Sequence[Any], norm: Any, inverse: bool) -> Any:
+    x, at = _operand(name, a, axes)
+    for axis, size in zip(at, sizes, strict=True):
+        x = _fitted(name, x, size, axis)
+    if len(set(at)) == len(at):
+        return b.fft(x, axes=tuple(at), inverse=inverse, norm=_norm(name, norm))
+    for axis in at:  # an axis that is named twice is transformed twice
+        x = b.fft(x, axes=(axis,), inverse=inverse, norm=_norm(name, norm))
+    return x
+
+
+def _sizes_and_axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], list[int]]:
+    """A size or None for each axis to be transformed."""
+    rank = compute_array(name, a).ndim
+    if axes is None:
+        axes = range(rank) if s is None else range(rank - len(s), rank)
+    at = [normal_axis(name, axis, rank) for axis in axes]
+    sizes = [None] * len(at) if s is None else [None if isinstance(n, int) and n == -1 else n for n in s]
+    if len(sizes) != len(at):
+        raise ShapeError(f"{name}: {len(sizes)} sizes for {len(at)} axes", where=user_line(),
+                         fix="give one size for each axis")  # fmt: skip
+    if not at and name.startswith(("rfft", "irfft")):
+        raise ShapeError(f"{name} needs an axis or more", where=user_line())
+    return sizes, at
+
+
+def _fitted(name: str, x: Any, n: Any, axis: int) -> Any:
+    """The first ``n`` elements along an axis, or all with zeros behind them."""
+    shape, axis = list(dims_of(x)), axis % x.ndim
+    had = shape[axis]
+    size = had if n is None else size_dim(n, f"{name}: n")
+    require(size, ">=", 1, f"{name}: there must be a point or more, not {size}")
+    if size == had:
+        return x
+    missing = maximum(size - had, 0)
+    none = (0,) * x.ndim
+    if missing != dim(0):
+        high = tuple(missing if a == axis else dim(0) for a in range(x.ndim))
+        x = b.pad(x, np.zeros((), x.dtype), low=none, high=high, interior=none)
+    shape[axis] = size
+    return x if dims_of(x)[axis] == size else b.slice(x, start=none, stop=tuple(shape), step=(1,) * x.ndim)
+
+
+def _norm(name: str, norm: Any) -> str:
+    if norm is None:
+        return NORMS[0]
+    if norm not in NORMS:
+        raise ArgumentError(f"{name}: norm must be one of {', '.join(map(repr, NORMS))}, not {norm!r}",
+                            where=user_line())  # fmt: skip
+    return str(norm)
+
+
+def _other(norm: str) -> str:
+    """The norm that divides in the other direction."""
+    return NORMS[::-1][NORMS.index(norm)]
