@@ -9,8 +9,8 @@ array([1, 0])
 """
 
 # ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
+from zenith.numpy import fft, linalg, special  # noqa: F401
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
-from zenith.numpy import special  # noqa: F401
 from zenith.numpy.along import *
 from zenith.numpy.assignment import *
 from zenith.numpy.attention import *

@@ -6,7 +6,6 @@ required to be equal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +20,9 @@ from zenith.numpy.operands import (
     as_array,
     ask,
     broadcast_dims,
-    compute_array,
     compute_dtype,
     convert,
     dims_of,
-    normal_axes,
     normal_axis,
     require,
     result_dtype,
@@ -38,7 +35,7 @@ from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "diag", "diagflat", "diagonal", "dot", "inner", "matmul", "matvec", "norm", "outer", "tensordot", "trace", "vdot",
+    "diag", "diagflat", "diagonal", "dot", "inner", "matmul", "matvec", "outer", "tensordot", "trace", "vdot",
     "vecdot", "vecmat",
 ]  # fmt: skip
 
@@ -69,7 +66,7 @@ def _inner(name: str, x: Any, y: Any, left: int, right: int) -> None:
     require(dims_of(x)[left], "==", dims_of(y)[right], text)
 
 
-@implements(np.matmul)
+@implements(np.matmul, np.linalg.matmul)
 def matmul(x: Any, y: Any, *, dtype: Any = None, preferred_element_type: Any = None, **options: Any) -> Any:
     """The matrix product of the last two axes, as ``numpy.matmul``; 1-d operands are a row and a column.
 
@@ -137,7 +134,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return ew.multiply(reshape(as_array(a), (-1, 1)), reshape(as_array(b), (1, -1)))
 
 
-@implements(np.vecdot)
+@implements(np.vecdot, np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
     """Inner products along an axis of two arrays that are broadcast against each other; the first one is conjugated."""
     x, y = _pair("vecdot", x1, x2)
@@ -159,7 +156,7 @@ def vecmat(x1: Any, x2: Any) -> Any:
     return matmul(b.reshape(row, shape=(*sizes[:-1], dim(1), sizes[-1])), x2)[..., 0, :]
 
 
-@implements(np.tensordot)
+@implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Products summed over several axes of both arrays at once, as ``numpy.tensordot``."""
     x, y = _pair("tensordot", a, b)
@@ -193,21 +190,6 @@ def _contracted(x: Any, y: Any, axes: Any) -> tuple[list[int], list[int]]:
         raise ShapeError("tensordot needs as many axes of one array as of the other", where=user_line())
     left = [normal_axis("tensordot", i, x.ndim) for i in first]
     return left, [normal_axis("tensordot", i, y.ndim) for i in second]
-
-
-@implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """The Euclidean (Frobenius) norm over axes; for one axis also the orders 1 and infinity."""
-    x = convert(x, result_dtype("norm", (compute_array("norm", x), 1.0)))
-    axes = normal_axes("norm", axis, x.ndim)
-    if (ord in (None, 2) and (ord is None or len(axes) == 1)) or (ord == "fro" and len(axes) == 2):
-        return ew.sqrt(reductions.sum(ew.squared_distance(x), axes, keepdims=keepdims))
-    if len(axes) == 1 and ord == 1:
-        return reductions.sum(ew.absolute(x), axes, keepdims=keepdims)
-    if len(axes) == 1 and ord in (math.inf, -math.inf):
-        extreme = reductions.max if ord > 0 else reductions.min
-        return extreme(ew.absolute(x), axes, keepdims=keepdims)
-    raise UnsupportedError(f"norm of order {ord!r} is not supported", where=user_line(), fix="use ord=None")
 
 
 @implements(np.trace)

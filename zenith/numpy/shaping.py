@@ -207,7 +207,7 @@ def _method_transpose(x: Any, *axes: Any) -> Any:
     return transpose(x, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
 
 
-@implements(np.matrix_transpose, gives="view")
+@implements(np.matrix_transpose, np.linalg.matrix_transpose, gives="view")
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged."""
     return swapaxes(x, -1, -2)

@@ -115,15 +115,22 @@ class Grouping:
             for a in args:
                 self.users[a.node].add(number)
         self.materialized = {v.node for v in graph.outputs}
+        self._virtual: dict[int, bool] = {}  # what is known while nothing more is found to stand in memory
+        self._found: dict[tuple[Value, str], tuple[Read, ...]] = {}
         for number, node in graph.nodes():
-            self.materialized |= self._needed_whole(number, node)
+            if needed := self._needed_whole(number, node) - self.materialized:
+                self.materialized |= needed
+                self._virtual.clear()
         for number, _ in graph.nodes():
             if not self.is_virtual(number):
                 self._place(number)
 
     def is_virtual(self, number: int) -> bool:
         """Whether a node is an index map, or a number made of literals and sizes, that is copied into its readers."""
-        return number not in self.materialized and (self._is_map(number) or is_widening(self.graph, number))
+        if number not in self._virtual:
+            maps = number not in self.materialized and (self._is_map(number) or is_widening(self.graph, number))
+            self._virtual[number] = maps
+        return self._virtual[number]
 
     def _is_map(self, number: int) -> bool:
         node = self.graph.node(number)
@@ -156,7 +163,13 @@ class Grouping:
         for value in self.args[number]:
             yield from self._leaves(value, "same")
 
-    def _leaves(self, value: Value, access: str) -> Iterator[Read]:
+    def _leaves(self, value: Value, access: str) -> tuple[Read, ...]:
+        """Each array that a value is copied from, once for each way: maps that share operands are many paths."""
+        if (value, access) not in self._found:
+            self._found[value, access] = tuple(dict.fromkeys(self._leaves_of(value, access)))
+        return self._found[value, access]
+
+    def _leaves_of(self, value: Value, access: str) -> Iterator[Read]:
         if not self.is_virtual(value.node):
             yield Read(value, access)
             return

@@ -79,7 +79,7 @@ def _var_mean(c: Context, x: Any, dim: Any = None, correction: Any = 1, keepdim:
 def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     x, along = c.cast(x), {"axis": _axes(dim), "keepdims": keepdim}
     if ord == 2:
-        return znp.norm(x, **along)
+        return znp.linalg.norm(x, **along)
     if ord == 0:
         return c.cast(znp.sum(x != 0, **along))
     if abs(ord) == math.inf:

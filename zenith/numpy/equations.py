@@ -1,0 +1,166 @@
+"""Linear equations: solutions, inverses, determinants, powers of matrices.
+
+Matrices of at most four rows are written out in traced functions; see :mod:`zenith.numpy.small_matrices`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zenith.errors import ShapeError, user_line
+from zenith.ir.dims import product
+from zenith.numpy import small_matrices
+from zenith.numpy.creation import eye
+from zenith.numpy.factors import matrices, square_matrices
+from zenith.numpy.linear import matmul
+from zenith.numpy.operands import (
+    broadcast_dims,
+    compute_array,
+    convert,
+    dims_of,
+    require,
+    result_dtype,
+    shape_text,
+    spread,
+    static_int,
+)
+from zenith.numpy.shaping import moveaxis
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+
+__all__ = ["SlogdetResult", "det", "inv", "matrix_power", "slogdet", "solve", "tensorinv", "tensorsolve"]
+
+
+class SlogdetResult(NamedTuple):
+    """What :func:`slogdet` gives."""
+
+    sign: Any
+    logabsdet: Any
+
+
+@implements(np.linalg.solve)
+def solve(a: Any, y: Any) -> Any:
+    """X with ``a @ X == y``: y is one vector, or matrices whose leading axes fit those of ``a``.
+
+    >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0])
+    array([1., 1.])
+    """
+    x, right = square_matrices("solve", a), compute_array("solve", y)
+    dtype = result_dtype("solve", (x, right, 1.0))
+    x, right = convert(x, dtype), convert(right, dtype)
+    vector = right.ndim == 1
+    right = b.reshape(right, shape=(*dims_of(right), 1)) if vector else right
+    if not right.ndim:
+        raise ShapeError("solve needs a vector or matrices on the right, not a number", where=user_line())
+    require(dims_of(x)[-1], "==", dims_of(right)[-2], f"solve: the rows of {shape_text(dims_of(x))} and of "
+            f"{shape_text(dims_of(right))} must be equal")  # fmt: skip
+    lead = broadcast_dims("solve", [dims_of(x)[:-2], dims_of(right)[:-2]])
+    x, right = (spread(m, (*lead, *dims_of(m)[-2:])) for m in (x, right))
+    found = _solved(x, right)
+    return b.reshape(found, shape=dims_of(found)[:-1]) if vector else found
+
+
+def _solved(x: Any, right: Any) -> Any:
+    columns = dims_of(right)[-1].static or math.inf
+    small = small_matrices.is_small(x) and columns <= small_matrices.LARGEST
+    return small_matrices.solve(x, right) if small else b.solve(x, right)
+
+
+@implements(np.linalg.inv)
+def inv(a: Any) -> Any:
+    """The inverse of matrices.
+
+    >>> inv([[2.0, 0.0], [0.0, 4.0]])
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    x = square_matrices("inv", a)
+    return _solved(x, spread(eye(_rows(x), dtype=x.dtype), dims_of(x)))
+
+
+def _rows(x: Any) -> Any:
+    return x.shape[-1]
+
+
+@implements(np.linalg.det)
+def det(a: Any) -> Any:
+    """The determinant of matrices; the derivative of a singular matrix's is nan.
+
+    >>> det([[2.0, 0.0], [0.0, 4.0]])
+    array(8.)
+    """
+    x = square_matrices("det", a)
+    return small_matrices.det(x) if small_matrices.is_small(x) else b.det(x)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a: Any) -> SlogdetResult:
+    """The sign of the determinant (a complex number of magnitude 1) and the logarithm of its magnitude.
+
+    >>> slogdet([[-2.0]]).sign
+    array(-1.)
+    """
+    return SlogdetResult(*b.slogdet(square_matrices("slogdet", a)))
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(a: Any, n: int) -> Any:
+    """The matrix times itself ``n`` times, by squaring; of the inverse for negative ``n``, which must be an int.
+
+    >>> matrix_power([[1.0, 1.0], [0.0, 1.0]], 3)
+    array([[1., 3.],
+           [0., 1.]])
+    """
+    count = static_int(n, "matrix_power: n")
+    x = compute_array("matrix_power", a)
+    if x.ndim < 2 or count < 0:
+        x = square_matrices("matrix_power", x)
+    rows, columns = dims_of(x)[-2:]
+    require(rows, "==", columns, f"matrix_power needs square matrices, not {shape_text(dims_of(x))}")
+    if count == 0:
+        return spread(eye(_rows(x), dtype=x.dtype), dims_of(x))
+    square, found = inv(x) if count < 0 else x, None
+    for bit in reversed(bin(abs(count))[2:]):
+        if bit == "1":
+            found = square if found is None else matmul(found, square)
+        square = matmul(square, square)
+    return found
+
+
+# --- equations between several axes -----------------------------------------------------------------------------------
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a: Any, y: Any, axes: Any = None) -> Any:
+    """X with ``tensordot(a, X, X.ndim) == y``: the last axes of ``a`` are those of X, after ``axes`` went there.
+
+    >>> tensorsolve(np.eye(4).reshape(2, 2, 4), np.ones((2, 2)))
+    array([1., 1., 1., 1.])
+    """
+    x, right = matrices("tensorsolve", a), compute_array("tensorsolve", y)
+    for axis in axes or ():
+        x = moveaxis(x, axis, -1)
+    shape = dims_of(x)[right.ndim :]
+    rows, columns = product(dims_of(right)), product(shape)
+    require(rows, "==", columns, f"tensorsolve: {shape_text(dims_of(x))} is no square matrix for the right side's axes")
+    found = solve(b.reshape(x, shape=(rows, columns)), b.reshape(right, shape=(rows,)))
+    return b.reshape(found, shape=shape)
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse of ``a`` as a matrix between its first ``ind`` axes and the others.
+
+    >>> tensorinv(np.eye(4).reshape(4, 2, 2), 1).shape
+    (2, 2, 4)
+    """
+    x, at = matrices("tensorinv", a), static_int(ind, "tensorinv: ind")
+    if not 0 < at < x.ndim:
+        raise ShapeError(f"tensorinv: ind must leave axes on both sides, and is {at}", where=user_line())
+    first, last = dims_of(x)[:at], dims_of(x)[at:]
+    require(product(first), "==", product(last), f"tensorinv: {shape_text(dims_of(x))} is no square matrix")
+    found = inv(b.reshape(x, shape=(product(first), product(last))))
+    return b.reshape(found, shape=(*last, *first))

@@ -1,0 +1,158 @@
+"""Factors of matrices: Cholesky's, QR, eigenvalues and vectors of Hermitian matrices, singular values and vectors.
+
+Of eigenvectors and singular vectors only the directions are defined: signs and complex phases are LAPACK's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zenith.errors import ArgumentError, ShapeError, UnsupportedError, user_line
+from zenith.ir.types import kind_of
+from zenith.numpy import elementwise as ew
+from zenith.numpy.linear import matmul
+from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, shape_text
+from zenith.numpy.selection import triu
+from zenith.numpy.shaping import matrix_transpose
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+
+__all__ = ["EighResult", "QRResult", "SVDResult", "cholesky", "eigh", "eigvalsh", "qr", "svd", "svdvals"]
+
+
+class QRResult(NamedTuple):
+    """The factors of :func:`qr`."""
+
+    Q: Any
+    R: Any
+
+
+class EighResult(NamedTuple):
+    """What :func:`eigh` gives."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class SVDResult(NamedTuple):
+    """The factors of :func:`svd`."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def matrices(name: str, a: Any) -> Any:
+    """An operand of two axes or more; integers and bools as float64."""
+    x = compute_array(name, a)
+    if x.ndim < 2:
+        raise ShapeError(f"{name} needs matrices: an array of two axes or more, not {shape_text(dims_of(x))}",
+                         where=user_line())  # fmt: skip
+    return convert(x, FLOAT64) if kind_of(x.dtype) in "biu" else x
+
+
+def square_matrices(name: str, a: Any) -> Any:
+    """The same, of as many rows as columns."""
+    x = matrices(name, a)
+    rows, columns = dims_of(x)[-2:]
+    require(rows, "==", columns, f"{name} needs square matrices, not {shape_text(dims_of(x))}")
+    return x
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose of matrices."""
+    return matrix_transpose(ew.conjugate(x) if kind_of(x.dtype) == "c" else x)
+
+
+@implements(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """The lower triangular L with ``L @ L.conj().T == a`` for Hermitian positive definite matrices, or its adjoint.
+
+    Only one triangle of ``a`` is read; a matrix that is not positive definite gives nan.
+
+    >>> cholesky([[4.0, 2.0], [2.0, 5.0]])
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    x = square_matrices("cholesky", a)
+    return adjoint(b.cholesky(adjoint(x))) if upper else b.cholesky(x)
+
+
+@implements(np.linalg.qr)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Orthonormal columns Q and an upper triangular R with ``a == Q @ R``: a :class:`QRResult`, or R alone.
+
+    ``mode`` is ``"reduced"``, ``"complete"`` (Q is square; no derivative) or ``"r"``.
+
+    >>> qr([[3.0], [4.0]]).R
+    array([[-5.]])
+    """
+    x = matrices("qr", a)
+    if mode not in ("reduced", "complete", "r"):
+        raise UnsupportedError(f"qr: the mode {mode!r} is not supported", where=user_line(),
+                               fix="use 'reduced', 'complete' or 'r'")  # fmt: skip
+    if mode == "complete":
+        return QRResult(*b.complete_qr(x))
+    rows, columns = dims_of(x)[-2:]
+    if ask(rows, ">=", columns):
+        q, r = b.qr(x)
+    else:  # the first columns give Q, which takes the others to R
+        q, _ = b.qr(b.slice(x, start=(0,) * x.ndim, stop=(*dims_of(x)[:-1], rows), step=(1,) * x.ndim))
+        r = triu(matmul(adjoint(q), x))
+    return r if mode == "r" else QRResult(q, r)
+
+
+def _lower_read(name: str, a: Any, uplo: Any) -> Any:
+    """Square matrices whose lower triangle holds what is to be read."""
+    if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
+        raise ArgumentError(f"{name}: UPLO must be 'L' or 'U', not {uplo!r}", where=user_line())
+    x = square_matrices(name, a)
+    return adjoint(x) if uplo.upper() == "U" else x
+
+
+@implements(np.linalg.eigh)
+def eigh(a: Any, UPLO: str = "L") -> EighResult:
+    """Eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices, of which one triangle is read.
+
+    >>> eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
+    array([1., 2.])
+    """
+    return EighResult(*b.eigh(_lower_read("eigh", a, UPLO)))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of :func:`eigh`.
+
+    >>> eigvalsh([[0.0, 1.0], [1.0, 0.0]])
+    array([-1.,  1.])
+    """
+    return b.eigh(_lower_read("eigvalsh", a, UPLO))[0]
+
+
+@implements(np.linalg.svd)
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Singular vectors and values: ``a == U @ diag(S) @ Vh``, S descending; S alone without ``compute_uv``.
+
+    With ``full_matrices`` U and Vh are square, and have derivatives where ``a`` is.
+
+    >>> svd([[3.0, 0.0], [0.0, 4.0]]).S
+    array([4., 3.])
+    """
+    x = matrices("svd", a)
+    if not compute_uv:
+        return b.svd(x)[1]
+    rows, columns = dims_of(x)[-2:]
+    return SVDResult(*(b.complete_svd(x) if full_matrices and rows != columns else b.svd(x)))
+
+
+@implements(np.linalg.svdvals)
+def svdvals(x: Any, /) -> Any:
+    """The singular values of matrices, descending.
+
+    >>> svdvals([[3.0, 0.0], [0.0, 4.0]])
+    array([4., 3.])
+    """
+    return b.svd(matrices("svdvals", x))[1]

@@ -1,0 +1,122 @@
+"""Linear algebra, as in ``numpy.linalg``, on matrices and stacks of them: all leading axes count matrices.
+
+A compiled program calls LAPACK between its kernels; inverses, equations and determinants of matrices of at most four
+rows are written out and fused with what is around them. Unlike NumPy's functions these raise nothing where a matrix
+has no result (a singular one, one that is not positive definite): it gives nan or infinities, alone in its stack.
+
+>>> from zenith.numpy import linalg
+>>> linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0]))
+array([1., 1.])
+"""
+
+# ruff: noqa: F403 (each chapter's __all__ says what it gives)
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError, user_line
+from zenith.numpy import equations, factors, linear, norms, products
+from zenith.numpy.equations import *
+from zenith.numpy.factors import *
+from zenith.numpy.linear import matmul, tensordot, vecdot
+from zenith.numpy.norms import *
+from zenith.numpy.operands import as_array, dims_of, shape_text
+from zenith.numpy.shaping import matrix_transpose
+from zenith.trace.dispatch import implements, refuse
+
+__all__ = [
+    *equations.__all__, *factors.__all__, *norms.__all__, "cross", "diagonal", "matmul", "matrix_transpose",
+    "multi_dot", "outer", "tensordot", "trace", "vecdot",
+]  # fmt: skip
+
+refuse((np.linalg.eig, np.linalg.eigvals),
+       "its result is real or complex by the matrix's values, which no program's is",
+       "use eigh or eigvalsh for symmetric and Hermitian matrices, or zenith.pure_callback")  # fmt: skip
+
+
+@implements(np.linalg.cross, module="linalg")
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The cross product of vectors of three components along an axis; other axes are broadcast.
+
+    >>> cross([1, 0, 0], [0, 1, 0])
+    array([0, 0, 1])
+    """
+    return products.cross(x1, x2, axis=axis)
+
+
+@implements(np.linalg.diagonal, module="linalg", gives="shown")
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """A diagonal of each matrix in the last two axes.
+
+    >>> diagonal([[1, 2], [3, 4]])
+    array([1, 4])
+    """
+    return linear.diagonal(x, offset, -2, -1)
+
+
+@implements(np.linalg.trace, module="linalg")
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sum of a diagonal of each matrix in the last two axes.
+
+    >>> trace([[1, 2], [3, 4]])
+    array(5)
+    """
+    return linear.trace(x, offset, -2, -1, dtype)
+
+
+@implements(np.linalg.outer, module="linalg")
+def outer(x1: Any, x2: Any, /) -> Any:
+    """Every product of an element of one vector and one of the other; ShapeError for what is no vector.
+
+    >>> outer([1, 2], [3, 4])
+    array([[3, 4],
+           [6, 8]])
+    """
+    for x in map(as_array, (x1, x2)):
+        if x.ndim != 1:
+            raise ShapeError(f"linalg.outer takes vectors, not {shape_text(dims_of(x))}", where=user_line(),
+                             fix="use zenith.numpy.outer, which flattens, or broadcasting")  # fmt: skip
+    return linear.outer(x1, x2)
+
+
+@implements(np.linalg.multi_dot)
+def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+    """The product of several matrices, of which the first and the last may be vectors.
+
+    Where all sizes are fixed the order of the products is the one with fewest operations (dynamic programming; T. Hu
+    and M. Shing, "Computation of matrix chain products", 1982, name the problem); otherwise they go left to right.
+
+    >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)])
+    array([12., 12.])
+    """
+    given = [as_array(a) for a in arrays]
+    if len(given) < 2:
+        raise ShapeError("multi_dot multiplies two arrays or more", where=user_line())
+    sizes = [n.static for n in (dims_of(given[0])[0], *(dims_of(a)[-1] for a in given))]
+    if any(a.ndim != 2 for a in given) or any(n is None for n in sizes):
+        found = given[0]
+        for array in given[1:]:
+            found = matmul(found, array)
+        return found
+    return _multiply_chain(given, [n or 0 for n in sizes])
+
+
+def _multiply_chain(chain: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The cheapest product of matrices ``i`` to ``j`` is one of two cheapest products."""
+    best: dict[tuple[int, int], tuple[int, Any]] = {(i, i): (0, i) for i in range(len(chain))}
+    for length in range(1, len(chain)):
+        for i in range(len(chain) - length):
+            j = i + length
+            ways = [
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            ]
+            best[i, j] = min(ways)
+
+    def product(i: int, j: int) -> Any:
+        k = best[i, j][1]
+        return chain[i] if i == j else matmul(product(i, k), product(k + 1, j))
+
+    return product(0, len(chain) - 1)

@@ -1,0 +1,207 @@
+"""Norms of vectors and matrices, and what is found by comparing singular values with a tolerance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.ir.dims import maximum
+from zenith.ir.types import kind_of
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.equations import inv
+from zenith.numpy.factors import adjoint, eigvalsh, matrices, svd, svdvals
+from zenith.numpy.linear import matmul
+from zenith.numpy.operands import FLOAT64, as_array, ask, compute_array, convert, dims_of, normal_axes, user_shape
+from zenith.numpy.selection import where
+from zenith.numpy.shaping import expand_dims, moveaxis, reshape
+from zenith.trace.dispatch import implements
+
+__all__ = ["cond", "lstsq", "matrix_norm", "matrix_rank", "norm", "pinv", "vector_norm"]
+
+SINGULAR = {2: "max", -2: "min", "nuc": "sum"}
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm over one axis (of vectors) or two (of matrices); by default the Euclidean one over all axes.
+
+    Orders of vectors: any number, infinities, 0 (how many elements are not zero). Orders of matrices: ``"fro"``,
+    ``"nuc"``, 1, -1, 2, -2 and infinities.
+
+    >>> norm([3.0, 4.0])
+    array(5.)
+    """
+    x = _floats("norm", x)
+    if axis is None and ord is not None and x.ndim not in (1, 2):
+        raise ShapeError(f"norm of order {ord!r} needs axis= for an array of {x.ndim} axes", where=user_line())
+    axes = _axes(axis, x.ndim)
+    if ord is None:
+        return _euclidean(x, axes, keepdims)
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes, keepdims)
+    if len(axes) != 2:
+        raise ShapeError(f"norm: {len(axes)} axes are neither a vector's nor a matrix's", where=user_line())
+    return _matrix_norm(x, ord, axes, keepdims)
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The norm of what stands along axes, by default all, taken as one vector.
+
+    >>> vector_norm([[3.0], [4.0]])
+    array(5.)
+    """
+    x = _floats("vector_norm", x)
+    return _vector_norm(x, ord, _axes(axis, x.ndim), keepdims)
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norm of matrices in the last two axes; see :func:`norm` for the orders.
+
+    >>> matrix_norm([[3.0, 0.0], [0.0, 4.0]], ord=1)
+    array(4.)
+    """
+    x = matrices("matrix_norm", x)
+    axes = (x.ndim - 2, x.ndim - 1)
+    return _euclidean(x, axes, keepdims) if ord is None else _matrix_norm(x, ord, axes, keepdims)
+
+
+def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes in the caller's order: of a matrix's the first one counts rows."""
+    found = normal_axes("norm", axis, rank)
+    return tuple(a % rank for a in axis) if isinstance(axis, (tuple, list)) and len(found) == 2 else found
+
+
+def _floats(name: str, x: Any) -> Any:
+    x = compute_array(name, x)
+    return convert(x, FLOAT64) if kind_of(x.dtype) in "biu" else x
+
+
+def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return ew.sqrt(reductions.sum(ew.squared_distance(x), axes, keepdims=keepdims))
+
+
+def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if isinstance(ord, str) or ord is None:
+        raise ArgumentError(f"norm: vectors have no norm of order {ord!r}", where=user_line(), fix="give a number")
+    if ord == 2:
+        return _euclidean(x, axes, keepdims)
+    size = ew.absolute(x)
+    if math.isinf(ord):
+        return (reductions.max if ord > 0 else reductions.min)(size, axes, keepdims=keepdims)
+    if ord == 0:
+        return reductions.sum(convert(ew.not_equal(x, 0), size.dtype), axes, keepdims=keepdims)
+    if ord == 1:
+        return reductions.sum(size, axes, keepdims=keepdims)
+    return ew.power(reductions.sum(ew.power(size, ord), axes, keepdims=keepdims), 1.0 / ord)
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    row, column = axes
+    if ord == "fro":
+        return _euclidean(x, axes, keepdims)
+    if ord in SINGULAR:
+        found = getattr(reductions, SINGULAR[ord])(svdvals(moveaxis(x, axes, (-2, -1))), -1)
+    elif ord in (1, -1, math.inf, -math.inf):
+        summed, other = (row, column) if abs(ord) == 1 else (column, row)
+        sums = reductions.sum(ew.absolute(x), summed)
+        found = (reductions.max if ord > 0 else reductions.min)(sums, other - (other > summed))
+    else:
+        raise ArgumentError(f"norm: matrices have no norm of order {ord!r}", where=user_line(),
+                            fix="use 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")  # fmt: skip
+    return expand_dims(found, tuple(sorted(axes))) if keepdims else found
+
+
+@implements(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition of matrices: the norm of order ``p`` times that of the inverse; by default the order 2.
+
+    >>> cond([[1.0, 0.0], [0.0, 4.0]])
+    array(4.)
+    """
+    a = matrices("cond", x)
+    if p in (None, 2, -2):
+        values = svdvals(a)
+        largest, smallest = values[..., 0], values[..., -1]
+        return ew.divide(smallest, largest) if p == -2 else ew.divide(largest, smallest)
+    return ew.multiply(matrix_norm(a, ord=p), matrix_norm(inv(a), ord=p))
+
+
+# --- by the size of singular values -----------------------------------------------------------------------------------
+
+
+def _relative(x: Any) -> Any:
+    """The standard's relative tolerance: the larger side times the distance of 1 and the next number."""
+    (larger,) = user_shape((maximum(*dims_of(x)[-2:]),))
+    return larger * float(np.finfo(x.dtype).eps)
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """How many singular values are larger than ``tol``, or ``rtol`` times the largest; int64.
+
+    >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]])
+    array(1)
+    """
+    x = _floats("matrix_rank", A)
+    if x.ndim < 2:
+        return convert(reductions.any(ew.not_equal(x, 0)), np.dtype(np.int64))
+    values = ew.absolute(eigvalsh(x)) if hermitian else svdvals(x)
+    if tol is None:
+        largest = reductions.max(values, -1, keepdims=True, initial=0.0)
+        limit = ew.multiply(largest, _relative(x) if rtol is None else _column(rtol))
+    else:
+        limit = _column(tol)
+    return reductions.sum(convert(ew.greater(values, limit), np.dtype(np.int64)), -1)
+
+
+def _column(tolerance: Any) -> Any:
+    """A tolerance for each matrix, beside its singular values."""
+    given = as_array(tolerance)
+    return reshape(given, (*given.shape, 1)) if given.ndim else tolerance
+
+
+@implements(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """The pseudoinverse (Moore and Penrose): singular values up to ``rcond`` times the largest count as zero.
+
+    ``rcond``, by its other name ``rtol``, is 1e-15 by default, as in NumPy; ``rtol=None`` is no name for it.
+
+    >>> pinv([[2.0], [0.0]])
+    array([[0.5, 0. ]])
+    """
+    x = matrices("pinv", a)
+    given = rtol if rcond is None else rcond
+    u, s, vh = svd(x, full_matrices=False)
+    largest = reductions.max(s, -1, keepdims=True, initial=0.0)
+    large = ew.greater(s, ew.multiply(largest, 1e-15 if given is None else _column(given)))
+    inverse = where(large, ew.divide(1.0, where(large, s, 1.0)), 0.0)
+    return matmul(ew.multiply(adjoint(vh), expand_dims(inverse, -2)), adjoint(u))
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
+    """The smallest X that makes ``a @ X`` nearest to y, the squares that are left, the rank, the singular values.
+
+    There is a sum of squares for each column where ``a`` has more rows than columns, and none otherwise: NumPy leaves
+    them out, too, where the rank is less than the number of columns.
+
+    >>> x, squares, rank, values = lstsq([[1.0], [1.0]], [1.0, 3.0])
+    >>> x, squares
+    (array([2.]), array([2.]))
+    """
+    x, right = matrices("lstsq", a), _floats("lstsq", y)
+    if x.ndim != 2 or right.ndim not in (1, 2):
+        raise ShapeError("lstsq takes one matrix, and a vector or matrix on the right", where=user_line())
+    limit = _relative(x) if rcond is None else rcond
+    found = matmul(pinv(x, limit), right)
+    rows, columns = dims_of(x)
+    rest = ew.subtract(right, matmul(x, found))
+    squares = reductions.sum(reshape(ew.squared_distance(rest), (right.shape[0], -1)), 0)
+    tall = ask(rows, ">", columns)
+    return found, squares if tall else squares[:0], matrix_rank(x, rtol=limit), svdvals(x)
