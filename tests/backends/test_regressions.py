@@ -124,7 +124,7 @@ def program(x: f32[1], y: f32[1]) -> (f32[1], f32[2]):
     "a checked index in a reduction of an axis without elements": (
         """
 def program(x: i32[2, 0], y: i32[2, 0]) -> (i32[2]):
-    v1 = sort(x)
+    v1, _ = sort(x, descending=False)
     v2 = bit_or(v1, y)
     v3 = reduce_or(v2, axes=(1,))
     return (v3,)

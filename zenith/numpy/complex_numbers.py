@@ -12,10 +12,12 @@ import numpy as np
 
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.creation import zeros_like
 from zenith.numpy.operands import BOOL, as_array, convert, dims_of, result_dtype, spread
 from zenith.numpy.operands import lift as lifted
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
+from zenith.trace.tracer import Tracer
 
 __all__ = ["angle", "imag", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "real"]
 
@@ -24,18 +26,29 @@ def _is_complex(x: Any) -> bool:
     return kind_of(x.dtype) == "c"
 
 
-@implements(np.real)
+@implements(np.real, gives="view")
 def real(val: Any) -> Any:
     """The real part; of a real array the array itself."""
     x = as_array(val)
-    return b.real(x) if _is_complex(x) else x
+    return _part(b.real(x), x, "real") if _is_complex(x) else x
 
 
-@implements(np.imag)
+@implements(np.imag, gives="view")
 def imag(val: Any) -> Any:
-    """The imaginary part; zeros for a real array."""
+    """The imaginary part; zeros for a real array, which cannot be written."""
     x = as_array(val)
-    return b.imag(x) if _is_complex(x) else b.zeros_like(x)
+    if _is_complex(x):
+        return _part(b.imag(x), x, "imag")
+    zeros = zeros_like(x)
+    return zeros.renewed(boxed=True, read_only=True) if isinstance(zeros, Tracer) else zeros
+
+
+def _part(found: Any, whole: Any, name: str) -> Any:
+    """A part of complex numbers, which NumPy gives as a view: assignment to either is not followed, but refused."""
+    if isinstance(found, Tracer):
+        found = found.renewed()
+        found.may_show(whole, name)
+    return found
 
 
 @implements(np.angle)

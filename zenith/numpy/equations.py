@@ -5,7 +5,6 @@ Matrices of at most four rows are written out in traced functions; see :mod:`zen
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,9 +63,8 @@ def solve(a: Any, y: Any) -> Any:
 
 
 def _solved(x: Any, right: Any) -> Any:
-    columns = dims_of(right)[-1].static or math.inf
-    small = small_matrices.is_small(x) and columns <= small_matrices.LARGEST
-    return small_matrices.solve(x, right) if small else b.solve(x, right)
+    size = small_matrices.rows_of(x)
+    return b.solve(x, right) if size is None else small_matrices.solve(x, right, size)
 
 
 @implements(np.linalg.inv)
@@ -93,7 +91,8 @@ def det(a: Any) -> Any:
     array(8.)
     """
     x = square_matrices("det", a)
-    return small_matrices.det(x) if small_matrices.is_small(x) else b.det(x)
+    size = small_matrices.rows_of(x)
+    return b.det(x) if size is None else small_matrices.det(x, size)
 
 
 @implements(np.linalg.slogdet)

@@ -153,7 +153,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
         return convert(reductions.any(ew.not_equal(x, 0)), np.dtype(np.int64))
     values = ew.absolute(eigvalsh(x)) if hermitian else svdvals(x)
     if tol is None:
-        largest = reductions.max(values, -1, keepdims=True, initial=0.0)
+        largest = ew.maximum(values[..., :1], values[..., -1:])
         limit = ew.multiply(largest, _relative(x) if rtol is None else _column(rtol))
     else:
         limit = _column(tol)
@@ -178,8 +178,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     x = matrices("pinv", a)
     given = rtol if rcond is None else rcond
     u, s, vh = svd(x, full_matrices=False)
-    largest = reductions.max(s, -1, keepdims=True, initial=0.0)
-    large = ew.greater(s, ew.multiply(largest, 1e-15 if given is None else _column(given)))
+    large = ew.greater(s, ew.multiply(s[..., :1], 1e-15 if given is None else _column(given)))
     inverse = where(large, ew.divide(1.0, where(large, s, 1.0)), 0.0)
     return matmul(ew.multiply(adjoint(vh), expand_dims(inverse, -2)), adjoint(u))
 

@@ -10,48 +10,51 @@ from typing import Any
 
 from zenith.numpy import elementwise as ew
 from zenith.numpy.joining import stack
-from zenith.numpy.operands import convert, dims_of
+from zenith.numpy.operands import ask, convert, dims_of
 from zenith.numpy.selection import where
+from zenith.trace.bind import b
 from zenith.trace.tracer import Tracer
 
 LARGEST = 4
 Rows = list[list[Any]]
 
 
-def is_small(a: Any) -> bool:
-    """Whether square matrices are written out: traced ones, of at most four rows."""
-    return isinstance(a, Tracer) and 1 <= (dims_of(a)[-1].static or 0) <= LARGEST
+def rows_of(a: Any) -> int | None:
+    """How many rows square matrices have that are to be written out: traced ones; None where they are too many.
+
+    A size that is not fixed is asked for: a program is for one small size, or for all larger ones.
+    """
+    size = dims_of(a)[-1]
+    if not isinstance(a, Tracer) or not ask(size, "<=", LARGEST):
+        return None
+    return next((n for n in range(1, LARGEST + 1) if ask(size, "==", n)), None)
 
 
-def solve(a: Any, y: Any) -> Any:
-    """X of A X = Y for matrices of a fixed small size, and leading axes that fit."""
-    rows, right = _elements(a), _elements(y)
+def solve(a: Any, y: Any, size: int) -> Any:
+    """X of A X = Y for matrices of a small size, and leading axes that fit."""
+    rows = _elements(a, size)
+    right = [[y[..., i, :]] for i in range(size)]  # rows as they are: an operation on one is on all of its elements
+    rows = [[b.reshape(e, shape=(*dims_of(e), 1)) for e in row] for row in rows]
     _eliminate(rows, right)
     for i in reversed(range(len(rows))):
         for j in range(i + 1, len(rows)):
             right[i] = [ew.subtract(e, ew.multiply(rows[i][j], f)) for e, f in zip(right[i], right[j], strict=True)]
         right[i] = [ew.divide(e, rows[i][i]) for e in right[i]]
-    return _matrices(right)
+    return stack([row for (row,) in right], -2)
 
 
-def det(a: Any) -> Any:
-    """The determinant of matrices of a fixed small size: the product of the leading elements, with its sign."""
-    rows = _elements(a)
+def det(a: Any, size: int) -> Any:
+    """The determinant of matrices of a small size: the product of the leading elements, with its sign."""
+    rows = _elements(a, size)
     found = _eliminate(rows, [[] for _ in rows])
     for i, row in enumerate(rows):
         found = row[i] if found is None else ew.multiply(found, row[i])
     return found
 
 
-def _elements(a: Any) -> Rows:
+def _elements(a: Any, size: int) -> Rows:
     """Each element of the matrices as an array of the leading axes."""
-    height, width = (n.static for n in dims_of(a)[-2:])
-    assert height is not None and width is not None
-    return [[a[..., i, j] for j in range(width)] for i in range(height)]
-
-
-def _matrices(rows: Rows) -> Any:
-    return stack([stack(row, -1) for row in rows], -2)
+    return [[a[..., i, j] for j in range(size)] for i in range(size)]
 
 
 def _eliminate(rows: Rows, right: Rows) -> Any:
@@ -73,8 +76,8 @@ def _eliminate(rows: Rows, right: Rows) -> Any:
 
 def _exchanged(condition: Any, x: list[Any], y: list[Any]) -> tuple[list[Any], list[Any]]:
     pairs = list(zip(x, y, strict=True))
-    return [where(condition, b, a) for a, b in pairs], [where(condition, a, b) for a, b in pairs]
+    return [where(condition, second, first) for first, second in pairs], [where(condition, *pair) for pair in pairs]
 
 
 def _less(x: list[Any], factor: Any, y: list[Any]) -> list[Any]:
-    return [ew.subtract(a, ew.multiply(factor, b)) for a, b in zip(x, y, strict=True)]
+    return [ew.subtract(p, ew.multiply(factor, q)) for p, q in zip(x, y, strict=True)]

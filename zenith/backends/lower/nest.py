@@ -51,7 +51,7 @@ class Interface:
 
     def builder(self) -> ElementBuilder:
         """A fresh element builder on these buffers."""
-        taken = RESERVED | {b.name for b in self.buffers} | set(self.symbols)
+        taken = RESERVED | NAMESPACE.keys() | {b.name for b in self.buffers} | set(self.symbols)
         return ElementBuilder(self.body, dict(self.inputs), taken)
 
     def doc(self) -> str:

@@ -17,7 +17,8 @@ from zenith.ir.types import int64
 
 Going = Callable[[Builder, Value], Value]  # whether there is one more pass, from the distance
 Pairing = Callable[[Builder, Value, Value], tuple[Value, Value, Value]]  # the next distance, partners, who has one
-Join = Callable[[Any, Sequence[Value], Sequence[Value]], Sequence[Value]]  # elements of each row with their partners
+Pair = tuple[Value, Value]  # a real and an imaginary part: what is written here has no complex numbers left
+Join = Callable[[Any, Sequence[Pair], Sequence[Pair]], Sequence[Pair]]  # elements of each row with their partners
 
 
 def product_over(b: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -49,12 +50,18 @@ def recurrence_so_far(b: Any, x: Any, z: Any, axis: int, reverse: bool) -> Any:
     return _so_far(b, [x, z], axis, reverse, _compose)
 
 
-def _multiply(b: Any, rows: Sequence[Value], partners: Sequence[Value]) -> Sequence[Value]:
-    return [b.mul(rows[0], partners[0])]
+def _times(b: Any, x: Pair, y: Pair) -> Pair:
+    (p, q), (r, s) = x, y
+    return b.sub(b.mul(p, r), b.mul(q, s)), b.add(b.mul(p, s), b.mul(q, r))
 
 
-def _compose(b: Any, rows: Sequence[Value], partners: Sequence[Value]) -> Sequence[Value]:
-    return [b.mul(rows[0], partners[0]), b.add(b.mul(rows[0], partners[1]), rows[1])]
+def _multiply(b: Any, rows: Sequence[Pair], partners: Sequence[Pair]) -> Sequence[Pair]:
+    return [_times(b, rows[0], partners[0])]
+
+
+def _compose(b: Any, rows: Sequence[Pair], partners: Sequence[Pair]) -> Sequence[Pair]:
+    (real, imag), (x, y) = _times(b, rows[0], partners[1]), rows[1]
+    return [_times(b, rows[0], partners[0]), (b.add(real, x), b.add(imag, y))]
 
 
 def _so_far(b: Any, operands: Sequence[Any], axis: int, reverse: bool, join: Join) -> Any:
@@ -75,7 +82,7 @@ def _so_far(b: Any, operands: Sequence[Any], axis: int, reverse: bool, join: Joi
 
 
 def _passes(b: Any, rows: Sequence[Any], start: Any, going: Going, pairing: Pairing, join: Join) -> Sequence[Any]:
-    """Rows after passes that join elements with their partners; what the loop carries is real, both parts apart."""
+    """Rows after passes that join elements with their partners; the loop carries both parts of each apart."""
     carried = (start, *(part(r) for r in rows for part in (b.real, b.imag)))
     condition, inner, (distance, *_) = _started("more", carried)
     condition.set_outputs([going(inner, distance)])
@@ -98,8 +105,8 @@ def _pass(like: Sequence[Value], pairing: Pairing, join: Join) -> Graph:
     place = b.iota(size=parts[0].shape[-1], dtype=int64)
     following, partner, paired = pairing(b, distance, place)
     others = [b.take(p, b.where(paired, partner, place), axis=last) for p in parts]
-    rows, partners = ([b.complex(*p) for p in zip(q[::2], q[1::2], strict=True)] for q in (parts, others))
-    joined = [part(r) for r in join(b, rows, partners) for part in (b.real, b.imag)]
+    rows, partners = (list(zip(p[::2], p[1::2], strict=True)) for p in (parts, others))
+    joined = [part for pair in join(b, rows, partners) for part in pair]
     everywhere = b.broadcast(paired, shape=parts[0].shape, axes=(last,))
     graph.set_outputs([following, *(b.where(everywhere, new, old) for new, old in zip(joined, parts, strict=True))])
     return graph
