@@ -27,7 +27,7 @@ from zenith.backends.plan import plan  # noqa: E402
 from zenith.ir.builder import Builder  # noqa: E402
 from zenith.ir.dims import DimLike, symbol  # noqa: E402
 from zenith.ir.graph import Graph, Value  # noqa: E402
-from zenith.ir.lowering import Elements, Fold, Prefix, Scalar, Tile  # noqa: E402
+from zenith.ir.lowering import Elements, Fold, HostCall, Prefix, Scalar, Tile  # noqa: E402
 from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives  # noqa: E402
 from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, float64  # noqa: E402
 from zenith.passes.pipeline import run  # noqa: E402
@@ -169,8 +169,9 @@ def samples_of(primitive: Primitive, dtype: DType) -> list[Sample]:
 
 
 def widest_samples(primitive: Primitive) -> list[Sample]:
-    """The samples of the last element type that has any."""
-    return next((found for t in reversed(DTYPES) if (found := samples_of(primitive, t))), [])
+    """The samples of the widest real element type that has any; complex ones only of what takes no others."""
+    types = [t for complex_ones in (False, True) for t in reversed(DTYPES) if t.is_complex == complex_ones]
+    return next((found for t in types if (found := samples_of(primitive, t))), [])
 
 
 def engines_of(primitive: Primitive) -> str:
@@ -182,7 +183,8 @@ def engines_of(primitive: Primitive) -> str:
     named = {}
     for name, target in (("CPU", cpu_target()), ("CUDA", cuda_target())):
         chosen = dict.fromkeys(group.choice.engine for group in plan(graph, target).groups)
-        named[name] = ", ".join(chosen) or "no kernel"
+        called = "a call of Python" if isinstance(primitive.lowering, HostCall) else "no kernel"
+        named[name] = ", ".join(chosen) or called
     return "; ".join(f"{name}: {chosen}" for name, chosen in named.items())
 
 

@@ -43,6 +43,10 @@ class Parts:
     write: Callable[..., Any]
     ulp: float
 
+    def __repr__(self) -> str:
+        """The function by its name, as records are shown: not by an address."""
+        return f"Parts({getattr(self.write, '__name__', self.write)}, ulp={self.ulp})"
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:

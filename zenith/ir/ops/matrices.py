@@ -138,10 +138,11 @@ def columns_by(b: Any, x: Any, factors: Any) -> Any:
 
 def _places(b: Any, x: Any) -> tuple[Any, Any]:
     """The row and the column of each element."""
-    rank = len(x.shape)
-    return tuple(  # type: ignore[return-value]
-        b.broadcast(b.iota(size=x.shape[a], dtype=int64), shape=x.shape, axes=(a,)) for a in (rank - 2, rank - 1)
+    row, column = (
+        b.broadcast(b.iota(size=x.shape[axis], dtype=int64), shape=x.shape, axes=(axis,))
+        for axis in (len(x.shape) - 2, len(x.shape) - 1)
     )
+    return row, column
 
 
 def on_diagonal(b: Any, x: Any) -> Any:
