@@ -19,7 +19,7 @@ EXTRAS_demo := torch,demo
 EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
-.PHONY: demo test lint pytest fuzz train bench docs format clean
+.PHONY: demo test lint pytest fuzz conformance train bench docs format clean
 .PHONY: gpu gpu-check gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
@@ -40,6 +40,17 @@ pytest: $(VENV)/test.stamp
 
 fuzz: $(VENV)/test.stamp
 	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m "fuzz or thorough"
+
+# The array API standard's own test suite, from a checkout (SUITE=path) or from the network.
+SUITE ?= build/array-api-tests
+SUITE_COMMIT := 55fcc60
+conformance: $(VENV)/test.stamp $(SUITE)
+	$(BIN)/pip install --quiet pytest-json-report "ndindex>=1.8"
+	$(BIN)/python -m tests.conformance $(SUITE)
+
+build/array-api-tests:
+	git clone --quiet https://github.com/data-apis/array-api-tests $@
+	cd $@ && git checkout --quiet $(SUITE_COMMIT) && git submodule update --init --quiet
 
 train: $(VENV)/test.stamp
 	ZENITH_TRAINING=whole $(BIN)/python -m pytest tests/transforms/test_training_transformer.py

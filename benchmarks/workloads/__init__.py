@@ -10,6 +10,7 @@ from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B
 from benchmarks.workloads.recurrent import RNN_FORWARD, RNN_FORWARD_SHORT, RNN_GRADIENT, RNN_GRADIENT_SHORT
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.sentences import MINILM_B1, MINILM_B8
+from benchmarks.workloads.spectra import LOW_PASS
 from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER
 from benchmarks.workloads.workload import Array, Arrays, Program, Workload
 
@@ -27,6 +28,7 @@ _ALL = (
     GATHER,
     SCATTER_SET,
     SCATTER_ADD,
+    LOW_PASS,
     MATMUL,
     MATMUL_HALVES,
     ATTENTION,

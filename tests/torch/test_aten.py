@@ -75,6 +75,10 @@ CASES = {
                                       torch.polar(x.abs(), x), torch.view_as_real_copy(z), torch.view_as_complex_copy(
                                           torch.view_as_real(z)), torch._conj_copy(z), torch._conj_physical(z)),
                         torch.complex(X, X + 1), X),
+    "Fourier transforms": (lambda x, z: (torch.fft.fft(x), torch.fft.ifft(x, norm="ortho"), torch.fft.rfft(x, dim=0),
+                                         torch.fft.rfftn(x), torch.fft.irfft(z, n=5), torch.fft.fft2(z, norm="forward"),
+                                         torch.fft.ifft(z), torch.fft.hfft(z), torch.fft.irfftn(z, norm="forward")),
+                           X, torch.complex(X, X + 1)),
     "choices": (lambda b, x, i: (torch.where(b, x, 0.0), torch.where(b, x, i), x.masked_fill(b, -1.0),
                                  i.masked_fill(b, x[0, 0].int()), torch.maximum(x, i * 1.0),
                                  torch.minimum(x, i * 1.0), torch.max(x, i * 1.0), torch.min(i, i + 1)), B, X, N),

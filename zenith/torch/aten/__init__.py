@@ -4,7 +4,17 @@ A rule is ``rule(c, *args, **kwargs)`` on traced arrays, in the functions of ``z
 the element type that PyTorch gives the result, so promotion is PyTorch's: arithmetic first converts its operands to it.
 """
 
-from zenith.torch.aten import attention, complex_numbers, creation, elementwise, order, products, reductions, shapes
+from zenith.torch.aten import (
+    attention,
+    complex_numbers,
+    creation,
+    elementwise,
+    order,
+    products,
+    reductions,
+    shapes,
+    spectra,
+)
 from zenith.torch.aten.rules import RULES, Context, find
 
 __all__ = [
@@ -19,4 +29,5 @@ __all__ = [
     "products",
     "reductions",
     "shapes",
+    "spectra",
 ]
