@@ -17,7 +17,11 @@ from zenith.ir.types import (
     DTYPES,
     ArrayType,
     DType,
+    bfloat16,
+    complex64,
+    complex128,
     dtype_of,
+    float16,
     int8,
     int16,
     kind_of,
@@ -44,16 +48,17 @@ WITHOUT_SAMPLES = {
     "fused": "it is made by the fusion pass from a graph",
 }
 
-# They follow the rules of their kind: where a case costs a compilation, `make test` takes one of them in turn for each
-# primitive, and `make fuzz` all.
+# Types of one group follow the same rules: where a case costs a compilation, `make test` takes one of each group in
+# turn for each primitive, and `make fuzz` all.
 ALIKE = (int8, int16, uint8, uint16, uint64)
+GROUPS = (ALIKE, (float16, bfloat16), (complex64, complex128))
 
 SUPPORTED = [(p, t) for p in all_primitives() for t in DTYPES if list(p.samples(t.numpy))]
 
 
 def in_turn(number: int, dtype: DType) -> bool:
-    """Whether case ``number`` of a series takes an element type: one of those that are alike, and all others."""
-    return dtype not in ALIKE or dtype is ALIKE[number % len(ALIKE)]
+    """Whether case ``number`` of a series takes an element type: one of each group, and all others."""
+    return all(dtype not in group or dtype is group[number % len(group)] for group in GROUPS)
 
 
 def named(pairs: Sequence[tuple[Primitive, DType]]) -> list[Any]:
