@@ -342,10 +342,24 @@ CASES = {
         "",
         "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
     ),
-    "linalg": (
+    "a matrix that is not square": (
         lambda x, i, h: np.linalg.inv(x),
+        ShapeError,
+        "inv needs square matrices, not (n, 3): n == 3 does not hold (5 and 3 in this call)",
+        "",
+        "change the sizes",
+    ),
+    "eigenvalues of any matrix": (
+        lambda x, i, h: np.linalg.eig(x),
+        TraceError,
+        "eig: its result is real or complex by the matrix's values, which no program's is",
+        "",
+        "use eigh or eigvalsh for symmetric and Hermitian matrices, or zenith.pure_callback",
+    ),
+    "no function of the table": (
+        lambda x, i, h: np.polyfit(x[:, 0], x[:, 1], 1),
         UnsupportedError,
-        "numpy.linalg.inv is not supported on traced arrays",
+        "numpy.polyfit is not supported on traced arrays",
         "",
         "",
     ),

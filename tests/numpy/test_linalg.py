@@ -24,7 +24,7 @@ def definite(dtype, shape, seed=0):
     return x @ np.conj(np.swapaxes(x, -1, -2))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("size", [1, 3, 4, 6])
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
 def test_equations(dtype, size):
     a, y = matrices(dtype, (2, 3, size, size)), matrices(dtype, (3, size, 2), 1)

@@ -40,7 +40,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-@implements(np.linalg.solve)
+@implements(np.linalg.solve, module="linalg")
 def solve(a: Any, y: Any) -> Any:
     """X with ``a @ X == y``: y is one vector, or matrices whose leading axes fit those of ``a``.
 
@@ -67,7 +67,7 @@ def _solved(x: Any, right: Any) -> Any:
     return b.solve(x, right) if size is None else small_matrices.solve(x, right, size)
 
 
-@implements(np.linalg.inv)
+@implements(np.linalg.inv, module="linalg")
 def inv(a: Any) -> Any:
     """The inverse of matrices.
 
@@ -83,7 +83,7 @@ def _rows(x: Any) -> Any:
     return x.shape[-1]
 
 
-@implements(np.linalg.det)
+@implements(np.linalg.det, module="linalg")
 def det(a: Any) -> Any:
     """The determinant of matrices; the derivative of a singular matrix's is nan.
 
@@ -95,7 +95,7 @@ def det(a: Any) -> Any:
     return b.det(x) if size is None else small_matrices.det(x, size)
 
 
-@implements(np.linalg.slogdet)
+@implements(np.linalg.slogdet, module="linalg")
 def slogdet(a: Any) -> SlogdetResult:
     """The sign of the determinant (a complex number of magnitude 1) and the logarithm of its magnitude.
 
@@ -105,7 +105,7 @@ def slogdet(a: Any) -> SlogdetResult:
     return SlogdetResult(*b.slogdet(square_matrices("slogdet", a)))
 
 
-@implements(np.linalg.matrix_power)
+@implements(np.linalg.matrix_power, module="linalg")
 def matrix_power(a: Any, n: int) -> Any:
     """The matrix times itself ``n`` times, by squaring; of the inverse for negative ``n``, which must be an int.
 
@@ -132,7 +132,7 @@ def matrix_power(a: Any, n: int) -> Any:
 # --- equations between several axes -----------------------------------------------------------------------------------
 
 
-@implements(np.linalg.tensorsolve)
+@implements(np.linalg.tensorsolve, module="linalg")
 def tensorsolve(a: Any, y: Any, axes: Any = None) -> Any:
     """X with ``tensordot(a, X, X.ndim) == y``: the last axes of ``a`` are those of X, after ``axes`` went there.
 
@@ -149,7 +149,7 @@ def tensorsolve(a: Any, y: Any, axes: Any = None) -> Any:
     return b.reshape(found, shape=shape)
 
 
-@implements(np.linalg.tensorinv)
+@implements(np.linalg.tensorinv, module="linalg")
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """The inverse of ``a`` as a matrix between its first ``ind`` axes and the others.
 

@@ -66,7 +66,7 @@ def adjoint(x: Any) -> Any:
     return matrix_transpose(ew.conjugate(x) if kind_of(x.dtype) == "c" else x)
 
 
-@implements(np.linalg.cholesky)
+@implements(np.linalg.cholesky, module="linalg")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """The lower triangular L with ``L @ L.conj().T == a`` for Hermitian positive definite matrices, or its adjoint.
 
@@ -80,7 +80,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return adjoint(b.cholesky(adjoint(x))) if upper else b.cholesky(x)
 
 
-@implements(np.linalg.qr)
+@implements(np.linalg.qr, module="linalg")
 def qr(a: Any, mode: str = "reduced") -> Any:
     """Orthonormal columns Q and an upper triangular R with ``a == Q @ R``: a :class:`QRResult`, or R alone.
 
@@ -112,7 +112,7 @@ def _lower_read(name: str, a: Any, uplo: Any) -> Any:
     return adjoint(x) if uplo.upper() == "U" else x
 
 
-@implements(np.linalg.eigh)
+@implements(np.linalg.eigh, module="linalg")
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices, of which one triangle is read.
 
@@ -122,7 +122,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     return EighResult(*b.eigh(_lower_read("eigh", a, UPLO)))
 
 
-@implements(np.linalg.eigvalsh)
+@implements(np.linalg.eigvalsh, module="linalg")
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """The eigenvalues of :func:`eigh`.
 
@@ -132,7 +132,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     return b.eigh(_lower_read("eigvalsh", a, UPLO))[0]
 
 
-@implements(np.linalg.svd)
+@implements(np.linalg.svd, module="linalg")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Singular vectors and values: ``a == U @ diag(S) @ Vh``, S descending; S alone without ``compute_uv``.
 
@@ -148,7 +148,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(*(b.complete_svd(x) if full_matrices and rows != columns else b.svd(x)))
 
 
-@implements(np.linalg.svdvals)
+@implements(np.linalg.svdvals, module="linalg")
 def svdvals(x: Any, /) -> Any:
     """The singular values of matrices, descending.
 

@@ -81,8 +81,8 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: An
 
     Raises DTypeError for complex arrays.
 
-    >>> rfft([1.0, 2.0, 3.0])[0]
-    array(6.+0.j)
+    >>> rfft([1.0, 2.0, 3.0]).real
+    array([ 6. , -1.5])
     """
     x, (at,) = _operand("rfft", a, (axis,), real=True)
     found = b.rfft(_fitted("rfft", moveaxis(x, at, -1), n, -1), norm=_norm("rfft", norm))

@@ -82,7 +82,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return linear.outer(x1, x2)
 
 
-@implements(np.linalg.multi_dot)
+@implements(np.linalg.multi_dot, module="linalg")
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     """The product of several matrices, of which the first and the last may be vectors.
 

@@ -25,7 +25,7 @@ __all__ = ["cond", "lstsq", "matrix_norm", "matrix_rank", "norm", "pinv", "vecto
 SINGULAR = {2: "max", -2: "min", "nuc": "sum"}
 
 
-@implements(np.linalg.norm)
+@implements(np.linalg.norm, module="linalg")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """A norm over one axis (of vectors) or two (of matrices); by default the Euclidean one over all axes.
 
@@ -48,7 +48,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return _matrix_norm(x, ord, axes, keepdims)
 
 
-@implements(np.linalg.vector_norm)
+@implements(np.linalg.vector_norm, module="linalg")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm of what stands along axes, by default all, taken as one vector.
 
@@ -59,7 +59,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _vector_norm(x, ord, _axes(axis, x.ndim), keepdims)
 
 
-@implements(np.linalg.matrix_norm)
+@implements(np.linalg.matrix_norm, module="linalg")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norm of matrices in the last two axes; see :func:`norm` for the orders.
 
@@ -117,7 +117,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     return expand_dims(found, tuple(sorted(axes))) if keepdims else found
 
 
-@implements(np.linalg.cond)
+@implements(np.linalg.cond, module="linalg")
 def cond(x: Any, p: Any = None) -> Any:
     """The condition of matrices: the norm of order ``p`` times that of the inverse; by default the order 2.
 
@@ -141,7 +141,7 @@ def _relative(x: Any) -> Any:
     return larger * float(np.finfo(x.dtype).eps)
 
 
-@implements(np.linalg.matrix_rank)
+@implements(np.linalg.matrix_rank, module="linalg")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """How many singular values are larger than ``tol``, or ``rtol`` times the largest; int64.
 
@@ -166,7 +166,7 @@ def _column(tolerance: Any) -> Any:
     return reshape(given, (*given.shape, 1)) if given.ndim else tolerance
 
 
-@implements(np.linalg.pinv)
+@implements(np.linalg.pinv, module="linalg")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The pseudoinverse (Moore and Penrose): singular values up to ``rcond`` times the largest count as zero.
 
@@ -183,7 +183,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     return matmul(ew.multiply(adjoint(vh), expand_dims(inverse, -2)), adjoint(u))
 
 
-@implements(np.linalg.lstsq)
+@implements(np.linalg.lstsq, module="linalg")
 def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """The smallest X that makes ``a @ X`` nearest to y, the squares that are left, the rank, the singular values.
 
