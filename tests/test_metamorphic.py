@@ -90,9 +90,8 @@ def test_what_is_joined_and_cut_is_the_same(first: int) -> None:
 @blocks
 def test_examples_of_a_batch_do_not_see_each_other(first: int) -> None:
     for seed, graph, args in _programs(first, symbolic=False):
-        rng = np.random.default_rng(seed)
         batch = [np.stack([a, np.roll(a, 1), a]) for a in map(np.asarray, args)]
-        order = rng.permutation(3)
+        order = np.array([2, 0, 1])
         function = zenith.jit(zenith.vmap(lambda *xs, graph=graph: replay(graph, list(xs))))
         with np.errstate(all="ignore"):
             straight, permuted = function(*batch), function(*(a[order] for a in batch))

@@ -76,7 +76,8 @@ def main() -> int:
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
     for name, found in results.items():
         print(name, {k: v for k, v in found.items() if k != "failed"}, *found["failed"], sep="\n  ")
-    return results["zenith"]["passed"] < results["numpy"]["passed"]
+    ran = min(found["run"] for found in results.values())
+    return ran < 1000 or results["zenith"]["passed"] < results["numpy"]["passed"]
 
 
 if __name__ == "__main__":

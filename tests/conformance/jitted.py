@@ -40,15 +40,19 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         arrays = [x for x in leaves if isinstance(x, np.ndarray)]
         key = (function, str(treedef), tuple(_mark(x) for x in leaves))
         if key not in _PROGRAMS:
-            _PROGRAMS[key] = zenith.jit(functools.partial(_with_arrays, function, treedef, leaves))
+            static = [None if isinstance(x, np.ndarray) else x for x in leaves]
+            places = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
+            _PROGRAMS[key] = zenith.jit(functools.partial(_with_arrays, function, treedef, static, places))
         return _PROGRAMS[key](*arrays)
 
     return call
 
 
-def _with_arrays(function: Callable[..., Any], treedef: Any, leaves: list[Any], *arrays: Any) -> Any:
-    given = iter(arrays)
-    args, kwargs = tree.unflatten(treedef, [next(given) if isinstance(x, np.ndarray) else x for x in leaves])
+def _with_arrays(function: Callable[..., Any], treedef: Any, static: list[Any], places: list[int], *arrays: Any) -> Any:
+    leaves = list(static)
+    for place, array in zip(places, arrays, strict=True):
+        leaves[place] = array
+    args, kwargs = tree.unflatten(treedef, leaves)
     return function(*args, **kwargs)
 
 

@@ -39,6 +39,13 @@ def test_several_axes(name):
     check(lambda xp, a: getattr(xp.fft, name)(a, axes=(1, 2)), x, ulps=ULPS)
 
 
+def test_sizes_of_axes_and_axes_that_come_twice():
+    x = values(COMPLEX, (4, 5))
+    check(lambda xp, a: xp.fft.irfftn(a, (-1, -1), (0, 1)), x, ulps=ULPS)
+    check(lambda xp, a: xp.fft.fftn(a, np.array([-1, 2]), (0, 1)), x, ulps=ULPS)
+    check(lambda xp, a: xp.fft.fftn(a, (4, 8), (1, 1)), x, ulps=ULPS)
+
+
 @pytest.mark.parametrize("n", [1, 4, 7])
 def test_frequencies(n):
     for found, expected in ((fft.fftfreq(n, 0.1), np.fft.fftfreq(n, 0.1)),
@@ -81,6 +88,8 @@ def test_derivatives_and_batches():
     ("call", "error", "text"),
     [
         (lambda x: np.fft.rfft(x * 1j), DTypeError, "rfft takes real arrays"),
+        (lambda x: np.fft.ihfft(x * 1j), DTypeError, "ihfft takes real arrays"),
+        (lambda x: np.fft.hfft(x, 0), ShapeError, "hfft: there must be a point"),
         (lambda x: np.fft.fft(x, norm="both"), ArgumentError, "norm must be one of"),
         (lambda x: np.fft.fft(x, 0), ShapeError, "a point or more"),
         (lambda x: np.fft.irfft(x, 0), ShapeError, "a point or more"),

@@ -87,7 +87,9 @@ def test_products_of_several_axes():
     check(lambda xp, a: xp.linalg.tensorsolve(a, a[:, :, 0] + 1), a, ulps=ULPS)
     check(lambda xp, a: [xp.linalg.tensorinv(a), xp.linalg.tensorinv(a.reshape(6, 3, 2), 1)], a, ulps=ULPS)
     x, y, z = (matrices(np.dtype(float), s) for s in ((2, 30), (30, 4), (4, 50)))
-    check(lambda xp, x, y, z: [xp.linalg.multi_dot([x, y, z]), xp.linalg.multi_dot([x[0], y, z[:, 0]])], x, y, z)
+    check(lambda xp, x, y, z: [xp.linalg.multi_dot([x, y, z]), xp.linalg.multi_dot([x[0], y, z[:, 0]]),
+                               xp.linalg.multi_dot([x, y, z[:, 0]]), xp.linalg.multi_dot([x[0], y])],
+          x, y, z)  # fmt: skip
     check(lambda xp, a: [xp.linalg.diagonal(a, offset=1), xp.linalg.trace(a), xp.linalg.matrix_transpose(a),
                          xp.linalg.outer(a[0, 0], a[1, 0]), xp.linalg.cross(a[..., :3], a[..., 3:]),
                          xp.linalg.vecdot(a, a), xp.linalg.tensordot(a, a, axes=((0, 1), (0, 1)))], a)  # fmt: skip
@@ -124,6 +126,35 @@ def test_small_matrices_are_kernels_and_large_ones_calls():
     for size in (5, 9, 3, 12, 3):
         both(np.eye(size)[None])
     assert both.cache_info().misses == 2  # one program for all large sizes, one for each small one
+
+
+def test_determinants_and_conditions_of_singular_matrices():
+    for size in (1, 2, 3, 4, 5):
+        a = np.stack([np.ones((size, size)), np.zeros((size, size)), np.diag(np.arange(size) * 1.0)])
+        np.testing.assert_allclose(zenith.jit(np.linalg.det)(a), np.linalg.det(a), atol=1e-12)
+        with np.errstate(all="ignore"):
+            check(lambda xp, a: [xp.linalg.cond(a, p) for p in (None, -2, 1, "fro")], np.zeros((size, size)))
+
+
+def test_types_that_meet():
+    a, y = 3 * np.eye(5), np.ones(5)
+    for left, right in ((np.float32, np.float64), (np.float32, np.int8), (np.int8, np.complex64)):
+        check(
+            lambda xp, a, y: [xp.linalg.solve(a, y), xp.linalg.lstsq(a, y)[0]],
+            a.astype(left),
+            y.astype(right),
+            ulps=ULPS,
+        )
+
+
+def test_small_singular_values_of_least_squares():
+    a = np.array([[1.0, 2], [2, 4], [3, 6]])
+    check(lambda xp, a: [xp.linalg.lstsq(a, a[:, 0], rcond)[0] for rcond in (None, -1, 0.1)], a, ulps=ULPS)
+
+
+def test_axes_of_equations():
+    a, y = matrices(np.dtype(float), (24, 24)).reshape(4, 6, 8, 3), matrices(np.dtype(float), (8, 3))
+    check(lambda xp, a, y: xp.linalg.tensorsolve(a, y, axes=(0, 1)), a, y, ulps=ULPS)
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------
@@ -170,6 +201,31 @@ def test_derivatives(name, dtype):
     np.testing.assert_allclose(moved, expected, rtol=1e-6)
 
 
+EQUAL = {
+    "eigenvalues": (lambda a: np.linalg.eigvalsh(a).sum(), np.eye(2), np.eye(2)),
+    "eigenvalues of both": (lambda a: np.linalg.eigh(a)[0].sum(), np.eye(2), np.eye(2)),
+    "singular values": (lambda a: np.linalg.svdvals(a).sum(), 3 * np.eye(5), np.eye(5)),
+    "spectral norm": (lambda a: np.linalg.norm(a, 2), np.diag([5.0, 3, 3]), np.diag([1.0, 0, 0])),
+    "pseudoinverse": (lambda a: np.linalg.pinv(a).sum(), np.eye(3), -np.ones((3, 3))),
+    "a square matrix of lower rank": (lambda a: np.linalg.svd(a, full_matrices=False)[0][0, 0], np.diag([3.0, 2, 1, 0]),
+                                      np.zeros((4, 4))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_derivatives_where_values_are_equal(name):
+    """What needs no vectors asks for none of their derivatives."""
+    function, a, expected = EQUAL[name]
+    np.testing.assert_allclose(zenith.grad(function)(a), expected, atol=1e-12)
+
+
+def test_least_squares_of_an_orthonormal_matrix_has_a_derivative():
+    a, y, direction = np.eye(4, 2), np.arange(1.0, 5), matrices(np.dtype(float), (4, 2))
+    function = lambda a: np.linalg.lstsq(a, y)[0].sum()  # noqa: E731
+    expected = _difference(lambda a: np.linalg.lstsq(a, y, 1e-12)[0].sum(), a, direction)
+    np.testing.assert_allclose((zenith.grad(function)(a) * direction).sum(), expected, rtol=1e-6)
+
+
 def test_a_batch_is_a_stack():
     a = definite(np.dtype(float), (3, 5, 5))
     found = zenith.jit(zenith.vmap(lambda a: np.linalg.cholesky(a)))(a)
@@ -192,6 +248,10 @@ def test_a_batch_is_a_stack():
         (lambda a: np.linalg.norm(a, "other"), ArgumentError, "no norm of order 'other'"),
         (lambda a: np.linalg.norm(a, 1, (0, 1, 2)), ShapeError, "axis 2 is out of bounds"),
         (lambda a: linalg.outer(a, a), ShapeError, "takes vectors"),
+        (lambda a: np.linalg.multi_dot([a, a[0, :], a]), ShapeError, "vectors at its ends"),
+        (lambda a: np.linalg.svd(a, hermitian=True), UnsupportedError, "hermitian=True"),
+        (lambda a: np.linalg.matrix_rank(a, 1.0, rtol=1.0), ArgumentError, "one of tol and rtol"),
+        (lambda a: np.linalg.lstsq(a, a[0]), ShapeError, "as many rows"),
         (lambda a: zenith.grad(lambda a: np.linalg.svd(a)[0].sum())(a), ZenithError, "complete a basis"),
         (lambda a: zenith.fori_loop(0, 3, lambda i, x: np.linalg.svdvals(x @ x.T)[0] * x, a), UnsupportedError,
          "inside the body of a loop"),

@@ -81,8 +81,8 @@ class Primitive:
     evaluate: ``(NumPy arrays, params with sizes as ints) -> results``: the reference.
     lowering: how a kernel computes it, see :mod:`zenith.ir.lowering`.
     jvp: ``(b, primals, tangents, outputs, params) -> output tangents``; a None tangent is zero.
-    vjp: ``(b, primals, outputs, cotangents, params) -> argument cotangents``, None where zero; or, for primitives that
-        hold subgraphs, :class:`WithResiduals`.
+    vjp: ``(b, primals, outputs, cotangents, params) -> argument cotangents``, None where zero, on either side: some of
+        several results may have none; or, for primitives that hold subgraphs, :class:`WithResiduals`.
     batch: ``(b, args, batched, size, params) -> outputs``, all with a new leading axis; ``batched[i]`` says whether
         argument i has one.
     ulp: error of a floating-point result in units of the last place, given exact arguments.

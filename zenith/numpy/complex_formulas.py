@@ -38,7 +38,8 @@ def sign(x: Any) -> Any:
 
     def direction(part: Any) -> Any:
         sign_alone = b.where(f.isinf(part), b.sign(part), b.zeros_like(part))
-        return b.where(alone, sign_alone, b.div(part, safe))
+        found = b.where(alone, sign_alone, b.div(part, safe))
+        return b.where(b.eq(size, 0.0), b.zeros_like(part), found)
 
     return b.complex(direction(real), direction(imag))
 

@@ -13,20 +13,21 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.numpy import small_matrices
 from zenith.numpy.creation import eye
-from zenith.numpy.factors import matrices, square_matrices
+from zenith.numpy.factors import inexact, matrices, square_matrices
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import (
     broadcast_dims,
     compute_array,
     convert,
     dims_of,
+    normal_axis,
     require,
     result_dtype,
     shape_text,
     spread,
     static_int,
 )
-from zenith.numpy.shaping import moveaxis
+from zenith.numpy.shaping import transpose
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -47,7 +48,7 @@ def solve(a: Any, y: Any) -> Any:
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0])
     array([1., 1.])
     """
-    x, right = square_matrices("solve", a), compute_array("solve", y)
+    x, right = square_matrices("solve", a), inexact("solve", y)
     dtype = result_dtype("solve", (x, right, 1.0))
     x, right = convert(x, dtype), convert(right, dtype)
     vector = right.ndim == 1
@@ -76,16 +77,12 @@ def inv(a: Any) -> Any:
            [0.  , 0.25]])
     """
     x = square_matrices("inv", a)
-    return _solved(x, spread(eye(_rows(x), dtype=x.dtype), dims_of(x)))
-
-
-def _rows(x: Any) -> Any:
-    return x.shape[-1]
+    return _solved(x, spread(eye(x.shape[-1], dtype=x.dtype), dims_of(x)))
 
 
 @implements(np.linalg.det, module="linalg")
 def det(a: Any) -> Any:
-    """The determinant of matrices; the derivative of a singular matrix's is nan.
+    """The determinant of matrices; where one is singular, its derivative is not computed: nan.
 
     >>> det([[2.0, 0.0], [0.0, 4.0]])
     array(8.)
@@ -120,13 +117,16 @@ def matrix_power(a: Any, n: int) -> Any:
     rows, columns = dims_of(x)[-2:]
     require(rows, "==", columns, f"matrix_power needs square matrices, not {shape_text(dims_of(x))}")
     if count == 0:
-        return spread(eye(_rows(x), dtype=x.dtype), dims_of(x))
+        return spread(eye(x.shape[-1], dtype=x.dtype), dims_of(x))
     square, found = inv(x) if count < 0 else x, None
-    for bit in reversed(bin(abs(count))[2:]):
-        if bit == "1":
+    left = abs(count)
+    while True:
+        if left % 2:
             found = square if found is None else matmul(found, square)
+        left //= 2
+        if not left:
+            return found
         square = matmul(square, square)
-    return found
 
 
 # --- equations between several axes -----------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ def tensorsolve(a: Any, y: Any, axes: Any = None) -> Any:
     array([1., 1., 1., 1.])
     """
     x, right = matrices("tensorsolve", a), compute_array("tensorsolve", y)
-    for axis in axes or ():
-        x = moveaxis(x, axis, -1)
+    last = [normal_axis("tensorsolve", axis, x.ndim) for axis in axes or ()]
+    x = transpose(x, [*(a for a in range(x.ndim) if a not in last), *last])
     shape = dims_of(x)[right.ndim :]
     rows, columns = product(dims_of(right)), product(shape)
     require(rows, "==", columns, f"tensorsolve: {shape_text(dims_of(x))} is no square matrix for the right side's axes")

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, UnsupportedError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, user_line
+from zenith.ir.ops.common import is_narrow
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.linear import matmul
@@ -46,10 +47,19 @@ class SVDResult(NamedTuple):
 
 def matrices(name: str, a: Any) -> Any:
     """An operand of two axes or more; integers and bools as float64."""
-    x = compute_array(name, a)
+    x = inexact(name, a)
     if x.ndim < 2:
         raise ShapeError(f"{name} needs matrices: an array of two axes or more, not {shape_text(dims_of(x))}",
                          where=user_line())  # fmt: skip
+    if is_narrow(x):
+        raise DTypeError(f"{name} computes in float32 or wider, not in {x.dtype}", where=user_line(),
+                         fix="cast the operand to float32 first")  # fmt: skip
+    return x
+
+
+def inexact(name: str, a: Any) -> Any:
+    """An operand as an array of floats or complex numbers; integers and bools as float64."""
+    x = compute_array(name, a)
     return convert(x, FLOAT64) if kind_of(x.dtype) in "biu" else x
 
 
@@ -93,9 +103,9 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise UnsupportedError(f"qr: the mode {mode!r} is not supported", where=user_line(),
                                fix="use 'reduced', 'complete' or 'r'")  # fmt: skip
-    if mode == "complete":
-        return QRResult(*b.complete_qr(x))
     rows, columns = dims_of(x)[-2:]
+    if mode == "complete" and rows != columns:
+        return QRResult(*b.complete_qr(x))
     if ask(rows, ">=", columns):
         q, r = b.qr(x)
     else:  # the first columns give Q, which takes the others to R
@@ -142,6 +152,9 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     array([4., 3.])
     """
     x = matrices("svd", a)
+    if hermitian:
+        raise UnsupportedError("svd: hermitian=True is not supported", where=user_line(),
+                               fix="use eigh, whose eigenvalues' magnitudes are the singular values")  # fmt: skip
     if not compute_uv:
         return b.svd(x)[1]
     rows, columns = dims_of(x)[-2:]

@@ -84,9 +84,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: An
     >>> rfft([1.0, 2.0, 3.0]).real
     array([ 6. , -1.5])
     """
-    x, (at,) = _operand("rfft", a, (axis,), real=True)
-    found = b.rfft(_fitted("rfft", moveaxis(x, at, -1), n, -1), norm=_norm("rfft", norm))
-    return moveaxis(found, -1, at)
+    return _of_real("rfft", a, n, axis, _norm("rfft", norm))
 
 
 @implements(np.fft.irfft, module="fft")
@@ -96,12 +94,7 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: A
     >>> irfft(rfft([1.0, 2.0, 3.0]), 3)
     array([1., 2., 3.])
     """
-    x, (at,) = _operand("irfft", a, (axis,))
-    x = moveaxis(convert(x, np.result_type(x.dtype, np.complex64)), at, -1)
-    size = 2 * (dims_of(x)[-1] - 1) if n is None else size_dim(n, "irfft: n")
-    require(size, ">=", 1, f"irfft: there must be a point or more, not {size}")
-    found = b.irfft(_fitted("irfft", x, size // 2 + 1, -1), size=size, norm=_norm("irfft", norm))
-    return moveaxis(found, -1, at)
+    return _to_real("irfft", a, n, axis, _norm("irfft", norm))
 
 
 @implements(np.fft.hfft, module="fft")
@@ -111,7 +104,7 @@ def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: An
     >>> hfft([1.0, 2.0, 3.0])
     array([ 8., -2.,  0., -2.])
     """
-    return irfft(ew.conjugate(compute_array("hfft", a)), n, axis, _other(_norm("hfft", norm)))
+    return _to_real("hfft", ew.conjugate(compute_array("hfft", a)), n, axis, _other(_norm("hfft", norm)))
 
 
 @implements(np.fft.ihfft, module="fft")
@@ -121,7 +114,7 @@ def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: A
     >>> ihfft([8.0, -2.0, 0.0, -2.0]).real
     array([1., 2., 3.])
     """
-    return ew.conjugate(rfft(a, n, axis, _other(_norm("ihfft", norm))))
+    return ew.conjugate(_of_real("ihfft", a, n, axis, _other(_norm("ihfft", norm))))
 
 
 # --- over several axes ------------------------------------------------------------------------------------------------
@@ -129,7 +122,7 @@ def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: A
 
 @implements(np.fft.fftn, module="fft")
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """The transform over several axes, by default all, of ``s`` points along each; None or -1 leaves a size as it is.
+    """The transform over several axes, by default all, of ``s`` points along each; -1 is the size of the axis.
 
     >>> fftn([[1.0, 0.0], [0.0, 0.0]]).real
     array([[1., 1.],
@@ -158,7 +151,8 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
            [0., 0.]])
     """
     sizes, axes = _sizes_and_axes("rfftn", a, s, axes)
-    return _transform("rfftn", rfft(a, sizes[-1], axes[-1], norm), sizes[:-1], axes[:-1], norm, inverse=False)
+    last = _of_real("rfftn", a, sizes[-1], axes[-1], _norm("rfftn", norm))
+    return _transform("rfftn", last, sizes[:-1], axes[:-1], norm, inverse=False)
 
 
 @implements(np.fft.irfftn, module="fft")
@@ -170,7 +164,8 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
            [1., 1.]])
     """
     sizes, axes = _sizes_and_axes("irfftn", a, s, axes)
-    return irfft(_transform("irfftn", a, sizes[:-1], axes[:-1], norm, inverse=True), sizes[-1], axes[-1], norm)
+    others = _transform("irfftn", a, sizes[:-1], axes[:-1], norm, inverse=True)
+    return _to_real("irfftn", others, sizes[-1], axes[-1], _norm("irfftn", norm))
 
 
 def _over_two(function: Callable[..., Any], numpy_function: Any) -> Callable[..., Any]:
@@ -261,13 +256,29 @@ def _operand(name: str, a: Any, axes: Sequence[Any], real: bool = False) -> tupl
 
 def _transform(name: str, a: Any, sizes: Sequence[Any], axes: Sequence[Any], norm: Any, inverse: bool) -> Any:
     x, at = _operand(name, a, axes)
-    for axis, size in zip(at, sizes, strict=True):
-        x = _fitted(name, x, size, axis)
-    if len(set(at)) == len(at):
-        return b.fft(x, axes=tuple(at), inverse=inverse, norm=_norm(name, norm))
-    for axis in at:  # an axis that is named twice is transformed twice
-        x = b.fft(x, axes=(axis,), inverse=inverse, norm=_norm(name, norm))
+    turns = [list(zip(at, sizes, strict=True))]
+    if len(set(at)) < len(at):  # an axis that is named twice is cut and transformed twice, from the last to the first
+        turns = [[pair] for pair in reversed(turns[0])]
+    for turn in turns:
+        for axis, size in turn:
+            x = _fitted(name, x, size, axis)
+        x = b.fft(x, axes=tuple(axis for axis, _ in turn), inverse=inverse, norm=_norm(name, norm))
     return x
+
+
+def _of_real(name: str, a: Any, n: Any, axis: Any, norm: str) -> Any:
+    """The first half of a real array's transform over one axis."""
+    x, (at,) = _operand(name, a, (axis,), real=True)
+    return moveaxis(b.rfft(_fitted(name, moveaxis(x, at, -1), n, -1), norm=norm), -1, at)
+
+
+def _to_real(name: str, a: Any, n: Any, axis: Any, norm: str) -> Any:
+    """The real array whose transform over one axis begins with an array."""
+    x, (at,) = _operand(name, a, (axis,))
+    x = moveaxis(convert(x, np.result_type(x.dtype, np.complex64)), at, -1)
+    size = 2 * (dims_of(x)[-1] - 1) if n is None else size_dim(n, f"{name}: n")
+    require(size, ">=", 1, f"{name}: there must be a point or more, not {size}")
+    return moveaxis(b.irfft(_fitted(name, x, size // 2 + 1, -1), size=size, norm=norm), -1, at)
 
 
 def _sizes_and_axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], list[int]]:
@@ -276,13 +287,19 @@ def _sizes_and_axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], li
     if axes is None:
         axes = range(rank) if s is None else range(rank - len(s), rank)
     at = [normal_axis(name, axis, rank) for axis in axes]
-    sizes = [None] * len(at) if s is None else [None if isinstance(n, int) and n == -1 else n for n in s]
+    sizes = [None] * len(at) if s is None else list(s)
     if len(sizes) != len(at):
         raise ShapeError(f"{name}: {len(sizes)} sizes for {len(at)} axes", where=user_line(),
                          fix="give one size for each axis")  # fmt: skip
+    own = user_shape(dims_of(compute_array(name, a)))
+    sizes = [own[axis] if _is_minus_one(n) else n for n, axis in zip(sizes, at, strict=True)]
     if not at and name.startswith(("rfft", "irfft")):
         raise ShapeError(f"{name} needs an axis or more", where=user_line())
     return sizes, at
+
+
+def _is_minus_one(n: Any) -> bool:
+    return isinstance(n, (int, np.integer)) and n == -1
 
 
 def _fitted(name: str, x: Any, n: Any, axis: int) -> Any:

@@ -176,7 +176,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis of fixed size."""
     x = as_array(x)
     at = normal_axis("unstack", axis, x.ndim)
-    parts = [squeeze(part, at) for part in split(x, static_int(x.shape[at], "unstack: the size"), at)]
+    size = static_int(x.shape[at], "unstack: the size")
+    parts = [squeeze(part, at) for part in split(x, size, at)] if size else []
     return tuple(parts if x.ndim > 1 else map(number, parts))
 
 

@@ -12,6 +12,7 @@ array([1., 1.])
 # ruff: noqa: F403 (each chapter's __all__ says what it gives)
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from zenith.numpy.factors import *
 from zenith.numpy.linear import matmul, tensordot, vecdot
 from zenith.numpy.norms import *
 from zenith.numpy.operands import as_array, dims_of, shape_text
-from zenith.numpy.shaping import matrix_transpose
+from zenith.numpy.shaping import matrix_transpose, reshape
 from zenith.trace.dispatch import implements, refuse
 
 __all__ = [
@@ -87,7 +88,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     """The product of several matrices, of which the first and the last may be vectors.
 
     Where all sizes are fixed the order of the products is the one with fewest operations (dynamic programming; T. Hu
-    and M. Shing, "Computation of matrix chain products", 1982, name the problem); otherwise they go left to right.
+    and M. Shing, "Computation of matrix chain products", 1982, name the problem); otherwise they go from the vector at
+    an end, or from the left.
 
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)])
     array([12., 12.])
@@ -95,13 +97,22 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     given = [as_array(a) for a in arrays]
     if len(given) < 2:
         raise ShapeError("multi_dot multiplies two arrays or more", where=user_line())
+    row, column = given[0].ndim == 1, given[-1].ndim == 1
+    given[0] = reshape(given[0], (1, -1)) if row else given[0]
+    given[-1] = reshape(given[-1], (-1, 1)) if column else given[-1]
+    for array in given:
+        if array.ndim != 2:
+            text = f"multi_dot multiplies matrices, and vectors at its ends, not {shape_text(dims_of(array))}"
+            raise ShapeError(text, where=user_line())
     sizes = [n.static for n in (dims_of(given[0])[0], *(dims_of(a)[-1] for a in given))]
-    if any(a.ndim != 2 for a in given) or any(n is None for n in sizes):
-        found = given[0]
-        for array in given[1:]:
-            found = matmul(found, array)
-        return found
-    return _multiply_chain(given, [n or 0 for n in sizes])
+    if any(n is None for n in sizes):
+        found = (
+            functools.reduce(lambda x, y: matmul(y, x), reversed(given)) if column else functools.reduce(matmul, given)
+        )
+    else:
+        found = _multiply_chain(given, [n or 0 for n in sizes])
+    found = found[0] if row else found
+    return found[..., 0] if column else found
 
 
 def _multiply_chain(chain: Sequence[Any], sizes: Sequence[int]) -> Any:

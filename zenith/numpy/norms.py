@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.errors import ArgumentError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import maximum
-from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.equations import inv
-from zenith.numpy.factors import adjoint, eigvalsh, matrices, svd, svdvals
+from zenith.numpy.factors import SVDResult, adjoint, eigvalsh, inexact, matrices, svd, svdvals
 from zenith.numpy.linear import matmul
-from zenith.numpy.operands import FLOAT64, as_array, ask, compute_array, convert, dims_of, normal_axes, user_shape
+from zenith.numpy.operands import as_array, ask, convert, dims_of, normal_axes, require, result_dtype, user_shape
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
 from zenith.trace.dispatch import implements
@@ -35,7 +34,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     >>> norm([3.0, 4.0])
     array(5.)
     """
-    x = _floats("norm", x)
+    x = inexact("norm", x)
     if axis is None and ord is not None and x.ndim not in (1, 2):
         raise ShapeError(f"norm of order {ord!r} needs axis= for an array of {x.ndim} axes", where=user_line())
     axes = _axes(axis, x.ndim)
@@ -55,7 +54,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     >>> vector_norm([[3.0], [4.0]])
     array(5.)
     """
-    x = _floats("vector_norm", x)
+    x = inexact("vector_norm", x)
     return _vector_norm(x, ord, _axes(axis, x.ndim), keepdims)
 
 
@@ -75,11 +74,6 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
     """The axes in the caller's order: of a matrix's the first one counts rows."""
     found = normal_axes("norm", axis, rank)
     return tuple(a % rank for a in axis) if isinstance(axis, (tuple, list)) and len(found) == 2 else found
-
-
-def _floats(name: str, x: Any) -> Any:
-    x = compute_array(name, x)
-    return convert(x, FLOAT64) if kind_of(x.dtype) in "biu" else x
 
 
 def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -103,7 +97,7 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     row, column = axes
-    if ord == "fro":
+    if ord in ("fro", "f"):
         return _euclidean(x, axes, keepdims)
     if ord in SINGULAR:
         found = getattr(reductions, SINGULAR[ord])(svdvals(moveaxis(x, axes, (-2, -1))), -1)
@@ -128,8 +122,11 @@ def cond(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         values = svdvals(a)
         largest, smallest = values[..., 0], values[..., -1]
-        return ew.divide(smallest, largest) if p == -2 else ew.divide(largest, smallest)
-    return ew.multiply(matrix_norm(a, ord=p), matrix_norm(inv(a), ord=p))
+        found = ew.divide(smallest, largest) if p == -2 else ew.divide(largest, smallest)
+    else:
+        found = ew.multiply(matrix_norm(a, ord=p), matrix_norm(inv(a), ord=p))
+    undefined = reductions.any(ew.isnan(a), (-2, -1))
+    return where(ew.logical_and(ew.isnan(found), ew.logical_not(undefined)), math.inf, found)
 
 
 # --- by the size of singular values -----------------------------------------------------------------------------------
@@ -148,15 +145,18 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]])
     array(1)
     """
-    x = _floats("matrix_rank", A)
+    x = inexact("matrix_rank", A)
     if x.ndim < 2:
         return convert(reductions.any(ew.not_equal(x, 0)), np.dtype(np.int64))
+    _one_of("matrix_rank", tol=tol, rtol=rtol)
     values = ew.absolute(eigvalsh(x)) if hermitian else svdvals(x)
-    if tol is None:
-        largest = ew.maximum(values[..., :1], values[..., -1:])
-        limit = ew.multiply(largest, _relative(x) if rtol is None else _column(rtol))
-    else:
-        limit = _column(tol)
+    if tol is not None:
+        return _rank(values, _column(tol))
+    largest = ew.maximum(values[..., :1], values[..., -1:])
+    return _rank(values, ew.multiply(largest, _relative(x) if rtol is None else _column(rtol)))
+
+
+def _rank(values: Any, limit: Any) -> Any:
     return reductions.sum(convert(ew.greater(values, limit), np.dtype(np.int64)), -1)
 
 
@@ -176,17 +176,57 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     array([[0.5, 0. ]])
     """
     x = matrices("pinv", a)
-    given = rtol if rcond is None else rcond
-    u, s, vh = svd(x, full_matrices=False)
-    large = ew.greater(s, ew.multiply(s[..., :1], 1e-15 if given is None else _column(given)))
+    if hermitian:
+        raise UnsupportedError("pinv: hermitian=True is not supported", where=user_line(), fix="leave it out")
+    given = _one_of("pinv", rcond=rcond, rtol=rtol)
+    return _pseudoinverse(x, 1e-15 if given is None else given)
+
+
+def _pseudoinverse(x: Any, limit: Any) -> Any:
+    """With a derivative of its own, as equal singular values have none of their vectors.
+
+    G. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
+    variables separate", SIAM Journal on Numerical Analysis 10, 1973.
+    """
+    from zenith.transforms import custom_jvp
+
+    @custom_jvp
+    def inverse(x: Any, limit: Any) -> Any:
+        return _from_factors(svd(x, full_matrices=False), limit)
+
+    @inverse.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (a, limit), (change, _) = primals, tangents
+        p, turned = inverse(a, limit), adjoint(change)
+        right, left = adjoint(p), ew.subtract(turned, matmul(turned, matmul(a, p)))
+        inside = ew.subtract(turned, matmul(matmul(p, a), turned))
+        moved = ew.add(matmul(p, matmul(right, left)), matmul(inside, matmul(right, p)))
+        return p, ew.subtract(moved, matmul(p, matmul(change, p)))
+
+    return inverse(x, limit)
+
+
+def _from_factors(factors: SVDResult, limit: Any) -> Any:
+    u, s, vh = factors
+    large = ew.greater(s, ew.multiply(s[..., :1], _column(limit)))
     inverse = where(large, ew.divide(1.0, where(large, s, 1.0)), 0.0)
     return matmul(ew.multiply(adjoint(vh), expand_dims(inverse, -2)), adjoint(u))
+
+
+def _one_of(name: str, **tolerances: Any) -> Any:
+    """The tolerance that is given; ArgumentError for several."""
+    given = [value for value in tolerances.values() if value is not None]
+    if len(given) > 1:
+        raise ArgumentError(f"{name} takes one of {' and '.join(tolerances)}", where=user_line())
+    return given[0] if given else None
 
 
 @implements(np.linalg.lstsq, module="linalg")
 def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """The smallest X that makes ``a @ X`` nearest to y, the squares that are left, the rank, the singular values.
 
+    Singular values up to ``rcond`` times the largest count as zero: by default the larger side times the distance of 1
+    and the next number; that distance for a negative ``rcond``.
     There is a sum of squares for each column where ``a`` has more rows than columns, and none otherwise: NumPy leaves
     them out, too, where the rank is less than the number of columns.
 
@@ -194,13 +234,17 @@ def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     >>> x, squares
     (array([2.]), array([2.]))
     """
-    x, right = matrices("lstsq", a), _floats("lstsq", y)
+    x, right = matrices("lstsq", a), inexact("lstsq", y)
     if x.ndim != 2 or right.ndim not in (1, 2):
         raise ShapeError("lstsq takes one matrix, and a vector or matrix on the right", where=user_line())
-    limit = _relative(x) if rcond is None else rcond
-    found = matmul(pinv(x, limit), right)
+    dtype = result_dtype("lstsq", (x, right))
+    x, right = convert(x, dtype), convert(right, dtype)
     rows, columns = dims_of(x)
+    require(rows, "==", dims_of(right)[0], "lstsq: both operands must have as many rows")
+    values = svdvals(x)
+    limit = _relative(x) if rcond is None else where(ew.less(rcond, 0), float(np.finfo(x.dtype).eps), rcond)
+    found = matmul(_pseudoinverse(x, limit), right)
     rest = ew.subtract(right, matmul(x, found))
     squares = reductions.sum(reshape(ew.squared_distance(rest), (right.shape[0], -1)), 0)
     tall = ask(rows, ">", columns)
-    return found, squares if tall else squares[:0], matrix_rank(x, rtol=limit), svdvals(x)
+    return found, squares if tall else squares[:0], _rank(values, ew.multiply(values[..., :1], limit)), values

@@ -163,24 +163,36 @@ def mean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 
 @implements(np.var)
 def var(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False, **options: Any
-) -> Any:
-    """The variance over axes, as ``numpy.var``: mean squared distance from the mean, divided by count - ddof."""
-    if (correction := options.pop("correction", _MISSING)) is not _MISSING:
-        ddof = correction
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+    correction: Any = _MISSING, **options: Any,
+) -> Any:  # fmt: skip
+    """The variance over axes, as ``numpy.var``: mean squared distance from the mean, divided by count - ddof.
+
+    ``correction`` is the standard's name for ``ddof``; both are numbers, known before.
+    """
     _refuse_options("var", options)
     x = compute_array("var", x)
     x = convert(x, float_dtype("var", x, dtype))
     distance = ew.subtract(x, mean(x, axis, keepdims=True))
     total = sum(ew.squared_distance(distance), axis, keepdims=keepdims)
-    return ew.divide(total, _count(x, normal_axes("var", axis, x.ndim), static_int(ddof, "var: ddof")))
+    less = ddof if correction is _MISSING else correction
+    return ew.divide(total, _freedom(x, normal_axes("var", axis, x.ndim), less))
+
+
+def _freedom(x: Any, axes: Sequence[int], less: Any) -> Any:
+    """The number of elements reduced, minus a number that need not be whole, and at least 0."""
+    if isinstance(less, float) and not less.is_integer():
+        return ew.maximum(ew.subtract(convert(_count(x, axes), FLOAT64), less), 0.0)
+    return _count(x, axes, static_int(int(less) if isinstance(less, float) else less, "var: ddof"))
 
 
 @implements(np.std)
-def std(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
-        **options: Any) -> Any:  # fmt: skip
-    """The standard deviation over axes, as ``numpy.std``: the square root of the variance."""
-    return ew.sqrt(var(x, axis, dtype, None, ddof, keepdims, **options))
+def std(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+    correction: Any = _MISSING, **options: Any,
+) -> Any:  # fmt: skip
+    """The standard deviation over axes, as ``numpy.std``: the square root of :func:`var`."""
+    return ew.sqrt(var(x, axis, dtype, None, ddof, keepdims, correction=correction, **options))
 
 
 @implements(np.average)

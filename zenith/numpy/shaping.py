@@ -245,6 +245,9 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
 def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     """The array repeated to a shape."""
     x, wanted = as_array(x), sizes_of(shape)
+    for size, target in zip(reversed(dims_of(x)), reversed(wanted), strict=False):
+        if target == 1:  # there nothing is repeated
+            require(size, "==", 1, f"cannot broadcast {shape_text(dims_of(x))} to {shape_text(wanted)}")
     own = dims_of(x)
     common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
     wanted = tuple(map(asked_recorder().canonical, wanted))  # sizes may just have been found equal

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from zenith.numpy import elementwise as ew
+from zenith.numpy.creation import ones_like
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import ask, convert, dims_of
 from zenith.numpy.selection import where
@@ -67,8 +68,9 @@ def _eliminate(rows: Rows, right: Rows) -> Any:
             right[k], right[i] = _exchanged(larger, right[k], right[i])
             turn = where(larger, convert(-1, rows[0][0].dtype), convert(1, rows[0][0].dtype))
             sign = turn if sign is None else ew.multiply(sign, turn)
+        pivot = where(ew.equal(rows[k][k], 0), ones_like(rows[k][k]), rows[k][k])  # 0 above zeros leaves them alone
         for i in range(k + 1, len(rows)):
-            factor = ew.divide(rows[i][k], rows[k][k])
+            factor = ew.divide(rows[i][k], pivot)
             rows[i] = [*rows[i][: k + 1], *_less(rows[i][k + 1 :], factor, rows[k][k + 1 :])]
             right[i] = _less(right[i], factor, right[k])
     return sign

@@ -107,8 +107,10 @@ class _Reverse:
         """The cotangents of a node's arguments."""
         results = [(number, i) for i in range(len(node.types))]
         primals, outputs = [self.primal[p] for p in args], [self.primal[p] for p in results]
-        given = [self.cotangent.get(p) or self.b.zeros_like(v) for p, v in zip(results, outputs, strict=True)]
         rule = node.primitive.vjp
+        given = [self.cotangent.get(p) for p in results]
+        if isinstance(rule, WithResiduals):
+            given = [self.b.zeros_like(v) if c is None else c for c, v in zip(given, outputs, strict=True)]
         try:
             if isinstance(rule, WithResiduals):
                 return rule.backward(self.b, primals, outputs, given, self.kept[number], node.params)

@@ -33,6 +33,7 @@ from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
+    or_zeros,
     random_array,
     require_kind,
     require_same_dtype,
@@ -182,7 +183,7 @@ def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> S
 
 def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     """By :mod:`zenith.ir.ops.attention_vjp`; what reaches the logarithms joins the mean change of the averages."""
-    (result, logarithm), (ct, ct_logarithm) = outputs, cotangents
+    (result, logarithm), (ct, ct_logarithm) = outputs, or_zeros(b, cotangents, outputs)
     mean = b.sub(along_rows(b, b.mul(*(widened(b, x, logarithm) for x in (ct, result)))), ct_logarithm)
     operands = (*primals[:3], ct, logarithm, mean, *primals[3:])
     found = list(b.attention_vjp(*operands, scale=params["scale"], causal=params["causal"], mask=params["mask"]))

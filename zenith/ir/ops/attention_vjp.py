@@ -32,6 +32,7 @@ from zenith.ir.ops.attention import (
 )
 from zenith.ir.ops.common import (
     all_batched,
+    or_zeros,
     random_array,
     require_same_dtype,
     require_same_shape,
@@ -135,7 +136,7 @@ def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> S
 
 def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     e = _Expanded(b, primals, params)
-    gq, gk, gv = e.wide(cotangents)
+    gq, gk, gv = e.wide(or_zeros(b, cotangents, outputs))
     reached = b.mul(b.add(e.product(gq, e.turned(e.k)), e.product(e.q, e.turned(gk))), e.scale)
     slope = b.mul(e.weights, reached)
     score = b.mul(e.weights, total_of(b, [b.mul(reached, e.slope), e.product(e.ct, e.turned(gv))]))

@@ -68,6 +68,11 @@ def floats(values: Sequence[Value]) -> list[bool]:
     return [has_derivative(v.type) for v in values]
 
 
+def or_zeros(b: Any, cotangents: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The cotangents of several results, zeros where there is none."""
+    return [b.zeros_like(o) if c is None else c for c, o in zip(cotangents, outputs, strict=True)]
+
+
 def results_of(found: Value | Sequence[Value]) -> list[Value]:
     """What a builder gives back, as a list however many results there are."""
     return [found] if isinstance(found, Value) else list(found)

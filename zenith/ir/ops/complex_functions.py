@@ -168,7 +168,7 @@ def tanh(b: Any, z: Any) -> Any:
     W. Kahan, "Branch cuts for complex elementary functions", The State of the Art in Numerical Analysis, 1987.
     """
     x, y = _both(b, z)
-    far = b.gt(b.abs(x), _limit(x) / 8)
+    far = b.bit_and(b.gt(b.abs(x), _limit(x) / 8), b.bit_or(_is_finite(b, y), _is_infinite(b, x)))
     near_x = b.where(far, _full(b, 1.0, x), x)
     t, s = b.tan(y), b.sinh(near_x)
     beta, rho = b.add(b.mul(t, t), 1.0), b.sqrt(b.add(b.mul(s, s), 1.0))

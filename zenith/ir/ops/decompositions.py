@@ -17,7 +17,7 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import minimum, prove_at_least
-from zenith.ir.ops.common import libraries_compute_in, sample
+from zenith.ir.ops.common import libraries_compute_in, or_zeros, sample
 from zenith.ir.ops.matrices import (
     Compute,
     adjoint,
@@ -51,9 +51,9 @@ def _real(dtype: DType) -> DType:
     return dtype.real if dtype.is_complex else dtype
 
 
-def _or_zeros(b: Any, cotangent: Any, output: Any) -> Any:
-    """The conjugate of a cotangent, zeros for none."""
-    return b.zeros_like(output) if cotangent is None else conjugate(b, cotangent)
+def _conjugates(b: Any, cotangents: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The conjugates of cotangents, zeros for none."""
+    return [conjugate(b, c) for c in or_zeros(b, cotangents, outputs)]
 
 
 def _definite_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -165,7 +165,7 @@ def _qr_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -
 
 def _qr_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     q, r = outputs
-    of_q, of_r = (_or_zeros(b, c, o) for c, o in zip(cotangents, outputs, strict=True))
+    of_q, of_r = _conjugates(b, cotangents, outputs)
     inner = b.sub(b.matmul(of_r, adjoint(b, r)), b.matmul(adjoint(b, q), of_q))
     half = half_lower(b, adjoint(b, inner))  # what is read is the upper triangle
     total = b.add(of_q, b.matmul(q, b.add(half, adjoint(b, half))))
@@ -208,6 +208,11 @@ def _reciprocal(b: Any, x: Any) -> Any:
     return b.div(b.full(1.0, x.type.dtype, x.shape), x)
 
 
+def _has_beside(vectors: Any) -> bool:
+    """Whether columns may leave out a part of the space into which they can turn: those of a square matrix do not."""
+    return prove_at_least(vectors.shape[-1], vectors.shape[-2]) is not True
+
+
 def _svd_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     (u, s, vh), da = outputs, tangents[0]
     v, uh = adjoint(b, vh), adjoint(b, u)
@@ -217,10 +222,13 @@ def _svd_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) 
     right = b.mul(gaps, b.add(rows_by(b, inner, s), columns_by(b, back, s)))
     if inner.type.dtype.is_complex:  # vectors may be turned by a phase: all of it to the left
         left = b.add(left, columns_by(b, _imaginary_diagonal(b, inner), inverse))
-    rest_u, rest_v = b.matmul(da, v), b.matmul(adjoint(b, da), u)
-    beside_u = columns_by(b, b.sub(rest_u, b.matmul(u, b.matmul(uh, rest_u))), inverse)
-    beside_v = columns_by(b, b.sub(rest_v, b.matmul(v, b.matmul(vh, rest_v))), inverse)
-    of_u, of_v = b.add(b.matmul(u, left), beside_u), b.add(b.matmul(v, right), beside_v)
+    of_u, of_v = b.matmul(u, left), b.matmul(v, right)
+    if _has_beside(u):
+        rest = b.matmul(da, v)
+        of_u = b.add(of_u, columns_by(b, b.sub(rest, b.matmul(u, b.matmul(uh, rest))), inverse))
+    if _has_beside(v):
+        rest = b.matmul(adjoint(b, da), u)
+        of_v = b.add(of_v, columns_by(b, b.sub(rest, b.matmul(v, b.matmul(vh, rest))), inverse))
     return [of_u, real(b, diagonal(b, inner)), adjoint(b, of_v)]
 
 
@@ -229,17 +237,22 @@ def _svd_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params
     inner = b.zeros_like(b.matmul(vh, adjoint(b, vh))) if of_s is None else _diagonal_of(b, of_s, u)
     if of_u is None and of_vh is None:
         return [conjugate(b, b.matmul(u, b.matmul(inner, vh)))]
-    of_u, of_v = _or_zeros(b, of_u, u), adjoint(b, _or_zeros(b, of_vh, vh))
+    of_u, _, of_vh = _conjugates(b, cotangents, outputs)
+    of_v = adjoint(b, of_vh)
     left, right = b.matmul(adjoint(b, u), of_u), b.matmul(vh, of_v)
     gaps, inverse = _inverse_gaps(b, s, left), _reciprocal(b, s)
     skew = [b.mul(gaps, b.sub(x, adjoint(b, x))) for x in (left, right)]
     inner = b.add(inner, b.add(columns_by(b, skew[0], s), rows_by(b, skew[1], s)))
     if left.type.dtype.is_complex:
         inner = b.add(inner, columns_by(b, _imaginary_diagonal(b, left), inverse))
-    beside_u = columns_by(b, b.sub(of_u, b.matmul(u, left)), inverse)
-    beside_v = columns_by(b, b.sub(of_v, b.matmul(adjoint(b, vh), right)), inverse)
-    found = b.add(b.matmul(u, b.matmul(inner, vh)), b.matmul(beside_u, vh))
-    return [conjugate(b, b.add(found, b.matmul(u, adjoint(b, beside_v))))]
+    found = b.matmul(u, b.matmul(inner, vh))
+    if _has_beside(u):
+        beside = columns_by(b, b.sub(of_u, b.matmul(u, left)), inverse)
+        found = b.add(found, b.matmul(beside, vh))
+    if _has_beside(adjoint(b, vh)):
+        beside = columns_by(b, b.sub(of_v, b.matmul(adjoint(b, vh), right)), inverse)
+        found = b.add(found, b.matmul(u, adjoint(b, beside)))
+    return [conjugate(b, found)]
 
 
 _evaluate, _lowering = by_lapack(lambda a: np.linalg.svd(a, full_matrices=False))

@@ -145,7 +145,7 @@ register(Primitive(
 
 def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     x, size = _last_axis("irfft", types, "c"), params["size"]
-    if (size.static or 1) < 1 or prove_equal(x.shape[-1], size // 2 + 1) is False:
+    if (size.static is not None and size.static < 1) or prove_equal(x.shape[-1], size // 2 + 1) is False:
         raise ShapeError(f"irfft: {size} points have {size // 2 + 1} different elements in their spectrum", types=(x,))
     return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
 

@@ -167,6 +167,11 @@ def diagonal(b: Any, x: Any) -> Any:
     return b.reduce_sum(diagonal_matrix(b, x), axes=(len(x.shape) - 1,))
 
 
+def trace(b: Any, x: Any) -> Any:
+    """The sum of the elements on the diagonal of each matrix."""
+    return b.reduce_sum(diagonal_matrix(b, x), axes=(len(x.shape) - 2, len(x.shape) - 1))
+
+
 def half_lower(b: Any, x: Any) -> Any:
     """The lower triangle with half of the diagonal's real part."""
     return b.add(below(b, x), scaled(b, like(b, real(b, diagonal_matrix(b, x)), x), 0.5))

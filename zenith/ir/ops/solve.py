@@ -16,12 +16,12 @@ from zenith.ir.dims import prove_equal
 from zenith.ir.ops.common import libraries_compute_in, random_array, require_same_dtype, rng, sample
 from zenith.ir.ops.matrices import (
     by_lapack,
-    diagonal,
     identity,
     of_moving,
     on_stacks,
     sound_matrices,
     square,
+    trace,
     turned,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
@@ -82,16 +82,10 @@ def _square_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 def _relative_change(b: Any, a: Any, da: Any) -> Any:
     """The change of the determinant's logarithm: the trace of the change, seen from the matrix."""
-    return diagonal_sum(b, b.solve(a, da))
+    return trace(b, b.solve(a, da))
 
 
-def diagonal_sum(b: Any, x: Any) -> Any:
-    """The trace of each matrix."""
-    found = diagonal(b, x)
-    return b.reduce_sum(found, axes=(len(found.shape) - 1,))
-
-
-def _times_inverse(b: Any, a: Any, factors: Any) -> Any:
+def _inverse_transposed(b: Any, a: Any, factors: Any) -> Any:
     """Each matrix's factor times the transpose of its inverse."""
     inverse = turned(b, b.solve(a, identity(b, a)))
     return b.mul(inverse, b.broadcast(factors, shape=a.shape, axes=tuple(range(len(a.shape) - 2))))
@@ -103,10 +97,10 @@ def _det_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) 
 
 _evaluate, _lowering = by_lapack(lambda a: [np.linalg.det(a)])
 register(Primitive(
-    name="det", doc="The determinant of square matrices; a singular matrix has no derivative: nan.", params={},
-    typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),), evaluate=_evaluate,
-    lowering=_lowering, jvp=of_moving(_det_jvp),
-    vjp=lambda b, primals, outputs, cts, params: [_times_inverse(b, primals[0], b.mul(cts[0], outputs[0]))],
+    name="det", doc="The determinant of square matrices; the derivative is not computed where one is singular: nan.",
+    params={}, typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),),
+    evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_det_jvp),
+    vjp=lambda b, primals, outputs, cts, params: [_inverse_transposed(b, primals[0], b.mul(cts[0], outputs[0]))],
     batch=on_stacks("det"), ulp=ULP, effect=False, samples=_square_samples,
 ))  # fmt: skip
 
@@ -132,7 +126,7 @@ def _slogdet_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Pa
     if primals[0].type.dtype.is_complex:
         turn = b.zeros_like(factor) if of_sign is None else b.imag(b.mul(of_sign, outputs[0]))
         factor = b.complex(factor, turn)
-    return [_times_inverse(b, primals[0], factor)]
+    return [_inverse_transposed(b, primals[0], factor)]
 
 
 _evaluate, _lowering = by_lapack(np.linalg.slogdet)
