@@ -3,6 +3,7 @@
 #   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
+#   make conformance  the array API standard's own tests on compiled functions
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
 #   make docs    regenerate ARCHITECTURE.md and docs/coverage.md, and the site in build/site

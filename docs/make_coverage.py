@@ -7,6 +7,7 @@ of NumPy that is installed.
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -102,8 +103,8 @@ def coverage() -> str:
 def exhibits() -> dict[str, str]:
     """Every table by name, as Markdown."""
     return {
-        "standard": standard(), "functions": functions(), "outside": outside(), "special": special(),
-        "dtypes": element_types(),
+        "standard": standard(), "conformance": conformance(), "functions": functions(), "outside": outside(),
+        "special": special(), "dtypes": element_types(),
     }  # fmt: skip
 
 
@@ -120,6 +121,19 @@ def code(names: Iterable[str]) -> str:
 
 
 # --- the standard ----------------------------------------------------------------------------------------------
+
+
+def conformance() -> str:
+    """What `make conformance` stored: the outcome of the standard's own tests."""
+    stored = json.loads((ROOT / "benchmarks" / "results" / "conformance.json").read_text())
+    lines = ["| namespace | tests run | passed | of these tests of compiled calls |", "| --- | --- | --- | --- |"]
+    for name, found in stored["results"].items():
+        entered = f"{found['entered and passed']} of {found['entered']}" if found["entered"] else "-"
+        lines.append(f"| {name} | {found['run']} | {found['passed']} | {entered} |")
+    versions, suite = stored["machine"]["versions"], stored["suite"][:7]
+    lines += ["", f"Suite {suite}, {stored['examples']} examples a test, NumPy {versions['numpy']}, "
+                  f"{stored['machine']['date'][:10]}."]  # fmt: skip
+    return "\n".join(lines)
 
 
 def standard() -> str:

@@ -101,6 +101,10 @@ class ShapeError(ZenithError, ValueError):
     """Sizes do not fit."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An array has no such axis; an IndexError, too, as NumPy's."""
+
+
 class DTypeError(ZenithError, TypeError):
     """An element type does not fit or is not supported."""
 

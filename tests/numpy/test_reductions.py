@@ -134,3 +134,9 @@ def test_axes_outside():
         run_traced(lambda a: a.sum(a[0, 0].astype(int)), np.zeros((2, 2)))
     with pytest.raises(ShapeError, match="an axis is named twice"):
         run_traced(lambda a: a.sum((0, -2)), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.complex64), np.dtype(np.int32)], ids=str)
+def test_corrections_that_are_not_whole(dtype):
+    x = values(dtype, (3, 4))
+    check(lambda xp, a: [xp.std(a, axis=0, correction=0.5), xp.var(a, ddof=1.0), xp.var(a, correction=2.5)], x)

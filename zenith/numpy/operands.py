@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays import adapter_for
-from zenith.errors import DeviceError, DTypeError, NumberError, ShapeError, TraceError, ZenithError, user_line
+from zenith.errors import (
+    AxisError,
+    DeviceError,
+    DTypeError,
+    NumberError,
+    ShapeError,
+    TraceError,
+    ZenithError,
+    user_line,
+)
 from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import DType, dtype_of
 from zenith.numpy.promotion import promote
@@ -229,10 +238,10 @@ def asked_recorder() -> Recorder:
 
 
 def normal_axis(name: str, axis: Any, rank: int) -> int:
-    """An axis counted from 0; ShapeError outside ``-rank <= axis < rank``."""
+    """An axis counted from 0; AxisError outside ``-rank <= axis < rank``."""
     number = static_int(axis, f"{name}: axis")
     if not -rank <= number < rank:
-        raise ShapeError(
+        raise AxisError(
             f"{name}: axis {number} is out of bounds for an array of {rank} axes",
             where=user_line(),
             fix=f"use an axis from {-rank} to {rank - 1}" if rank else "a 0-d array has no axes",

@@ -176,13 +176,13 @@ def var(
     distance = ew.subtract(x, mean(x, axis, keepdims=True))
     total = sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     less = ddof if correction is _MISSING else correction
-    return ew.divide(total, _freedom(x, normal_axes("var", axis, x.ndim), less))
+    return ew.divide(total, _freedom(x, normal_axes("var", axis, x.ndim), less, total.dtype))
 
 
-def _freedom(x: Any, axes: Sequence[int], less: Any) -> Any:
+def _freedom(x: Any, axes: Sequence[int], less: Any, dtype: np.dtype[Any]) -> Any:
     """The number of elements reduced, minus a number that need not be whole, and at least 0."""
     if isinstance(less, float) and not less.is_integer():
-        return ew.maximum(ew.subtract(convert(_count(x, axes), FLOAT64), less), 0.0)
+        return convert(ew.maximum(_count(x, axes) - less, 0.0), dtype)
     return _count(x, axes, static_int(int(less) if isinstance(less, float) else less, "var: ddof"))
 
 
