@@ -161,7 +161,7 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
 
 # --- every way of running a program -------------------------------------------------------------------------------
 
-FUZZ = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "120"))
+FUZZ = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "100"))
 BLOCK = 5  # programs a test: small, so that workers finish together
 CENSUS = 500  # programs in one count of what was discarded and of which primitives there were
 

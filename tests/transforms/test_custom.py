@@ -223,3 +223,26 @@ def test_sizes_of_what_rules_return_are_checked_in_every_call(forward, backward,
 def test_forward_mode_of_custom_vjp_is_refused():
     with pytest.raises(ZenithError, match="no forward mode"):
         jvp(clipped(custom_vjp, np), ({"x": X, "k": X},), ({"x": X, "k": X},))
+
+
+def test_results_that_nobody_reads_have_no_cotangent():
+    """A branch of a switch, and a function with a rule, of whose results one is read."""
+
+    @zenith.custom_jvp
+    def both(x):
+        return np.sin(x), np.cos(x)
+
+    @both.defjvp
+    def rule(primals, tangents):
+        (x,), (dx,) = primals, tangents
+        return both(x), (np.cos(x) * dx, -np.sin(x) * dx)
+
+    def chosen(x):
+        return zenith.cond(x > 0, lambda x: (x * x, x), lambda x: (x, x * x), x)
+
+    for number in (0, 1):
+        np.testing.assert_allclose(
+            zenith.grad(lambda x, i=number: both(x)[i])(0.5), [np.cos(0.5), -np.sin(0.5)][number]
+        )
+        np.testing.assert_allclose(zenith.grad(lambda x, i=number: chosen(x)[i])(0.5), [1.0, 1.0][number])
+        np.testing.assert_allclose(zenith.grad(lambda x, i=number: chosen(x)[i])(-0.5), [1.0, -1.0][number])

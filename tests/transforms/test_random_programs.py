@@ -11,7 +11,7 @@ from tests.rewrite import widen, widen_array
 from tests.transforms.checks import check_forward_against_reverse, check_gradients, check_second_derivatives
 from zenith.trace.nested import replay
 
-PROGRAMS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "40"))
+PROGRAMS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "20"))
 BLOCK = 5
 
 

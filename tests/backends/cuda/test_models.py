@@ -53,8 +53,14 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("arch", ["sm_90a", "sm_75"])
-@pytest.mark.parametrize("model", MODELS)
+# Layers of MiniLM are those of BERT-base in other sizes: on the older architecture `make fuzz` compiles them.
+CASES = [
+    pytest.param(model, arch, marks=[pytest.mark.thorough] * (model == "MiniLM" and arch == "sm_75"))
+    for model in MODELS for arch in ("sm_90a", "sm_75")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "arch"), CASES)
 def test_every_kernel_of_a_model(model, arch):
     function, args = MODELS[model]()
     ready = zenith.aot(function, args, arch=arch)

@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any
 
 from zenith.ir.graph import Graph
-from zenith.ir.ops.common import all_batched, floats, results_of
+from zenith.ir.ops.common import all_batched, floats, or_zeros, results_of
 from zenith.ir.ops.step_sums import StepSums
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType
@@ -295,7 +295,7 @@ def switch_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Para
     """The same branch backwards, with its values computed again."""
     operands = primals[1:]
     wanted, seeded = floats(operands), floats(outputs)
-    given = _chosen(cotangents, seeded)
+    given = _chosen(or_zeros(b, cotangents, outputs), seeded)
     types = [v.type for v in (*operands, *given)]
 
     def backwards(branch: Graph) -> Graph:

@@ -11,7 +11,7 @@ from typing import Any
 
 from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite, View
-from zenith.ir.ops.common import all_batched, arrays, floats, random_array, results_of, rng, sample
+from zenith.ir.ops.common import all_batched, arrays, floats, or_zeros, random_array, results_of, rng, sample
 from zenith.ir.ops.region import interpreted
 from zenith.ir.primitive import Params, Primitive, Sample, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, kind_of
@@ -53,7 +53,7 @@ def _custom_jvp_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params:
     zeros = _tangents(b, primals, [None] * len(primals), captured)
     wanted = [i >= len(primals) for i in range(len(rule.inputs))]
     seeded = [i >= len(outputs) for i in range(len(rule.outputs))]
-    given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
+    given = [c for c, moves in zip(or_zeros(b, cotangents, outputs), floats(outputs), strict=True) if moves]
     back = b.vjp_of(rule, wanted, seeded)
     found = iter(b.inline(back, [*primals, *zeros, *given])[len(rule.outputs) :])
     own = [i >= captured and moves for i, moves in enumerate(floats(primals))]
