@@ -161,7 +161,7 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
 
 # --- every way of running a program -------------------------------------------------------------------------------
 
-FUZZ = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "100"))
+FUZZ = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "75"))
 BLOCK = 5  # programs a test: small, so that workers finish together
 CENSUS = 500  # programs in one count of what was discarded and of which primitives there were
 
@@ -238,7 +238,7 @@ def test_few_programs_are_discarded_and_no_primitive_is_rare(first: int) -> None
         seen.update({n.primitive.name for _, n in graph.nodes()})
         lost += discarded(reference_bounds(graph, args)) > 0.5
     assert lost <= 0.05 * len(seeds)
-    if len(seeds) >= 100:
+    if len(seeds) >= 200:  # of fewer, chance decides
         assert not _rare(seen, min(len(seeds), int(50 / EACH)))
 
 
