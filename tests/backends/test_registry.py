@@ -25,13 +25,13 @@ OTHERS = [p for p in dict(SUPPORTED) if p not in ELEMENTWISE]
 
 
 def _plain_cases() -> Iterator[Any]:
-    numbers = {p: i for i, p in enumerate(dict(SUPPORTED))}
-    for backend in ("lanes", "scalar"):
-        for primitive, dtype in SUPPORTED:
-            own = [t for p, t in SUPPORTED if p is primitive]
-            chosen = {own[(numbers[primitive] + k) % len(own)] for k in (0, len(own) // 2)}
-            rare = dtype not in chosen if backend == "scalar" else not in_turn(numbers[primitive], dtype)
-            marks = [pytest.mark.thorough] * rare
+    """On lanes one of the types that are alike, by the scalar printer two of all."""
+    for number, primitive in enumerate(dict(SUPPORTED)):
+        own = [t for p, t in SUPPORTED if p is primitive]
+        two = {own[(number + k) % len(own)] for k in (0, len(own) // 2)}
+        chosen = {"lanes": {t for t in own if in_turn(number, t)}, "scalar": two}
+        for backend, dtype in itertools.product(chosen, own):
+            marks = [] if dtype in chosen[backend] else [pytest.mark.thorough]
             yield pytest.param(primitive, dtype, backend, marks=marks, id=f"{primitive.name}-{dtype}-{backend}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,8 @@ def _namespace(module: Any, names: list[str]) -> dict[str, Any]:
     return found
 
 
-_PUBLIC = [n for n in dir(znp) if not n.startswith("_") and getattr(znp, n) is not znp.fft]
-globals().update(_namespace(znp, [n for n in _PUBLIC if n not in ("linalg", "special")]))
+_PUBLIC = [n for n in dir(znp) if not n.startswith("_") and not isinstance(getattr(znp, n), ModuleType)]
+globals().update(_namespace(znp, _PUBLIC))
 __array_namespace_info__ = znp.__array_namespace_info__
 linalg = SimpleNamespace(**_namespace(znp.linalg, list(znp.linalg.__all__)))
 fft = SimpleNamespace(**_namespace(znp.fft, list(znp.fft.__all__)))

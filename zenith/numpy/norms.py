@@ -170,7 +170,8 @@ def _column(tolerance: Any) -> Any:
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The pseudoinverse (Moore and Penrose): singular values up to ``rcond`` times the largest count as zero.
 
-    ``rcond``, by its other name ``rtol``, is 1e-15 by default, as in NumPy; ``rtol=None`` is no name for it.
+    ``rcond`` and ``rtol`` are two names of it, 1e-15 by default, as in NumPy. (There a given ``rtol=None`` means the
+    standard's tolerance; here it means the default.)
 
     >>> pinv([[2.0], [0.0]])
     array([[0.5, 0. ]])

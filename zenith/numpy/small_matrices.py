@@ -1,7 +1,8 @@
 """Equations and determinants of matrices of a few rows, written out: kernels compute a whole stack of them at once.
 
 Gauss's elimination with exchange of rows, one step after the other: each step takes, of the rows that are left, the one
-whose leading element is largest, by choices instead of branches. A singular matrix gives infinities and nan.
+whose leading element is largest, by choices instead of branches. Of a singular matrix the determinant is 0 or next to
+it, and solutions are infinite or nan.
 """
 
 from __future__ import annotations
