@@ -21,7 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"kernels", "outside", "tune"}),
     frozenset({"api"}),
     frozenset({"compile", "device", "memory"}),
-    frozenset({"optim"}),
+    frozenset({"nn", "optim"}),
     frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),

@@ -30,7 +30,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
 if TYPE_CHECKING:
-    from zenith import debug, kernels, memory, numpy, optim, random, torch
+    from zenith import debug, kernels, memory, nn, numpy, optim, random, torch
     from zenith.ahead import aot
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.device import synchronize
@@ -110,6 +110,7 @@ __all__ = [
     "make_graph",
     "map",
     "memory",
+    "nn",
     "numpy",
     "optim",
     "parse",
@@ -132,7 +133,7 @@ def __getattr__(name: str) -> Any:
     """Rooms that load another library, or are not always needed, are imported at their first use."""
     from importlib import import_module
 
-    if name in ("debug", "kernels", "memory", "numpy", "optim", "random", "torch", "transforms"):
+    if name in ("debug", "kernels", "memory", "nn", "numpy", "optim", "random", "torch", "transforms"):
         return import_module(f"zenith.{name}")
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),

@@ -1,0 +1,4 @@
+"""Neural networks' functions of arrays, pure, in the style of ``jax.nn`` and ``torch.nn.functional``.
+
+They are written with :mod:`zenith.numpy` alone, so every transform goes through them.
+"""
