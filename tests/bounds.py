@@ -19,7 +19,7 @@ from tests.rewrite import widen, widen_array
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Node
 from zenith.ir.interpret import bind_sizes, interpret
-from zenith.ir.lowering import Fold, Prefix, Scatter, Tile, complex_error
+from zenith.ir.lowering import Composite, Fold, Prefix, Scatter, Tile, complex_error
 from zenith.ir.types import ArrayType, kind_of
 
 INEXACT = ("f", "c")
@@ -123,7 +123,7 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
         how, ulp = node.primitive.lowering, node.primitive.ulp
         if any(r is not None and kind_of(np.asarray(r).dtype) == "c" for r in results):
             ulp = complex_error(how, ulp)
-        if ulp and isinstance(how, Fold | Prefix | Tile | Scatter):
+        if ulp and (isinstance(how, Fold | Prefix | Tile | Scatter) or (isinstance(how, Composite) and how.sums)):
             params = params_.evaluate(node.primitive.params, node.params, sizes)
             results = node.primitive.evaluate([move(a, ulp) for a in operands], params)
         if node.primitive.name in ("eq", "ne"):

@@ -269,9 +269,11 @@ class Printer:
         words = [str(t.rows), str(t.vectors), str(t.lanes)]
         words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
         words += [a.buffer, *map(self.size, (a.at, *a.strides))]
+        if t.gathered is not None:
+            words += [t.gathered.places, self.size(t.gathered.first), self.size(t.gathered.parts)]
         words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
         words += [self.size(t.ahead), self.size(t.onto)]
-        return f"product_tile({', '.join(words)})"
+        return f"{'product' if t.gathered is None else 'gathered'}_tile({', '.join(words)})"
 
     def pack(self, p: PackPanel) -> str:
         """A call of the copy into a panel."""

@@ -22,11 +22,20 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Where the terms of an operand are: ``parts`` of as many terms, part p at element ``first + p`` of ``places``."""
+
+    places: str
+    first: Dim
+    parts: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class ProductTile:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
 
     Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
-    is fetched into the cache.
+    is fetched into the cache. Terms of a that do not follow each other are ``gathered``.
     """
 
     rows: int
@@ -38,6 +47,7 @@ class ProductTile:
     terms: Dim
     ahead: Dim
     onto: Dim = field(default=dim(0))
+    gathered: Gathered | None = None
 
 
 @dataclass(frozen=True, slots=True)

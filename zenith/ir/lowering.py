@@ -183,10 +183,14 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """``expand(b, args, params)`` computes the same results with other primitives, complex ones by ``parts`` if any."""
+    """``expand(b, args, params)`` computes the same results with other primitives, complex ones by ``parts`` if any.
+
+    ``sums`` says that results are sums of products of the arguments' elements, added in whatever order.
+    """
 
     expand: Callable[..., Any]
     parts: Parts | None = None
+    sums: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``prefix``: elementwise operations of one shape and prefixes of another axis of it, in one direction;
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
+* ``convolution``: a convolution on blocks of channels, with the same behind it;
 * ``attention``: attention, whose mask is read through index maps;
 * ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
@@ -51,8 +52,8 @@ from zenith.passes.widenings import is_widening
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
-TILES = ("product", *ATTENTION)  # kinds whose kernels write a result tile by tile
-JOINED = ("loops", "rows", "prefix", "product")  # kinds behind which elementwise operations are computed
+TILES = ("product", "convolution", *ATTENTION)  # kinds whose kernels write a result tile by tile
+JOINED = ("loops", "rows", "prefix", "product", "convolution")  # kinds behind which elementwise operations are computed
 SIDE_BY_SIDE = ("loops", "rows")  # those whose results may stand side by side
 
 Shape = tuple[Dim, ...]

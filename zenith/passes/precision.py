@@ -14,7 +14,7 @@ again gets the same y. Which values are rounded follows from the program alone, 
 kernels. Rounding where kernels end, as compilers do that treat it as their own affair, has neither property. Rounding
 behind every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
 
-Matrix products of 8- and 16-bit integers become int32's, too, and their results are cut to the low bits, which are the
+Matrix products and convolutions of 8- and 16-bit integers become int32's, too, and their results are cut to the low bits, which are the
 same: integers wrap. No processor multiplies vectors of bytes.
 """
 
@@ -31,6 +31,7 @@ from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, number_of, rebuild
 
 # They jump: what they are asked about must be what everybody else sees. (Comparisons give no 16-bit float.)
+PRODUCTS = frozenset({"matmul", "conv", "conv_blocks"})
 DISCRETE = frozenset({"floor", "ceil", "trunc", "round", "sign", "floor_divide", "remainder"})
 
 
@@ -66,8 +67,7 @@ def _is_narrow(type: Type) -> bool:
 def _is_small_product(node: Node) -> bool:
     """Whether a node multiplies matrices of integers of 8 or 16 bits."""
     dtypes = [t.dtype for t in node.types if isinstance(t, ArrayType)]
-    small = all(d.is_integer and d.bits < int32.bits for d in dtypes)
-    return isinstance(node.primitive.lowering, Tile) and node.primitive.lowering.kernel == "product" and small
+    return node.primitive.name in PRODUCTS and all(d.is_integer and d.bits < int32.bits for d in dtypes)
 
 
 def _is_arithmetic(node: Node) -> bool:

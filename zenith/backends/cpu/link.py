@@ -26,7 +26,7 @@ from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.running import RUNNING_FUNCTIONS
 from zenith.backends.cpu.softmax import softmax_tile
-from zenith.backends.cpu.tile import pack_panel, product_tile
+from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
 from zenith.backends.cpu.vectors import select
 from zenith.backends.held import held_product, stage_tile
 from zenith.backends.kernel import Kernel
@@ -35,7 +35,7 @@ from zenith.backends.shared_product import shared_product, tf32_product
 from zenith.errors import CompileError
 
 TILE_FUNCTIONS = {
-    "product_tile": product_tile, "pack_panel": pack_panel, "shared_product": shared_product,
+    "product_tile": product_tile, "gathered_tile": gathered_tile, "pack_panel": pack_panel, "shared_product": shared_product,
     "stage_tile": stage_tile, "held_product": held_product,
     "tf32_product": tf32_product,
     "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,

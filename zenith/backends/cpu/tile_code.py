@@ -6,6 +6,7 @@ A buffer is a pointer. The order of summation is the twin's documentation; nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -14,7 +15,7 @@ from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.narrow import Narrow, widened
-from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, lookahead, product_tile
+from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, gathered_tile, lookahead, product_tile
 from zenith.backends.cpu.vectors import multiply_add_of_width
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
@@ -37,19 +38,51 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
     return typer
 
 
+@type_callable(gathered_tile)
+def _type_gathered_tile(context: Any) -> Callable[..., Any]:
+    plain = _type_product_tile(context)
+
+    def typer(
+        ROWS: Any, VECTORS: Any, LANES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, a_row: Any, a_k: Any,
+        places: Any, first: Any, parts: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
+    ) -> Any:  # fmt: skip
+        found = plain(ROWS, VECTORS, LANES, c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, ahead, onto)
+        if found is None or places.dtype != types.int64:
+            return None
+        return types.void(*found.args[:10], places, types.intp, types.intp, *found.args[10:])
+
+    return typer
+
+
 @lower_builtin(product_tile, types.VarArg(types.Any))
 def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+    dtypes = [signature.args[i].dtype for i in (3, 6, 10)]
+    _call_tile(builder, signature, dtypes, args[3:10], args[10:], ())
+    return context.get_dummy_value()
+
+
+@lower_builtin(gathered_tile, types.VarArg(types.Any))
+def _lower_gathered_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+    dtypes = [signature.args[i].dtype for i in (3, 6, 13)]
+    places, first, parts = args[10:13]
+    gathered = builder.gep(places, [first], source_etype=_INT64), parts
+    _call_tile(builder, signature, dtypes, args[3:10], args[13:], gathered)
+    return context.get_dummy_value()
+
+
+def _call_tile(
+    builder: ir.IRBuilder, signature: Any, dtypes: Sequence[Any], of_rows: Sequence[Any], of_columns: Sequence[Any],
+    parts: Sequence[Any],
+) -> None:  # fmt: skip
     shape = tuple(size.literal_value for size in signature.args[:3])
-    dtypes = tuple(signature.args[i].dtype for i in (3, 6, 10))
-    c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, ahead, onto = args[3:]
+    (c, c_at, c_row, a, a_at, a_row, a_k), (b, b_at, b_k, k, ahead, onto) = of_rows, of_columns
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
     first = of_a.at(a, a_at)
     rows = [of_a.at(first, builder.mul(a_row, _INT64(r))) for r in range(shape[0])]
-    given = [of_c.at(c, c_at), c_row, of_b.at(b, b_at), b_k, of_b.at(b, ahead), k, onto, a_k, *rows]
-    name = f"product_tile_{'_'.join(map(str, (*shape, *dtypes)))}"
+    given = [*parts, of_c.at(c, c_at), c_row, of_b.at(b, b_at), b_k, of_b.at(b, ahead), k, onto, a_k, *rows]
+    name = f"{'gathered' if parts else 'product'}_tile_{'_'.join(map(str, (*shape, *dtypes)))}"
     function = builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtypes, given)
     builder.call(function, given)
-    return context.get_dummy_value()
 
 
 def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Sequence[Any], given: Sequence[Any]) -> Any:
@@ -65,7 +98,8 @@ def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Seque
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
-    _Tile(of_c, of_a, of_b, shape[1], *function.args).emit()
+    parts = len(given) - shape[0] - 8  # arguments that say where terms are gathered
+    _Tile(of_c, of_a, of_b, shape[1], *function.args[parts:]).emit(*function.args[:parts])
     builder.ret_void()
     return function
 
@@ -162,7 +196,7 @@ class _Tile:
     def _times(self, stride: Any, count: int) -> Any:
         return self.builder.mul(stride, _INT64(count))
 
-    def emit(self) -> None:
+    def emit(self, places: Any = None, parts: Any = None) -> None:
         """Sum all terms in registers, then write them to C or add them to what it holds.
 
         From term to term go the sums and the two places, in A's rows and of B's row, which advance by additions: with
@@ -170,12 +204,28 @@ class _Tile:
         """
         builder, v = self.builder, self.v
         self.near = self._times(self.b_k, NEAR)
-        state: Sequence[Any] = [_INT64(0), self.b, *[v.zero] * len(self.c_vectors)]
-        middle, state = loop(builder, _INT64(0), self.k, UNROLL, state, self._turn)
-        _, state = loop(builder, middle, self.k, 1, state, self._term)
+        sums: Sequence[Any] = [v.zero] * len(self.c_vectors)
+        if places is None:
+            _, *sums = self._part(_INT64(0), [self.b, *sums])
+        else:
+            state = [self.b, self.ahead, *sums]
+            _, (_, _, *sums) = loop(builder, _INT64(0), parts, 1, state, partial(self._gather, places))
         replaces = builder.icmp_signed("==", self.onto, _INT64(0))
-        for pointer, total in zip(self.c_vectors, state[2:], strict=True):
+        for pointer, total in zip(self.c_vectors, sums, strict=True):
             v.store(v.add(builder.select(replaces, v.zero, v.load(pointer)), total), pointer)
+
+    def _gather(self, places: Any, part: Any, state: Sequence[Any]) -> Sequence[Any]:
+        """The terms of a part, whose place is read."""
+        row, self.ahead, *sums = state
+        place = self.builder.load(self.builder.gep(places, [part], source_etype=_INT64), align=8, typ=_INT64)
+        row, *sums = self._part(place, [row, *sums])
+        return [row, self.of_b.at(self.ahead, self._times(self.k, lookahead(self.of_b.itemsize))), *sums]
+
+    def _part(self, place: Any, state: Sequence[Any]) -> Sequence[Any]:
+        """Terms that follow each other from a place in A's rows on."""
+        middle, state = loop(self.builder, _INT64(0), self.k, UNROLL, [place, *state], self._turn)
+        _, state = loop(self.builder, middle, self.k, 1, state, self._term)
+        return state[1:]
 
     def _turn(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
         """UNROLL terms, as many further down B, and one cache line of what comes next."""

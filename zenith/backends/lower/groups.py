@@ -21,6 +21,8 @@ from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.column_prefix import lower_column_prefix
 from zenith.backends.lower.column_prefix_parts import is_chained, lower_column_prefix_parts
 from zenith.backends.lower.columns import lower_columns
+from zenith.backends.lower.convolution import lower_convolution
+from zenith.backends.lower.direct_convolution import lower_direct_convolution
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.mean_changes import with_mean_changes
@@ -96,6 +98,22 @@ def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[
     return lower_product(body, tile, fixed)
 
 
+def _in_tiles(body: Graph, target: Target) -> float | Refusal:
+    result = tile_result(body)
+    x, _ = body.args(result.node)
+    if isinstance(target.product_tile(result.dtype, None), GuardedTile):
+        return Refusal(f"{target.name} has no register tiles that gather their terms")
+    if not result.dtype.is_float and result.dtype.bits < 32:
+        return Refusal(f"register tiles do not sum {result.dtype}")
+    return Refusal("how many channels a block has is not known") if x.shape[-1].static is None else 1.0
+
+
+def _lower_convolution(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    tile = target.product_tile(tile_result(body).dtype, None)
+    assert not isinstance(tile, GuardedTile)
+    return lower_convolution(body, tile, fixed)
+
+
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
@@ -150,6 +168,10 @@ OWN: tuple[Engine, ...] = (
            _always, _lower_product),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
            tensor_cores.accepts, tensor_cores.lower),
+    Engine("convolution", ("convolution",), "convolutions in tiles, with the elementwise operations behind", 0,
+           _in_tiles, _lower_convolution),
+    Engine("direct_convolution", ("convolution",), "convolutions as they are defined: a sum a task", 0,
+           lambda body, target: 4.0, lambda body, target, fixed: lower_direct_convolution(body)),
     Engine("attention", ("attention",), "flash attention: an online softmax, the scores are never written to memory", 0,
            _always, _lower_attention),
     Engine("attention_cores", ("attention",), "flash attention on 16-bit floats, on a GPU's tensor cores", 0,

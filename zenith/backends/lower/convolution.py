@@ -1,0 +1,328 @@
+"""Convolutions: a product whose left operand's terms are gathered, with the elementwise operations behind it.
+
+On blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`) a line of the result is the rows of a product: from one
+place to the next a window moves by as many elements everywhere. Its terms lie in *parts*, each a row of the window with
+its channels, and where these begin is the same for every place but for a number. A kernel of its own writes that table,
+once where sizes are known; the register tile then sums over all parts of a window with its sums in registers.
+
+A task has a panel of output channels and some pieces of lines. Weights that are the same in every call are packed into
+panels once, others copied by the tasks. The order of summation is a product's: blocks of at most so many terms.
+(E. Georganas et al., *High-performance deep learning via a single building block*, arXiv:1906.06440.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from zenith.backends.kernel import (
+    Branch,
+    Buffer,
+    Gathered,
+    Kernel,
+    Load,
+    Loop,
+    Operand,
+    PackPanel,
+    Position,
+    ProductTile,
+    Scratch,
+    Store,
+    TaskLoop,
+)
+from zenith.backends.lower.collapse import step
+from zenith.backends.lower.cut import quotient_up
+from zenith.backends.lower.elements import ElementBuilder, Index
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
+from zenith.backends.lower.operand import source_of, tile_result
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.target import TileShape
+from zenith.ir.types import DType, int64
+
+STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """An operand in a buffer: where it begins, and its steps along its own axes."""
+
+    buffer: str
+    at: Dim
+    steps: tuple[Dim, ...]
+
+    @classmethod
+    def of(cls, face: Interface, value: Value) -> Strided:
+        """Follow index maps from an operand back to its buffer."""
+        names = [f"axis{k}_of_operand" for k in range(len(value.shape))]
+        source, index = source_of(face, value, tuple(map(symbol, names)))
+        at = row_major(source.shape, index)
+        steps = [step(at, name) for name in names]
+        assert all(s is not None for s in steps), "fusion keeps operands at constant strides"
+        origin = at.substitute(dict.fromkeys(names, 0))
+        return cls(face.inputs[source.node, source.output], origin, tuple(s for s in steps if s is not None))
+
+
+def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
+    """The table of places, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
+    convolution = _Convolution(body, tile, fixed)
+    return [convolution.table(), *([convolution.pack()] if convolution.is_packed else []), convolution.kernel()]
+
+
+class _Convolution:
+    def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str]) -> None:
+        self.body, self.face, self.tile = body, Interface.of(body), tile
+        self.result = tile_result(body)
+        node = body.node(self.result.node)
+        self.window, self.strides, self.dilation = (node.params[n] for n in ("window", "strides", "dilation"))
+        x, w = body.args(self.result.node)
+        self.x, self.w = Strided.of(self.face, x), Strided.of(self.face, w)
+        self.dtype: DType = self.result.dtype
+        self.examples, self.groups, self.blocks, *self.sizes, self.block = self.result.shape
+        self.outputs, self.all_terms = w.shape[2], w.shape[1]
+        self.of_window(x)
+        e = self.face.builder()
+        self.places, self.packed = e.fresh("places"), e.fresh("packed")
+        self.is_packed = self.w.buffer in fixed
+        self.cut_channels()
+        self.cut_lines()
+
+    def of_window(self, x: Value) -> None:
+        """Parts of terms: the blocks of channels times all axes of the window, but those that follow each other."""
+        (channels, *along), inner = self.x.steps[2:-1], self.x.steps[-1]
+        self.radix = [x.shape[2], *self.window]
+        self.part_steps = [channels, *(s * d for s, d in zip(along, self.dilation, strict=True))]
+        self.terms = x.shape[-1]
+        joined = (self.terms * self.radix[-1]).static
+        if self.part_steps[-1] == inner * self.terms and joined is not None and joined <= self.tile.block:
+            self.terms = self.terms * self.radix.pop()
+            self.part_steps.pop()
+        self.parts = product(self.radix)
+        self.line_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
+        self.inner = inner
+
+    def cut_channels(self) -> None:
+        """Panels of output channels: whole blocks of them, as many as a tile has room for, or a part of one."""
+        lanes, block = self.tile.lanes, self.block.static
+        self.vectors = self.tile.vectors
+        if block is not None:
+            self.vectors = max(range(1, self.vectors + 1), key=lambda v: (_used(v * lanes, block), v))
+        self.width = self.vectors * lanes
+        self.together = 0 if block is None else self.width // max(block, 1)  # blocks of a panel; 0: it is part of one
+        if self.together:
+            self.panels = quotient_up(self.blocks, self.together)
+        else:
+            self.cuts = quotient_up(self.block, self.width)
+            self.panels = self.blocks * self.cuts
+
+    def columns_of(self, e: ElementBuilder, panel: Dim) -> tuple[Dim, Dim]:
+        """The first output channel of a panel, and how many it has."""
+        if self.together:
+            width = self.together * self.block
+            column = bind(e, "column", panel * width)
+            return column, bind(e, "columns", minimum(self.outputs - column, width))
+        inside = bind(e, "inside", panel % self.cuts * self.width)
+        column = bind(e, "column", panel // self.cuts * self.block + inside)
+        return column, bind(e, "columns", minimum(self.block - inside, self.width))
+
+    def cut_lines(self) -> None:
+        """Pieces of lines, and how many lines a task takes where they are short."""
+        *outer, self.length = self.sizes
+        self.lines, most = product(outer), self.tile.row_block
+        self.pieces = maximum(1, quotient_up(self.length, most))
+        others = maximum(1, self.examples * self.groups * self.panels * self.pieces)
+        tasks = self.tile.tasks if self.is_packed else self.tile.tasks // 2
+        together = maximum(1, dim(most) // maximum(1, self.length))
+        wanted = minimum(self.lines, quotient_up(dim(tasks), others))
+        self.line_blocks = maximum(maximum(1, quotient_up(self.lines, together)), wanted)
+
+    # --- kernels in front ---
+
+    def builder(self) -> ElementBuilder:
+        e = self.face.builder()
+        e.taken |= {self.places, self.packed}
+        return e
+
+    def table(self) -> Kernel:
+        """Where each part of a window begins, from the window's first element on."""
+        e = self.builder()
+        p = e.fresh("part")
+        e.open(p)
+        digits = decode_into(e, symbol(p), self.radix)
+        at = sum((d * s for d, s in zip(digits, self.part_steps, strict=True)), dim(0))
+        e.append(Store(self.places, symbol(p), e.let(Position(at))))
+        e.append(TaskLoop(p, self.parts, None, (), e.close(), False))
+        table = Buffer(self.places, int64, self.parts, "temporary")
+        return Kernel("kernel", "places", (table,), self.face.symbols, self.parts, dim(4), e.close(), operations=dim(0))
+
+    def pack(self) -> Kernel:
+        """Task t copies panel t of the weights."""
+        e = self.builder()
+        t = e.fresh("t")
+        e.open(t)
+        panel, group = bind(e, "panel", symbol(t) % self.panels), bind(e, "group", symbol(t) // self.panels)
+        size = self.all_terms * self.width
+        self._copy(e, group, self.columns_of(e, panel), (dim(0), self.all_terms), self.packed, symbol(t) * size)
+        tasks = self.groups * self.panels
+        e.append(TaskLoop(t, tasks, None, (), e.close(), False))
+        buffers = (next(b for b in self.face.buffers if b.name == self.w.buffer), self._packed("temporary"))
+        return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, size * STREAMED, e.close(), operations=dim(0))
+
+    def _packed(self, role: str) -> Buffer:
+        return Buffer(self.packed, self.dtype, self.groups * self.panels * self.all_terms * self.width, role)
+
+    def _copy(
+        self, e: ElementBuilder, group: Dim, columns: tuple[Dim, Dim], terms: tuple[Dim, Dim], target: str, to: Dim
+    ) -> None:
+        """Copy so many terms, from one on, of a panel of weights."""
+        of_group, of_term, of_column = self.w.steps
+        at = bind(e, "from_at", self.w.at + group * of_group + terms[0] * of_term + columns[0] * of_column)
+        source, to = Operand(self.w.buffer, at, (of_term, of_column)), bind(e, "to_at", to)
+        e.append(PackPanel(self.vectors, self.tile.lanes, target, to, source, terms[1], columns[1]))
+
+    # --- the convolution ---
+
+    def kernel(self) -> Kernel:
+        """Task t computes a panel of channels of some pieces of lines; neighbours share the panel."""
+        e = self.e = self.builder()
+        rows = self.tile.row_block
+        self.sums = self._scratch("sums", rows * self.width)
+        t = e.fresh("t")
+        e.open(t)
+        lines, pieces, panels = (bind(e, n, v) for n, v in (
+            ("line_blocks", self.line_blocks), ("pieces", self.pieces), ("panels", self.panels)))  # fmt: skip
+        self.example, self.group, panel, block, piece = (
+            bind(e, "at", v) for v in _digits(symbol(t), [self.examples, self.groups, panels, lines, pieces])
+        )
+        self.column, self.columns = self.columns_of(e, panel)
+        self.number = bind(e, "number", self.group * panels + panel)
+        self.top = bind(e, "top", block * self.lines // lines)
+        self.height = bind(e, "height", (block + 1) * self.lines // lines - self.top)
+        self.left = bind(e, "left", piece * self.length // pieces)
+        self.count = bind(e, "count", (piece + 1) * self.length // pieces - self.left)
+        self._terms()
+        self._epilogue()
+        tasks = self.examples * self.groups * self.panels * self.line_blocks * self.pieces
+        e.append(TaskLoop(t, tasks, None, (), e.close(), False))
+        names = (r.primitive.name for _, r in self.body.nodes() if r.primitive.name not in ("input", "transpose"))
+        doc = "; ".join(dict.fromkeys(names))
+        return Kernel("kernel", doc, self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
+
+    def _scratch(self, stem: str, length: int) -> str:
+        name = self.e.fresh(stem)
+        self.e.levels[0].statements.append(Scratch(name, self.dtype, length))
+        return name
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        table = Buffer(self.places, int64, self.parts, "in")
+        if not self.is_packed:
+            return (*self.face.buffers, table)
+        read = [self.face.inputs[key] for key in self._read_elsewhere()]
+        others = [b for b in self.face.buffers if b.name != self.w.buffer or b.name in read]
+        return (*others, self._packed("in"), table)
+
+    def _read_elsewhere(self) -> set[tuple[int, int]]:
+        """The inputs that something else reads than the weights' way to the convolution."""
+        path, value = {self.result.node}, self.body.args(self.result.node)[1]
+        while (value.node, value.output) not in self.face.inputs:
+            path.add(value.node)
+            (value,) = self.body.args(value.node)
+        found = {(v.node, v.output) for n, _ in self.body.nodes() if n not in path for v in self.body.args(n)}
+        left = self.body.args(self.result.node)[0]
+        while (left.node, left.output) not in self.face.inputs:
+            (left,) = self.body.args(left.node)
+        return (found | {(left.node, left.output)}) & self.face.inputs.keys()
+
+    def _cost(self) -> Dim:
+        rows = minimum(self.tile.row_block, maximum(1, self.length))
+        return self.width * (self.all_terms * (rows + STREAMED) + rows * scalar_cost(self.body))
+
+    def _terms(self) -> None:
+        """All blocks of parts, of at most so many terms each; without parts there is one, which makes the sums zero."""
+        e, most = self.e, max(1, self.tile.block)
+        together = dim(max(1, most // self.terms.static)) if self.terms.static else dim(1)
+        if self.parts.static is not None and together.static and self.parts.static <= together.static:
+            self._block(dim(0), self.parts)
+            return
+        turn = e.fresh("turn_of_parts")
+        e.open(turn)
+        first = bind(e, "first", symbol(turn) * together)
+        self._block(first, bind(e, "some", minimum(self.parts - first, together)))
+        e.append(Loop(turn, dim(0), maximum(1, quotient_up(self.parts, together)), False, e.close()))
+
+    def _block(self, first: Dim, parts: Dim) -> None:
+        """Some parts of the windows of all places of the task."""
+        e, width = self.e, dim(self.width)
+        if self.is_packed:
+            at = bind(e, "packed_at", (self.number * self.all_terms + first * self.terms) * width)
+            b = Operand(self.packed, at, (width, dim(1)))
+        else:
+            longest = max(self.tile.block, self.terms.static or 0)
+            b = Operand(self._scratch("copy", longest * self.width), dim(0), (width, dim(1)))
+            terms = bind(e, "first_term", first * self.terms), bind(e, "some_terms", parts * self.terms)
+            self._copy(e, self.group, (self.column, self.columns), terms, b.buffer, dim(0))
+        line = e.fresh("line")
+        e.open(line)
+        place = decode_into(e, bind(e, "line_at", self.top + symbol(line)), list(self.sizes[:-1]))
+        self._line(b, first, parts, symbol(line), place)
+        e.append(Loop(line, dim(0), self.height, False, e.close()))
+
+    def _line(self, b: Operand, first: Dim, parts: Dim, line: Dim, place: Index) -> None:
+        """The tiles of a piece of a line, of nearly equal heights."""
+        e, most = self.e, self.tile.rows
+        tiles = bind(e, "tiles", quotient_up(self.count, most))
+        q = e.fresh("q")
+        e.open(q)
+        row = bind(e, "row", symbol(q) * self.count // tiles)
+        count = bind(e, "rows", (symbol(q) + 1) * self.count // tiles - row)
+        steps = [s * n for s, n in zip(self.line_steps, (*place, self.left + row), strict=True)]
+        of_example, of_group, *_ = self.x.steps
+        at = sum(steps, self.x.at + self.example * of_example + self.group * of_group)
+        a = Operand(self.x.buffer, bind(e, "left_at", at), (self.line_steps[-1], self.inner))
+        to = bind(e, "sums_at", (line * self.count + row) * self.width)
+        c = Operand(self.sums, to, (dim(self.width), dim(1)))
+        gathered = Gathered(self.places, first, parts)
+        ahead = bind(e, "ahead", b.at + parts * self.terms * self.width) if self.is_packed else b.at
+        tiles_of = [
+            ProductTile(r, self.vectors, self.tile.lanes, c, a, b, self.terms, ahead, first, gathered)
+            for r in range(1, most + 1)
+        ]
+        e.append(Branch(count, 1, tuple((t,) for t in tiles_of)))
+        e.append(Loop(q, dim(0), tiles, False, e.close()))
+
+    def _epilogue(self) -> None:
+        """Apply what stands behind to the sums, block of channels by block, and write it."""
+        e = self.e
+        line, r, k, j = (e.fresh(n) for n in ("line", "r", "k", "j"))
+        e.open(line)
+        place = decode_into(e, bind(e, "line_at", self.top + symbol(line)), list(self.sizes[:-1]))
+        e.open(r)
+        row = bind(e, "sums_row", (symbol(line) * self.count + symbol(r)) * self.width)
+        e.open(k)
+        e.open(j)
+        channel = symbol(k) * self.block + symbol(j)
+        e.known[self.result.node, 0] = e.let(Load(self.sums, row + channel, self.dtype))
+        block, inside = self.column // self.block + symbol(k), symbol(j)
+        if not self.together:
+            inside = inside + self.column % self.block
+        store_results(e, self.face, (self.example, self.group, block, *place, self.left + symbol(r), inside))
+        extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
+        e.append(Loop(j, dim(0), extent, True, e.close()))
+        e.append(Loop(k, dim(0), blocks, False, e.close()))
+        e.append(Loop(r, dim(0), self.count, False, e.close()))
+        e.append(Loop(line, dim(0), self.height, False, e.close()))
+
+
+def _used(width: int, block: int) -> float:
+    """The share of a tile's columns that panels of whole blocks, or of equal parts of one, use."""
+    if width >= block:
+        return width // block * block / width
+    return block / (-(-block // width) * width)
+
+
+def _digits(number: Dim, radix: list[Dim]) -> list[Dim]:
+    found = []
+    for size in reversed(radix[1:]):
+        found.append(number % size)
+        number = number // size
+    return [number, *reversed(found)]

@@ -1,0 +1,213 @@
+"""Convolution on blocks of channels: the layout that kernels compute in, and how a convolution is brought into it.
+
+Neighbours in memory are a block of channels of one place, ``(n, groups, blocks, sizes..., block)``: a vector register
+holds outputs of one place, and the terms of a row of a window follow each other in memory (E. Georganas et al.,
+*Anatomy of high-performance deep learning convolutions on SIMD architectures*, arXiv:1808.05567). What comes before and
+behind in ``expand`` are movements only, and those of two convolutions with elementwise operations between them cancel
+(:mod:`zenith.passes.movement`): so arrays are turned where a network begins and ends, and weights once.
+
+A convolution of each channel by itself has no sum over channels. It is written out as products of shifted arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import Dim, dim, product, prove_at_least, prove_equal
+from zenith.ir.lowering import Tile
+from zenith.ir.ops.common import arrays, random_array, require_kind, require_same_dtype, rng, sample, wide
+from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
+from zenith.ir.types import ArrayType, Type, float32, kind_of
+
+BLOCK = 16  # channels of a block at most: a line of the cache
+WRITTEN_OUT = 64  # places of a window of a convolution by channels, at most: longer sums compile slowly
+
+Sizes = Sequence[Dim]
+
+
+def covered(sizes: Sizes, window: Sizes, strides: Sequence[int], dilation: Sequence[int]) -> tuple[Dim, ...]:
+    """How many windows there are along each axis."""
+    parts = zip(sizes, window, strides, dilation, strict=True)
+    return tuple((n - (k - 1) * d - 1) // s + 1 for n, k, s, d in parts)
+
+
+def share(channels: Dim, groups: Dim) -> Dim:
+    """The channels of a group."""
+    return channels if groups == 0 else channels // groups
+
+
+def block_of(channels: Dim) -> Dim:
+    """The channels of a block: the most that divide their number; all where it is small or not known."""
+    count = channels.static
+    if count is None or count <= BLOCK:
+        return channels
+    return dim(next(c for c in range(BLOCK, 0, -1) if count % c == 0))
+
+
+# --- the layout ----------------------------------------------------------------------------------------------------
+
+
+def expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+    """A convolution as one on blocks, with what brings arrays there and back."""
+    x, w = args
+    if x.dtype.is_narrow:  # sums are rounded once
+        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params)
+        return [b.cast(wide[0], dtype=x.dtype)]
+    if params["groups"] == 0:
+        return [b.full(0, x.dtype, (x.shape[0], 0, *covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])))]
+    x, borders = _without_border(b, x)
+    by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
+    if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
+        return [_by_channels(b, x, w, borders, params)]
+    return [_by_blocks(b, x, w, borders, params)]
+
+
+def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
+    """What a border of zeros was put around, and the border along its last axes: blocks get it."""
+    made = b.graph.node(x.node)
+    if made.primitive.name == "pad":
+        source, value = b.graph.args(x.node)
+        zero = b.graph.node(value.node)
+        edges = [made.params[name][:2] for name in ("low", "high", "interior")]
+        if zero.primitive.name == "literal" and zero.params["value"] == 0 and all(n == 0 for e in edges for n in e):
+            return source, {name: made.params[name][2:] for name in ("low", "high", "interior")}
+    return x, None
+
+
+def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None) -> Any:
+    """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
+    channels = share(x.shape[1], groups)
+    block, axes = block_of(channels), range(4, 2 + len(x.shape))
+    apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
+    turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
+    if borders is None:
+        return turned
+    nothing = {name: (0, 0, 0, *sizes, 0) for name, sizes in borders.items()}
+    return b.pad(turned, b.full(0, x.dtype, ()), **nothing)
+
+
+def unblocked(b: Any, y: Any) -> Any:
+    """(n, groups, blocks, sizes..., block) as (n, c, sizes...)."""
+    last = len(y.shape) - 1
+    turned = b.transpose(y, axes=(0, 1, 2, last, *range(3, last)))
+    return b.reshape(turned, shape=(y.shape[0], product(turned.shape[1:4]), *y.shape[3:last]))
+
+
+def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
+    groups, axes = params["groups"], range(4, 2 + len(x.shape))
+    outputs, channels, *window = share(w.shape[0], groups), *w.shape[1:]
+    block = block_of(channels)
+    apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
+    turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
+    weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
+    x = blocked(b, x, groups, borders)
+    shape = x.shape
+    if all(k == 1 for k in window) and all(s == 1 for s in params["strides"]):  # places are one long line
+        x = b.reshape(x, shape=(*shape[:3], product(shape[3:-1]), shape[-1]))
+        found = b.conv_blocks(x, weights, window=(1,), strides=(1,), dilation=(1,), block=block_of(outputs))
+        return unblocked(b, b.reshape(found, shape=(*found.shape[:3], *shape[3:-1], found.shape[-1])))
+    own = {name: params[name] for name in ("strides", "dilation")}
+    return unblocked(b, b.conv_blocks(x, weights, window=tuple(window), block=block_of(outputs), **own))
+
+
+def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
+    """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
+    one = dim(1)
+    x, window = blocked(b, x, one, borders), [int(k.static) for k in w.shape[2:]]
+    blocks, block, axes = x.shape[2], x.shape[-1], len(window)
+    weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
+    sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
+    total = None
+    for number, place in enumerate(itertools.product(*map(range, window))):
+        low = [p * d for p, d in zip(place, params["dilation"], strict=True)]
+        stop = [lo + (n - 1) * s + 1 for lo, n, s in zip(low, sizes, params["strides"], strict=True)]
+        part = b.slice(x, start=(0, 0, 0, *low, 0), stop=(*x.shape[:3], *stop, block), step=(1, 1, 1, *params["strides"], 1))
+        factor = b.slice(weights, start=(0, 0, number), stop=(blocks, block, number + 1), step=(1, 1, 1))
+        factor = b.broadcast(b.reshape(factor, shape=(blocks, block)), shape=part.shape, axes=(2, 3 + axes))
+        term = b.mul(part, factor)
+        total = term if total is None else b.add(total, term)
+    return unblocked(b, total)
+
+
+# --- the primitive -------------------------------------------------------------------------------------------------
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, w = arrays("conv_blocks", types, 2)
+    require_same_dtype("conv_blocks", (x, w))
+    require_kind("conv_blocks", x, "iuf")
+    window, strides, dilation = params["window"], params["strides"], params["dilation"]
+    if x.rank < 5 or w.rank != 3 or not len(window) == len(strides) == len(dilation) == x.rank - 4:
+        raise ShapeError("conv_blocks needs x (n, groups, blocks, sizes..., block), w (groups, terms, o)", types=(x, w))
+    terms = product((x.shape[2], *window, x.shape[-1]))
+    if prove_equal(x.shape[1], w.shape[0]) is False or prove_equal(terms, w.shape[1]) is False:
+        raise ShapeError(f"conv_blocks: x has {x.shape[1]} groups of {terms} terms", types=(x, w))
+    sizes = covered(x.shape[3:-1], window, strides, dilation)
+    if any(prove_at_least(n, 0) is False for n in sizes) or prove_equal(w.shape[2] % params["block"], 0) is False:
+        raise ShapeError(f"conv_blocks: windows {window} do not fit, or blocks of {params['block']}", types=(x, w))
+    return (x.with_shape((*x.shape[:2], w.shape[2] // params["block"], *sizes, params["block"])),)
+
+
+def correlate(x: Any, w: Any, strides: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
+    """The convolution of NumPy arrays (n, c, sizes...) and (o, c / groups, sizes...)."""
+    axes = x.ndim - 2
+    sizes = [int(n.static or 0) for n in covered(*(tuple(map(dim, a.shape[2:])) for a in (x, w)), strides, dilation)]
+    found = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
+    with np.errstate(all="ignore"):
+        for place in itertools.product(*map(range, w.shape[2:])):
+            parts = zip(place, strides, dilation, sizes, strict=True)
+            seen = x[(..., *(slice(p * d, p * d + (n - 1) * s + 1 if n else 0, s) for p, s, d, n in parts))]
+            for g in range(groups):
+                left = np.split(seen, groups, 1)[g]
+                right = np.split(w, groups)[g][(..., *place)]
+                sums = np.moveaxis(np.tensordot(left, right, axes=((1,), (1,))), -1, 1)
+                np.split(found, groups, 1)[g][...] += sums.astype(x.dtype, copy=False)
+    assert found.ndim == 2 + axes
+    return found
+
+
+def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    x, w = wide(values)
+    groups, outputs, window, last = x.shape[1], w.shape[2], params["window"], x.ndim - 1
+    channels = np.moveaxis(x, last, 3).reshape(x.shape[0], groups * x.shape[2] * x.shape[last], *x.shape[3:last])
+    apart = w.reshape(groups, x.shape[2], *window, x.shape[last], outputs)
+    weights = np.moveaxis(apart, (-1, -2), (1, 3)).reshape(groups * outputs, x.shape[2] * x.shape[last], *window)
+    y = correlate(channels, weights, params["strides"], params["dilation"], groups)
+    found = y.reshape(x.shape[0], groups, outputs // params["block"], params["block"], *y.shape[2:])
+    return (np.ascontiguousarray(np.moveaxis(found, 3, -1)).astype(values[0].dtype, copy=False),)
+
+
+def _operations(types: Sequence[Any]) -> Dim:
+    """A multiplication and an addition for each term of each sum; windows are counted as if every place had one."""
+    x, w = types
+    return 2 * x.shape[0] * product(x.shape[3:-1]) * product(w.shape)
+
+
+def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype) and kind_of(dtype) in "iuf":
+        generator = rng("conv_blocks")
+        for x, outputs, window, strides, dilation, block in (
+            ((1, 1, 2, 8, 7, 3), 12, (3, 2), (1, 1), (1, 1), 4),
+            ((2, 2, 1, 5, 9, 4), 5, (2, 3), (2, 2), (1, 2), 5),
+            ((1, 1, 3, 141, 2), 66, (1,), (1,), (1,), 11),
+            ((1, 1, 1, 3, 4, 5, 1), 2, (2, 2, 2), (1, 1, 1), (1, 2, 1), 1),
+            ((0, 1, 1, 5, 2), 4, (3,), (1,), (1,), 4),
+        ):
+            terms = int(np.prod((x[2], *window, x[-1])))
+            values = random_array(generator, dtype, x), random_array(generator, dtype, (x[1], terms, outputs))
+            yield sample(*values, window=window, strides=strides, dilation=dilation, block=block)
+
+
+register(Primitive(
+    name="conv_blocks", doc="Correlation of blocks of channels (n, groups, blocks, sizes..., block) with weights "
+    "(groups, terms, o): a term is a block, a place of the window, a channel of the block.",
+    params={"window": "sizes", "strides": "ints", "dilation": "ints", "block": "size"}, typing=_type,
+    evaluate=_evaluate, lowering=Tile("convolution", _operations, 2), jvp=not_differentiable("conv is differentiated"),
+    vjp=not_differentiable("conv is differentiated"), batch=not_batchable("conv is batched"), ulp=4, effect=False,
+    samples=_samples,
+))  # fmt: skip

@@ -1,0 +1,145 @@
+"""Convolution of channels over any number of axes, as networks mean it: a correlation, with strides, holes and groups.
+
+``conv`` takes windows that lie inside the array; who wants a border pads first, and who wants elements spread out pads
+between them. Then one primitive is closed under derivatives. By the array it is a convolution of the cotangent, spread
+by the strides, with the reversed weights; by the weights one of the array with the cotangent, in which examples and
+channels change places, and so do strides and holes (V. Dumoulin and F. Visin, *A guide to convolution arithmetic for
+deep learning*, arXiv:1603.07285).
+
+Kernels know another form, on blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`), to which it expands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import maximum, prove_at_least, prove_equal
+from zenith.ir.lowering import Composite
+from zenith.ir.ops.blocked_convolution import correlate, covered, expand, share
+from zenith.ir.ops.common import (
+    all_batched,
+    arrays,
+    random_array,
+    require_kind,
+    require_same_dtype,
+    rng,
+    sample,
+    wide,
+)
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type, kind_of
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, w = arrays("conv", types, 2)
+    require_same_dtype("conv", (x, w))
+    require_kind("conv", x, "iuf")
+    axes, groups = x.rank - 2, params["groups"]
+    if axes < 1 or w.rank != x.rank or not len(params["strides"]) == len(params["dilation"]) == axes:
+        raise ShapeError("conv needs x (n, c, sizes...), w (o, c / groups, sizes...), a stride and a dilation an axis",
+                         types=(x, w))  # fmt: skip
+    if min(*params["strides"], *params["dilation"]) < 1 or prove_at_least(groups, 0) is False:
+        raise ShapeError(f"conv: strides and dilation are at least 1, not {params}", types=(x, w))
+    if prove_equal(x.shape[1], w.shape[1] * groups) is False or prove_equal(w.shape[0], share(w.shape[0], groups) * groups) is False:
+        raise ShapeError(f"conv: {groups} groups of {w.shape[1]} channels make {w.shape[0]} of {x.shape[1]}",
+                         types=(x, w), fix="w is (o, c / groups, sizes...), and groups divide o")  # fmt: skip
+    sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
+    if any(prove_at_least(n, 0) is False for n in sizes):
+        raise ShapeError(f"conv: windows of {w.shape[2:]} do not fit into {x.shape[2:]}", types=(x, w))
+    return (x.with_shape((x.shape[0], w.shape[0], *sizes)),)
+
+
+def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    return (correlate(*wide(values), **params).astype(values[0].dtype, copy=False),)
+
+
+# --- derivatives -------------------------------------------------------------------------------------------------
+
+
+def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    (x, w), (dx, dw) = primals, tangents
+    parts = [None if dx is None else b.conv(dx, w, **params), None if dw is None else b.conv(x, dw, **params)]
+    moved = [p for p in parts if p is not None]
+    return [b.add(*moved) if len(moved) == 2 else moved[0] if moved else None]
+
+
+def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    x, w = primals
+    return [_by_array(b, x, w, cotangents[0], params), _by_weights(b, x, w, cotangents[0], params)]
+
+
+def _by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
+    """What of the cotangent each element of x meets: every window that has it."""
+    groups, axes = params["groups"], tuple(range(2, len(x.shape)))
+    low = [(n - 1) * d for n, d in zip(w.shape[2:], params["dilation"], strict=True)]
+    spread = [n + maximum(n - 1, 0) * (s - 1) if s > 1 else n for n, s in zip(ct.shape[2:], params["strides"], strict=True)]
+    padded = b.pad(
+        ct, b.full(0, ct.dtype, ()), low=(0, 0, *low), interior=(0, 0, *(s - 1 for s in params["strides"])),
+        high=(0, 0, *(n - k for n, k in zip(x.shape[2:], spread, strict=True))),
+    )  # fmt: skip
+    apart = b.reshape(w, shape=(groups, share(w.shape[0], groups), *w.shape[1:]))
+    turned = b.transpose(apart, axes=(0, 2, 1, *(a + 1 for a in axes)))
+    weights = b.reshape(turned, shape=(groups * w.shape[1], share(w.shape[0], groups), *w.shape[2:]))
+    ones = (1,) * len(axes)
+    return b.conv(padded, b.reverse(weights, axes=axes), strides=ones, dilation=params["dilation"], groups=groups)
+
+
+def _by_weights(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
+    """What each weight meets: channels are examples then, and examples are channels, those of a group beside."""
+    groups, axes = params["groups"], tuple(range(2, len(x.shape)))
+    n, channels = x.shape[0], w.shape[1]
+    apart = b.reshape(x, shape=(n, groups, channels, *x.shape[2:]))
+    turned = b.transpose(apart, axes=(2, 1, 0, *(a + 1 for a in axes)))
+    examples = b.reshape(turned, shape=(channels, groups * n, *x.shape[2:]))
+    found = b.conv(
+        examples, b.transpose(ct, axes=(1, 0, *axes)), strides=params["dilation"], dilation=params["strides"],
+        groups=groups,
+    )  # fmt: skip
+    none, every = (0,) * len(x.shape), (1,) * len(x.shape)
+    inside = b.slice(found, start=none, stop=(*found.shape[:2], *w.shape[2:]), step=every)
+    return b.transpose(inside, axes=(1, 0, *axes))
+
+
+def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    """Examples of x alone are more examples, those of w alone more channels, those of both groups."""
+    x, w = args
+    if not batched[1]:
+        found = b.conv(b.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), w, **params)
+        return [b.reshape(found, shape=(*x.shape[:2], *found.shape[1:]))]
+    axes = tuple(range(3, len(w.shape)))
+    if not batched[0] and params["groups"] == 1:
+        beside, groups = x, params["groups"]
+    else:
+        x, groups = all_batched(b, [x], [batched[0]], size)[0], size * params["groups"]
+        turned = b.transpose(x, axes=(1, 0, 2, *axes))
+        beside = b.reshape(turned, shape=(x.shape[1], size * x.shape[2], *x.shape[3:]))
+    weights = b.reshape(w, shape=(size * w.shape[1], *w.shape[2:]))
+    found = b.conv(beside, weights, **{**params, "groups": groups})
+    apart = b.reshape(found, shape=(found.shape[0], size, w.shape[1], *found.shape[2:]))
+    return [b.transpose(apart, axes=(1, 0, 2, *axes))]
+
+
+def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype) and kind_of(dtype) in "iuf":
+        generator = rng("conv")
+        for x, w, strides, dilation, groups in (
+            ((2, 3, 7, 6), (4, 3, 3, 2), (2, 1), (1, 2), 1),
+            ((1, 32, 9), (24, 16, 3), (1,), (2,), 2),
+            ((2, 4, 6, 5), (4, 1, 3, 3), (1, 2), (1, 1), 4),
+            ((1, 20, 3, 4), (17, 20, 1, 1), (1, 1), (1, 1), 1),
+            ((2, 2, 3, 4, 5), (2, 2, 2, 1, 3), (1, 1, 2), (1, 1, 1), 1),
+            ((0, 2, 4), (3, 2, 2), (1,), (1,), 1),
+        ):
+            arrays = random_array(generator, dtype, x), random_array(generator, dtype, w)
+            yield sample(*arrays, strides=strides, dilation=dilation, groups=groups)
+
+
+register(Primitive(
+    name="conv", doc="Correlation of channels (n, c, sizes...) with weights (o, c / groups, sizes...), without a border.",
+    params={"strides": "ints", "dilation": "ints", "groups": "size"}, typing=_type, evaluate=_evaluate,
+    lowering=Composite(expand, sums=True), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=4, effect=False, samples=_samples,
+))  # fmt: skip
