@@ -32,6 +32,7 @@ from zenith.ir.ops import (
     sort,
     special,
     updates,
+    windows,
 )
 
 __all__ = [
@@ -66,4 +67,5 @@ __all__ = [
     "sort",
     "special",
     "updates",
+    "windows",
 ]
