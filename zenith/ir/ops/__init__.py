@@ -33,6 +33,7 @@ from zenith.ir.ops import (
     sort,
     special,
     updates,
+    windows,
 )
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "sort",
     "special",
     "updates",
+    "windows",
 ]

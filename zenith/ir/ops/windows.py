@@ -1,0 +1,225 @@
+"""Sliding windows: all of an array's windows as an index map, and the sum that lays them over each other again.
+
+``windows`` reads, so that a reduction of the last axes of its result is one kernel in which no window is ever in
+memory. Its transpose is ``overlap_add``: each element is the sum of what the windows that cover it have at its place
+(convolution's ``col2im``). That sum is written with ``covering``, which lists them, so it is one kernel as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product as every
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ShapeError
+from zenith.ir.dims import Dim, dim, prove_at_least, prove_equal
+from zenith.ir.lowering import Composite, Elements
+from zenith.ir.ops.common import arrays, random_array, rng, same_op_jvp, sample, wide
+from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
+from zenith.ir.types import ArrayType, Type, kind_of
+
+Shape = Sequence[Dim]
+
+
+def window_count(size: Dim, window: Dim, stride: Dim, dilation: int) -> Dim:
+    """How many windows an axis has: they begin ``stride`` apart, and their elements are ``dilation`` apart."""
+    return (size - (window - 1) * dilation - 1) // stride + 1
+
+
+def _check(name: str, x: ArrayType, steps: Params, count: int, axes: int) -> None:
+    """An error unless there are ``count`` strides and dilations of 1 or more, and an array with so many axes."""
+    stride, dilation = steps["stride"], steps["dilation"]
+    wrong = any(prove_at_least(s, 1) is False for s in stride) or any(d < 1 for d in dilation)
+    if not count == len(stride) == len(dilation) or not 1 <= axes <= x.rank or wrong:
+        raise ShapeError(f"{name} needs a window, a stride and a dilation, all >= 1, for each of the last axes of {x}",
+                         types=(x,))  # fmt: skip
+
+
+def _counts(name: str, x: ArrayType, size: Shape, window: Shape, steps: Params) -> list[Dim]:
+    """The number of windows along each axis; ShapeError where surely none fits."""
+    for n, k, d in zip(size, window, steps["dilation"], strict=True):
+        if prove_at_least(k, 1) is False or prove_at_least(n, (k - 1) * d + 1) is False:
+            raise ShapeError(f"{name}: a window of {k} elements, {d} apart, does not fit in an axis of size {n}",
+                             types=(x,))  # fmt: skip
+    return [window_count(*item) for item in zip(size, window, steps["stride"], steps["dilation"], strict=True)]
+
+
+def _samples(name: str) -> Any:
+    """Shapes, windows, strides and dilations in one axis and two: overlapping, apart, with a rest."""
+
+    def samples(dtype: np.dtype[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
+        if kind_of(dtype) and kind_of(dtype) in "iufc":
+            for shape, window, stride, dilation in (
+                ((7,), (3,), (2,), (1,)), ((2, 6, 5), (3, 2), (1, 2), (1, 3)), ((9,), (2,), (3,), (2,)),
+            ):  # fmt: skip
+                params = {"window": window, "stride": stride, "dilation": dilation}
+                yield random_array(rng(name), dtype, shape), params
+
+    return samples
+
+
+# --- windows ---------------------------------------------------------------------------------------------------
+
+
+def _windows_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("windows", types, 1)
+    window, count = params["window"], len(params["window"])
+    _check("windows", x, params, count, count)
+    lead, size = x.shape[: x.rank - count], x.shape[x.rank - count :]
+    return (x.with_shape([*lead, *_counts("windows", x, size, window, params), *window]),)
+
+
+def _windows(values: Sequence[Any], params: Params) -> tuple[Any]:
+    (x,) = values
+    window, axes = params["window"], tuple(range(x.ndim - len(params["window"]), x.ndim))
+    span = [(k - 1) * d + 1 for k, d in zip(window, params["dilation"], strict=True)]
+    found = np.lib.stride_tricks.sliding_window_view(x, span, axes)
+    steps = [slice(None, None, s) for s in (*params["stride"], *params["dilation"])]
+    return (found[(..., *steps)],)
+
+
+def _windows_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+    count = len(params["window"])
+    lead, first, inside = index[: -2 * count], index[-2 * count : -count], index[-count:]
+    steps = zip(first, inside, params["stride"], params["dilation"], strict=True)
+    return read[0](*lead, *(i * s + j * d for i, j, s, d in steps))
+
+
+def _windows_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    size = primals[0].shape[-len(params["window"]) :]
+    return [b.overlap_add(cotangents[0], size=size, stride=params["stride"], dilation=params["dilation"])]
+
+
+register(Primitive(
+    name="windows", doc="All windows of the last axes: their places along these axes, then their elements.",
+    params={"window": "sizes", "stride": "sizes", "dilation": "ints"}, typing=_windows_type, evaluate=_windows,
+    lowering=Elements(_windows_element, cheap=True, strided=True), jvp=same_op_jvp("windows"), vjp=_windows_vjp,
+    batch=lambda b, args, batched, size, params: [b.windows(args[0], **params)], ulp=0, effect=False,
+    samples=lambda dtype: [sample(x, **params) for x, params in _samples("windows")(dtype)],
+))  # fmt: skip
+
+
+# --- overlap_add -----------------------------------------------------------------------------------------------
+
+
+def _parts(x: ArrayType, count: int) -> tuple[Shape, Shape, Shape]:
+    """The leading sizes of an array of windows, their numbers along each axis, and their own sizes."""
+    middle = x.rank - count
+    return x.shape[: middle - count], x.shape[middle - count : middle], x.shape[middle:]
+
+
+def _checked_parts(name: str, x: ArrayType, params: Params) -> tuple[Shape, Shape, Shape]:
+    """The same; ShapeError unless an array of ``size`` has these windows."""
+    size, count = params["size"], len(params["size"])
+    _check(name, x, params, count, 2 * count)
+    lead, places, window = _parts(x, count)
+    for own, wanted in zip(places, _counts(name, x, size, window, params), strict=True):
+        if prove_equal(own, wanted) is False:
+            raise ShapeError(f"{name}: an axis has {own} windows, but {wanted} fit in the size", types=(x,))
+    return lead, places, window
+
+
+def _overlap_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("overlap_add", types, 1)
+    lead, _, _ = _checked_parts("overlap_add", x, params)
+    return (x.with_shape([*lead, *params["size"]]),)
+
+
+def _overlap_add(values: Sequence[Any], params: Params) -> tuple[Any]:
+    (x,), size, count = wide(values), params["size"], len(params["size"])
+    middle = x.ndim - count
+    out = np.zeros((*x.shape[: middle - count], *size), x.dtype)
+    steps = list(zip(x.shape[middle - count : middle], params["stride"], params["dilation"], strict=True))
+    for inside in every(*map(range, x.shape[middle:])):
+        places = [slice(j * d, j * d + (n - 1) * s + 1, s) for j, (n, s, d) in zip(inside, steps, strict=True)]
+        with np.errstate(all="ignore"):
+            out[(..., *places)] += x[(..., *inside)]
+    return (out.astype(values[0].dtype, copy=False),)
+
+
+def _overlap_expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
+    listed = b.covering(args[0], **params)
+    rank = len(listed.shape)
+    return [b.reduce_sum(listed, axes=tuple(range(rank - len(params["size"]), rank)))]
+
+
+def _overlap_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    window = primals[0].shape[-len(params["size"]) :]
+    return [b.windows(cotangents[0], window=window, stride=params["stride"], dilation=params["dilation"])]
+
+
+def _overlap_samples(dtype: np.dtype[Any]) -> Iterator[Sample]:
+    for x, params in _samples("overlap_add")(dtype):
+        size = x.shape[-len(params["window"]) :]
+        found = np.array(_windows((x,), params)[0])
+        yield sample(found, size=size, stride=params["stride"], dilation=params["dilation"])
+
+
+_OVERLAP = {"size": "sizes", "stride": "sizes", "dilation": "ints"}
+
+register(Primitive(
+    name="overlap_add", doc="Windows laid over each other in an array of a size: at each place the sum of those there.",
+    params=_OVERLAP, typing=_overlap_type, evaluate=_overlap_add, lowering=Composite(_overlap_expand),
+    jvp=same_op_jvp("overlap_add"), vjp=_overlap_vjp,
+    batch=lambda b, args, batched, size, params: [b.overlap_add(args[0], **params)], ulp=4, effect=False,
+    samples=_overlap_samples,
+))  # fmt: skip
+
+
+# --- covering --------------------------------------------------------------------------------------------------
+
+
+def _turns(window: Dim, stride: Dim, dilation: int) -> Dim:
+    """How many windows of one axis cover an element at most; with a dilation, how many are asked whether they do."""
+    return (window + stride - 1) // stride if dilation == 1 else window
+
+
+def _covering_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("covering", types, 1)
+    lead, _, window = _checked_parts("covering", x, params)
+    turns = [_turns(*item) for item in zip(window, params["stride"], params["dilation"], strict=True)]
+    return (x.with_shape([*lead, *params["size"], *turns]),)
+
+
+def _covering_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+    count = len(params["size"])
+    lead, at, turn = index[: -2 * count], index[-2 * count : -count], index[-count:]
+    _, places, window = _parts(types[0], count)
+    covers, first, inside = [], [], []
+    for p, t, n, w, s, d in zip(at, turn, places, window, params["stride"], params["dilation"], strict=True):
+        start = p - t * d  # where the window begins whose element t is here
+        number, own = (p // s - t, p % s + t * s) if d == 1 else (start // s, t)
+        covers += [k.at_least(number, 0), k.at_least(n - 1, number)]
+        covers += [k.at_least(w - 1, own)] if d == 1 and s != 1 else []
+        covers += [k.equal(start % s, 0)] if d != 1 and s != 1 else []
+        first.append(k.clamp(number, n))
+        inside.append(k.clamp(own, w) if d == 1 and s != 1 else own)
+    return k.where(k.all(covers), read[0](*lead, *first, *inside), k.cast(dim(0), types[0].dtype))
+
+
+def _covering(values: Sequence[Any], params: Params) -> tuple[Any]:
+    (x,), size, count = values, params["size"], len(params["size"])
+    middle = x.ndim - count
+    places, window = x.shape[middle - count : middle], x.shape[middle:]
+    steps = list(zip(window, params["stride"], params["dilation"], strict=True))
+    turns = [-(-w // s) if d == 1 else w for w, s, d in steps]
+    out = np.zeros((*x.shape[: middle - count], *size, *turns), x.dtype)
+    for number in every(*map(range, places)):
+        for inside in every(*map(range, window)):
+            at = [o * s + j * d for o, j, (_, s, d) in zip(number, inside, steps, strict=True)]
+            turn = [j // s if d == 1 else j for j, (_, s, d) in zip(inside, steps, strict=True)]
+            out[(..., *at, *turn)] = x[(..., *number, *inside)]
+    return (out,)
+
+
+_NEVER_SEEN = "it is how overlap_add is computed, which has one"
+
+register(Primitive(
+    name="covering", doc="For each element what the windows that cover it have at its place, and zeros: they are few.",
+    params=_OVERLAP, typing=_covering_type, evaluate=_covering, lowering=Elements(_covering_element, cheap=True),
+    jvp=not_differentiable(_NEVER_SEEN), vjp=not_differentiable(_NEVER_SEEN),
+    batch=lambda b, args, batched, size, params: [b.covering(args[0], **params)], ulp=0, effect=False,
+    samples=_overlap_samples,
+))  # fmt: skip

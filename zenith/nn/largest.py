@@ -1,0 +1,106 @@
+"""The largest element of each window, where it stands, and the derivative: that of this one element alone.
+
+NumPy's and Zenith's maximum shares its derivative among equal elements; PyTorch's pooling gives it to the first of
+them, as most of what is pooled has many equal zeros. A window with nan has nan, and the last nan is where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import zenith.numpy as znp
+from zenith.ir.dims import Dim, dim, product
+from zenith.ir.ops.reduce import lowest
+from zenith.ir.types import int64
+from zenith.nn.windows import places_in
+from zenith.numpy.operands import dims_of, element_type, spread
+from zenith.trace.bind import b
+from zenith.trace.sizes import user_size
+from zenith.transforms.custom import custom_jvp, stop_gradient
+
+
+class Windows(Protocol):
+    """Windows over the last axes of an array, which have ``size``, ``count`` windows along each.
+
+    ``of(x, fill)`` are the windows (..., \\*count, \\*kernel), with ``fill`` where they have no element of ``x``;
+    ``places`` has the elements' places, and ``inside`` whether there are any, an array (count, kernel) an axis.
+    """
+
+    @property
+    def size(self) -> tuple[Dim, ...]: ...
+    @property
+    def places(self) -> tuple[Any, ...]: ...
+    @property
+    def inside(self) -> tuple[Any, ...]: ...
+    def of(self, x: Any, fill: Any) -> Any: ...
+
+
+def largest(x: Any, windows: Windows) -> Any:
+    """The largest element of each window: (..., \\*count)."""
+
+    def values(a: Any) -> Any:
+        return _over(b.reduce_max, windows.of(a, lowest(element_type(a))), windows)
+
+    pool = custom_jvp(values)
+
+    @pool.defjvp
+    def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        (a,), (moved,) = primals, tangents
+        return values(a), _picked(moved, places_of_largest(a, windows), len(windows.size))
+
+    return pool(x) if element_type(x).is_float else values(x)
+
+
+def places_of_largest(x: Any, windows: Windows) -> Any:
+    """The row-major place in the last axes of the element that :func:`largest` gives: int64 (..., \\*count)."""
+    x = stop_gradient(x)
+    found = windows.of(x, lowest(element_type(x)))
+    shape, axes = dims_of(found), len(windows.size)
+    best = b.broadcast(_over(b.reduce_max, found, windows), shape=shape, axes=tuple(range(len(shape) - axes)))
+    flat, last = _flat(windows), user_size(product(windows.size)) - 1
+    hit = found == best
+    for axis in range(len(windows.inside)):
+        hit = hit & places_in(windows.inside, axis)
+    first = _over(b.reduce_min, spread(znp.where(hit, flat, last), shape), windows)
+    if not element_type(x).is_float:
+        return first
+    unordered = _over(b.reduce_max, spread(znp.where(found != found, flat, -1), shape), windows)
+    return znp.where(unordered >= 0, unordered, first)
+
+
+def _over(reduce: Any, found: Any, windows: Windows) -> Any:
+    """A reduction over each window."""
+    rank = found.ndim
+    return reduce(found, axes=tuple(range(rank - len(windows.size), rank)))
+
+
+def _flat(windows: Windows) -> Any:
+    """Places in row-major order: int64, to be broadcast over (\\*count, \\*kernel)."""
+    total: Any = 0
+    for axis, size in enumerate(windows.size):
+        total = total * user_size(size) + places_in(windows.places, axis)
+    return total
+
+
+def _picked(x: Any, places: Any, axes: int) -> Any:
+    """The elements of ``x`` at places in its last axes, those in front of them being batches."""
+    shape, lead = dims_of(places), dims_of(x)[: x.ndim - axes]
+    batches, size, count = product(lead), product(dims_of(x)[x.ndim - axes :]), product(shape[len(lead) :])
+    place = b.reshape(places, shape=(batches, count))
+    batch = b.broadcast(b.iota(size=batches, dtype=int64), shape=(batches, count), axes=(0,))
+    return b.reshape(b.gather(b.reshape(x, shape=(batches, size)), batch, place), shape=shape)
+
+
+def mean_of(total: Any, counts: Sequence[Any]) -> Any:
+    """Sums (..., \\*count) divided by the product of ``counts``: for each axis a number or an array (count,)."""
+    number, divisor = dim(1), None
+    for axis, own in enumerate(counts):
+        if isinstance(own, Dim):
+            number = number * own
+            continue
+        shaped = znp.reshape(own, (-1,) + (1,) * (len(counts) - 1 - axis))
+        divisor = shaped if divisor is None else divisor * shaped
+    if divisor is None:
+        return total / user_size(number)
+    return total / znp.astype(divisor * user_size(number), total.dtype)

@@ -1,0 +1,188 @@
+"""Resizing: an array sampled at the places of a grid with another number of points, axis by axis.
+
+Where a point of the result lies in the array, and between which elements, is PyTorch's arithmetic, in the array's own
+precision: results are PyTorch's to rounding, and nearest neighbours are the same ones. Each axis is a kernel that takes
+one, two or four elements (none, linear or cubic) and weighs them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.errors import ArgumentError, DTypeError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, dim
+from zenith.ir.types import int64
+from zenith.nn.adaptive import adaptive_avg_pool
+from zenith.nn.windows import per_axis, spatial
+from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
+from zenith.trace.bind import b
+from zenith.trace.sizes import user_size
+
+__all__ = ["interpolate"]
+
+NEAREST, SMOOTH = ("nearest", "nearest-exact"), {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+_EXACT = 2**16  # factors with smaller denominators: a size times such a one is exact in double precision
+
+
+def interpolate(
+    x: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    *,
+    align_corners: bool = False,
+    recompute_scale_factor: bool = False,
+    antialias: bool = False,
+) -> Any:
+    """An array resized to other numbers of points along its spatial axes (``torch.nn.functional.interpolate``).
+
+    Parameters
+    ----------
+    x: ``(N, C, *spatial)``: floating-point, of any element type for the nearest neighbours; where ``size`` or
+        ``scale_factor`` is a tuple, it has a number for each of the last axes.
+    size: the new sizes, an int or one for each spatial axis.
+    scale_factor: in place of it, by what sizes are multiplied, rounded down.
+    mode: "nearest", "nearest-exact", "area", "linear" and "bilinear", "trilinear", "bicubic" for 1, 2, 3 and 2 axes.
+    align_corners: whether the first and last points lie on those of ``x``, or its edges on its edges.
+    recompute_scale_factor: places follow from the sizes alone, not from the factor as it was given.
+    antialias: must be False.
+
+    Returns ``(N, C, *size)``. A factor without short binary form, such as 1.7, fixes the sizes that it multiplies. Raises
+    ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; UnsupportedError for
+    ``antialias``; DTypeError for what a mode cannot average; ShapeError for an axis without elements.
+
+    >>> import numpy as np
+    >>> interpolate(np.array([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
+    array([[[1. , 1.5, 2.5, 3. ]]])
+    >>> interpolate(np.array([[[1.0, 3.0]]]), 4)
+    array([[[1., 1., 3., 3.]]])
+    """
+    x = as_array(x)
+    if (size is None) == (scale_factor is None):
+        raise ArgumentError("interpolate needs a size or a scale_factor, and not both", where=user_line(),
+                            fix="give one of them")  # fmt: skip
+    old = spatial("interpolate", x, scale_factor if size is None else size)
+    _check(x, mode, len(old), align_corners, antialias)
+    for n in old:
+        require(n, ">=", 1, "interpolate: a spatial axis has no elements")
+    if size is not None:
+        new, factors = per_axis("interpolate", "size", size, len(old), 1), [None] * len(old)
+    else:
+        given = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * len(old)
+        new = tuple(scaled(n, f) for n, f in zip(old, given, strict=True))
+        factors = [None if recompute_scale_factor else f for f in given]
+    if mode == "area":
+        return adaptive_avg_pool(x, tuple(map(user_size, new)))
+    return resized(x, new, factors, mode, align_corners)
+
+
+def resized(x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: str, align_corners: bool) -> Any:
+    """The last axes with new sizes, one after another, the last one first; a factor is used in place of the sizes' own."""
+    first = x.ndim - len(new)
+    for axis in range(len(new) - 1, -1, -1):
+        x = _along(x, first + axis, new[axis], factors[axis], mode, align_corners)
+    return x
+
+
+def scaled(size: Dim, factor: float) -> Dim:
+    """A size times a factor, rounded down; a factor without short binary form fixes the size."""
+    exact = Fraction(factor)
+    if not math.isfinite(factor) or exact <= 0:
+        raise ArgumentError(f"interpolate: a scale_factor of {factor} is no size", where=user_line(),
+                            fix="use a positive number")  # fmt: skip
+    if exact.denominator < _EXACT or size.static is not None and Fraction(size.static) * exact == size.static * factor:
+        return dim(size * exact.numerator) // exact.denominator
+    return dim(int(int(user_size(size)) * float(factor)))
+
+
+def _check(x: Any, mode: str, axes: int, align_corners: bool, antialias: bool) -> None:
+    if mode not in (*NEAREST, "area", *SMOOTH) or SMOOTH.get(mode, axes) != axes:
+        fitting = [*NEAREST, "area", *(m for m, count in SMOOTH.items() if count == axes)]
+        raise ArgumentError(f"interpolate: {mode!r} is no mode for {axes} spatial axes", where=user_line(),
+                            fix=f"use one of {', '.join(fitting)}")  # fmt: skip
+    if antialias:
+        raise UnsupportedError("interpolate with antialias=True is not supported", where=user_line(),
+                               fix="use mode='area' to make an array smaller without aliasing")  # fmt: skip
+    if align_corners and mode not in SMOOTH:
+        raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners", where=user_line(), fix="leave it out")
+    if mode not in NEAREST and not element_type(x).is_float:
+        raise DTypeError(f"interpolate: mode {mode!r} takes floating-point numbers, not {x.dtype}", where=user_line(),
+                         fix="cast the array first: x.astype(numpy.float32)")  # fmt: skip
+
+
+def _along(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_corners: bool) -> Any:
+    """One axis resized."""
+    old, real = dims_of(x)[axis], np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+    if mode in NEAREST:
+        if size == old and factor is None:
+            return x
+        return b.take(x, _nearest(old, size, factor, real, mode == "nearest-exact"), axis=axis)
+    step, points = _step(old, size, factor, real, align_corners), _points(size, real)
+    at = points * step if align_corners else (points + real.type(0.5)) * step - real.type(0.5)
+    taps = _cubic(at, old, real) if mode == "bicubic" else _linear(at, old, real)
+    total = None
+    for place, weight in taps:
+        part = b.take(x, place, axis=axis) * znp.reshape(znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis))
+        total = part if total is None else total + part
+    return total
+
+
+def _points(size: Dim, real: np.dtype[Any]) -> Any:
+    """0, 1, 2 ... as floating-point numbers."""
+    return convert(b.iota(size=size, dtype=int64), real)
+
+
+def _step(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], align_corners: bool) -> Any:
+    """How far apart the result's points are in the array: a 0-d array, or a number."""
+    if align_corners:
+        last, parts = (convert(b.size(value=n - 1), real) for n in (old, new))
+        return znp.where(parts > 0, last / znp.maximum(parts, real.type(1)), real.type(0))
+    if factor is not None:
+        return real.type(1.0 / factor)
+    return convert(b.size(value=old), real) / convert(b.size(value=new), real)
+
+
+def _nearest(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], exact: bool) -> Any:
+    """The places of the nearest elements: int64. "nearest" has PyTorch's shift by half an element, "exact" not."""
+    step, points, half = _step(old, new, factor, real, False), _points(new, real), real.type(0.5)
+    at = znp.maximum((points + half) * step - half, real.type(0)) + half if exact else points * step
+    place = convert(znp.floor(convert(at, np.dtype(np.float32))), np.dtype(np.int64))
+    return znp.minimum(place, user_size(old) - 1)
+
+
+def _linear(at: Any, size: Dim, real: np.dtype[Any]) -> list[tuple[Any, Any]]:
+    """The two elements around places, with their weights."""
+    at, last = znp.maximum(at, real.type(0)), user_size(size) - 1
+    low = znp.minimum(convert(at, np.dtype(np.int64)), last)
+    part = znp.minimum(znp.maximum(at - convert(low, real), real.type(0)), real.type(1))
+    return [(low, real.type(1) - part), (znp.minimum(low + 1, last), part)]
+
+
+def _cubic(at: Any, size: Dim, real: np.dtype[Any]) -> list[tuple[Any, Any]]:
+    """The four elements around places, with their weights; behind the ends the last ones are repeated."""
+    whole = znp.floor(at)
+    place, last = convert(whole, np.dtype(np.int64)), user_size(size) - 1
+    weights = cubic_weights(at - whole, real)
+    return [(znp.minimum(znp.maximum(place + i, 0), last), w) for i, w in zip((-1, 0, 1, 2), weights, strict=True)]
+
+
+def cubic_weights(t: Any, real: np.dtype[Any]) -> list[Any]:
+    """The weights of elements at -1, 0, 1 and 2 for a place ``t`` in [0, 1): Keys' kernel with a = -0.75.
+
+    Robert G. Keys, "Cubic convolution interpolation for digital image processing", 1981.
+    """
+    a, n = real.type(-0.75), real.type
+
+    def near(d: Any) -> Any:
+        return ((a + n(2)) * d - (a + n(3))) * d * d + n(1)
+
+    def far(d: Any) -> Any:
+        return ((a * d - n(5) * a) * d + n(8) * a) * d - n(4) * a
+
+    return [far(t + n(1)), near(t), near(n(1) - t), far(n(2) - t)]
