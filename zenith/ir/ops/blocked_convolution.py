@@ -21,6 +21,7 @@ from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, dim, product, prove_at_least, prove_equal
 from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import arrays, random_array, require_kind, require_same_dtype, rng, sample, wide
+from zenith.ir.ops.windows import window_count
 from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, float32, kind_of
 
@@ -33,7 +34,7 @@ Sizes = Sequence[Dim]
 def covered(sizes: Sizes, window: Sizes, strides: Sequence[int], dilation: Sequence[int]) -> tuple[Dim, ...]:
     """How many windows there are along each axis."""
     parts = zip(sizes, window, strides, dilation, strict=True)
-    return tuple((n - (k - 1) * d - 1) // s + 1 for n, k, s, d in parts)
+    return tuple(window_count(n, dim(k), dim(s), d) for n, k, s, d in parts)
 
 
 def share(channels: Dim, groups: Dim) -> Dim:

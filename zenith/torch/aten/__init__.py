@@ -7,6 +7,7 @@ the element type that PyTorch gives the result, so promotion is PyTorch's: arith
 from zenith.torch.aten import (
     attention,
     complex_numbers,
+    convolution,
     creation,
     elementwise,
     order,
@@ -22,6 +23,7 @@ __all__ = [
     "Context",
     "attention",
     "complex_numbers",
+    "convolution",
     "creation",
     "elementwise",
     "find",
