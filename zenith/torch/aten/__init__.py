@@ -5,10 +5,12 @@ the element type that PyTorch gives the result, so promotion is PyTorch's: arith
 """
 
 from zenith.torch.aten import (
+    activations,
     attention,
     complex_numbers,
     creation,
     elementwise,
+    normalization,
     order,
     products,
     reductions,
@@ -20,11 +22,13 @@ from zenith.torch.aten.rules import RULES, Context, find
 __all__ = [
     "RULES",
     "Context",
+    "activations",
     "attention",
     "complex_numbers",
     "creation",
     "elementwise",
     "find",
+    "normalization",
     "order",
     "products",
     "reductions",
