@@ -21,7 +21,6 @@ it for every group of operations that is the same computation::
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,6 @@ from zenith.ir.dims import Dim, parse
 from zenith.ir.graph import Graph
 from zenith.ir.types import kind_of
 from zenith.passes.pipeline import run
-from zenith.trace.dispatch import implementation
 from zenith.tree import flatten
 
 if TYPE_CHECKING:
@@ -199,7 +197,9 @@ def relu(x: Any) -> Any:
     >>> relu(np.array([-2.0, 3.0]))
     array([0., 3.])
     """
-    return np.maximum(x, 0)
+    from zenith import nn
+
+    return nn.relu(x)
 
 
 @jit(static_argnames="approximate")
@@ -209,9 +209,9 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     >>> gelu(np.array([0.0, 1.0], np.float32)).round(4)
     array([0.    , 0.8413], dtype=float32)
     """
-    if approximate == "tanh":
-        return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * (1.0 + implementation("_erf")(x * math.sqrt(0.5)))
+    from zenith import nn
+
+    return nn.gelu(x, approximate == "tanh")
 
 
 @jit
@@ -236,8 +236,9 @@ def softmax(x: Any) -> Any:
     >>> softmax(np.array([[1000.0, 1000.0]]))
     array([[0.5, 0.5]])
     """
-    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
-    return e / np.sum(e, axis=-1, keepdims=True)
+    from zenith import nn
+
+    return nn.softmax(x)
 
 
 @jit(static_argnames=("preferred_element_type",))

@@ -1,7 +1,13 @@
 """Neural networks' functions of arrays, pure, in the style of ``jax.nn`` and ``torch.nn.functional``.
 
-They are written with :mod:`zenith.numpy` alone, so every transform goes through them.
+They are written with :mod:`zenith.numpy` and primitives, so every transform goes through them.
+
+>>> from zenith import nn
+>>> nn.relu([-1.0, 2.0])
+array([0., 2.])
 """
 
 # ruff: noqa: F403 (each chapter's __all__ says what it gives)
+from zenith.nn.activations import *
 from zenith.nn.convolution import *
+from zenith.nn.normalization import *

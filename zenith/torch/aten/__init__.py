@@ -5,11 +5,13 @@ the element type that PyTorch gives the result, so promotion is PyTorch's: arith
 """
 
 from zenith.torch.aten import (
+    activations,
     attention,
     complex_numbers,
     convolution,
     creation,
     elementwise,
+    normalization,
     order,
     products,
     reductions,
@@ -21,12 +23,14 @@ from zenith.torch.aten.rules import RULES, Context, find
 __all__ = [
     "RULES",
     "Context",
+    "activations",
     "attention",
     "complex_numbers",
     "convolution",
     "creation",
     "elementwise",
     "find",
+    "normalization",
     "order",
     "products",
     "reductions",

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.errors import UnsupportedError
 from zenith.ir.types import kind_of
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
-from zenith.trace.dispatch import implementation
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
@@ -19,8 +17,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
     "asinh": znp.arcsinh, "acosh": znp.arccosh, "atanh": znp.arctanh,
-    "erf": implementation("_erf"), "sigmoid": implementation("_expit"), "relu": lambda x: znp.maximum(x, 0),
-    "silu": lambda x: x * implementation("_expit")(x),
+    "erf": znp.special.erf,
     "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": znp.rint, "sign": znp.sign,
     "bitwise_not": znp.invert,
 }  # fmt: skip
@@ -50,8 +47,7 @@ def _with_numbers(function: Rule) -> Rule:
 def _register_elementwise() -> None:
     for name, unary in _UNARY.items():
         RULES[name] = lambda c, x, *_, f=unary, **__: f(c.cast(x))
-    for name in ("rsqrt", "silu"):
-        RULES[name] = rounded_once(RULES[name])
+    RULES["rsqrt"] = rounded_once(RULES["rsqrt"])
     for name, binary in _BINARY.items():
         RULES[name] = _with_numbers(lambda c, x, y, f=binary: f(*c.operands(x, y)))
     for name, compare in _COMPARISONS.items():
@@ -106,29 +102,21 @@ def _pow(c: Context, x: Any, exponent: Any) -> Any:
 
 @rule("clamp")
 def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> Any:
+    """The derivative at a bound is that of x."""
     x, low, high = c.cast(x, min, max)
-    x = x if low is None else znp.maximum(x, low)
-    return x if high is None else znp.minimum(x, high)
+    x = x if low is None else znp.where(_beyond(znp.less, x, low), low, x)
+    return x if high is None else znp.where(_beyond(znp.greater, x, high), high, x)
+
+
+def _beyond(relation: Callable[[Any, Any], Any], x: Any, bound: Any) -> Any:
+    """Where a bound takes the place of x: a bound that is nan everywhere."""
+    if not hasattr(bound, "dtype"):
+        return relation(x, bound) if bound == bound else True
+    beyond = relation(x, bound)
+    return znp.logical_or(beyond, bound != bound) if kind_of(bound.dtype) == "f" else beyond
 
 
 RULES["clamp_min"] = _clamp
-
-
-@rule("hardtanh")
-def _hardtanh(c: Context, x: Any, min: Any = -1, max: Any = 1) -> Any:
-    return _clamp(c, x, min, max)
-
-
-@rule("leaky_relu")
-@rounded_once
-def _leaky_relu(c: Context, x: Any, slope: float = 0.01) -> Any:
-    return znp.where(x > 0, x, x * slope)
-
-
-@rule("elu")
-@rounded_once
-def _elu(c: Context, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
-    return znp.where(x > 0, x * scale, znp.expm1(x * input_scale) * (alpha * scale))
 
 
 @rule("masked_fill")
@@ -136,21 +124,6 @@ def _masked_fill(c: Context, x: Any, mask: Any, value: Any) -> Any:
     return znp.where(mask, *c.cast(value, x))
 
 
-@rule("dropout")
-def _dropout(c: Context, x: Any, p: float, train: bool) -> Any:
-    if train and p:
-        raise UnsupportedError("dropout in training mode is not supported", fix="call module.eval() before from_torch")
-    return x
-
-
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def _where(c: Context, condition: Any, x: Any, y: Any) -> Any:
     return to(znp.where(condition, *c.cast(x, y)), c.dtype)
-
-
-@rule("gelu")
-@rounded_once
-def _gelu(c: Context, x: Any, approximate: str = "none") -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1.0 + znp.tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
-    return 0.5 * x * (1.0 + implementation("_erf")(x * 0.7071067811865476))

@@ -1,14 +1,13 @@
-"""Sums, extremes, variances and what is built on them: softmax, layer normalisation."""
+"""Sums, extremes, variances, norms, running sums."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
-from zenith.trace.bind import b
 from zenith.trace.dispatch import implementation
 
 
@@ -85,46 +84,6 @@ def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: b
     if abs(ord) == math.inf:
         return (znp.max if ord > 0 else znp.min)(znp.abs(x), **along)
     return znp.sum(znp.abs(x) ** ord, **along) ** (1 / ord)
-
-
-@rule("softmax.int", "_softmax")
-@rounded_once
-def _softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
-    e = znp.exp(_below_largest(c.cast(x), dim))
-    return e / znp.sum(e, axis=dim, keepdims=True)
-
-
-@rule("log_softmax.int", "_log_softmax")
-@rounded_once
-def _log_softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
-    shifted = _below_largest(c.cast(x), dim)
-    return shifted - znp.log(znp.sum(znp.exp(shifted), axis=dim, keepdims=True))
-
-
-def _below_largest(x: Any, dim: int) -> Any:
-    """``x`` less its largest element along an axis, which may be empty."""
-    return x - znp.expand_dims(b.reduce_max(x, axes=(dim % x.ndim,)), dim)
-
-
-@rule("layer_norm")
-@rounded_once
-def _layer_norm(
-    c: Context, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
-) -> Any:
-    return _native_layer_norm(c, x, shape, weight, bias, eps)[0]
-
-
-@rule("native_layer_norm")
-@rounded_once
-def _native_layer_norm(c: Context, x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
-    mean = znp.mean(x, axis=axes, keepdims=True)
-    centred = x - mean
-    rstd = 1.0 / znp.sqrt(znp.mean(centred * centred, axis=axes, keepdims=True) + eps)
-    y = centred * rstd
-    y = y if weight is None else y * weight
-    y = y if bias is None else y + bias
-    return y, mean, rstd
 
 
 @rule("cumsum")

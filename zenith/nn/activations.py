@@ -1,0 +1,288 @@
+"""Activations: elementwise functions between layers, softmax and its kin.
+
+Derivatives at corners are those of PyTorch and JAX: 0 for :func:`relu` at 0, where a maximum would share it. 16-bit
+floats are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.errors import ShapeError, user_line
+from zenith.nn.rounding import rounded_once
+from zenith.numpy.operands import ask, dims_of, normal_axis
+from zenith.numpy.special import erf, expit, log_expit
+from zenith.trace.bind import b
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_swish", "hard_tanh", "leaky_relu", "log_sigmoid", "log_softmax",
+    "logsumexp", "mish", "one_hot", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus",
+    "swish",
+]  # fmt: skip
+
+_ROOT_HALF = math.sqrt(0.5)
+_ROOT_TWO_OVER_PI = math.sqrt(2.0 / math.pi)
+# Klambauer, Unterthiner, Mayr and Hochreiter, "Self-normalizing neural networks", 2017.
+SELU_ALPHA = 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+
+
+def relu(x: Any) -> Any:
+    """The larger of x and 0; nan stays nan. The derivative at 0 is 0.
+
+    >>> relu([-1.0, 0.0, 2.0])
+    array([0., 0., 2.])
+    """
+    x = znp.asarray(x)
+    return znp.where(x <= 0, 0, x)
+
+
+def hard_tanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
+    """x between two numbers, else the nearer of them, where the derivative is 0, as it is at both.
+
+    >>> hard_tanh([-3.0, 0.5, 2.0])
+    array([-1. ,  0.5,  1. ])
+    """
+    x = znp.asarray(x)
+    return znp.where(x >= high, high, znp.where(x <= low, low, x))
+
+
+def relu6(x: Any) -> Any:
+    """x between 0 and 6, else the nearer of them.
+
+    >>> relu6([-1.0, 2.0, 8.0])
+    array([0., 2., 6.])
+    """
+    return hard_tanh(x, 0, 6)
+
+
+@rounded_once
+def hard_sigmoid(x: Any) -> Any:
+    """The straight line ``x / 6 + 1 / 2`` between 0 and 1.
+
+    >>> hard_sigmoid([-4.0, 0.0, 4.0])
+    array([0. , 0.5, 1. ])
+    """
+    return relu6(znp.asarray(x) + 3.0) / 6.0
+
+
+@rounded_once
+def hard_swish(x: Any) -> Any:
+    """``x hard_sigmoid(x)`` (Howard et al., "Searching for MobileNetV3", 2019).
+
+    >>> hard_swish([3.0, 0.0])
+    array([3., 0.])
+    """
+    x = znp.asarray(x)
+    return x * relu6(x + 3.0) / 6.0
+
+
+@rounded_once
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """x where it is positive, else ``slope`` times x.
+
+    >>> leaky_relu([-2.0, 3.0], 0.5)
+    array([-1.,  3.])
+    """
+    x = znp.asarray(x)
+    return znp.where(x > 0, x, x * slope)
+
+
+@rounded_once
+def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    """``scale`` times x where it is positive, else ``scale alpha (exp(input_scale x) - 1)``.
+
+    >>> elu([0.0, 2.0])
+    array([0., 2.])
+    """
+    x = znp.asarray(x)
+    below = znp.expm1(znp.where(x > 0, 0, x) * input_scale)  # without exponentials that overflow, of which 0 is taken
+    return znp.where(x > 0, x * scale, below * (alpha * scale))
+
+
+def selu(x: Any) -> Any:
+    """:func:`elu` with the constants that keep mean 0 and variance 1.
+
+    >>> selu([0.0, 1.0]).round(4)
+    array([0.    , 1.0507])
+    """
+    return elu(x, SELU_ALPHA, SELU_SCALE)
+
+
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """``alpha (exp(x / alpha) - 1)`` where x is negative, else x.
+
+    >>> celu([0.0, 2.0], 2.0)
+    array([0., 2.])
+    """
+    return elu(x, alpha, 1.0, 1.0 / alpha)
+
+
+def sigmoid(x: Any) -> Any:
+    """The logistic function ``1 / (1 + exp(-x))``.
+
+    >>> sigmoid(0.0)
+    array(0.5)
+    """
+    return expit(x)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """The logarithm of :func:`sigmoid`, without overflow.
+
+    >>> log_sigmoid(0.0).round(4)
+    np.float64(-0.6931)
+    """
+    return log_expit(x)
+
+
+@rounded_once
+def silu(x: Any) -> Any:
+    """``x sigmoid(x)``, also called swish.
+
+    >>> silu([0.0, 1.0]).round(4)
+    array([0.    , 0.7311])
+    """
+    x = znp.asarray(x)
+    return x * expit(x)
+
+
+swish = silu
+
+
+@rounded_once
+def gelu(x: Any, approximate: bool = False) -> Any:
+    """x times the share of a normal distribution below x; ``approximate`` takes the formula with tanh.
+
+    Hendrycks and Gimpel, "Gaussian error linear units", 2016.
+
+    >>> gelu([0.0, 1.0]).round(4)
+    array([0.    , 0.8413])
+    """
+    x = znp.asarray(x)
+    if approximate:
+        return 0.5 * x * (1.0 + znp.tanh(_ROOT_TWO_OVER_PI * (x + 0.044715 * (x * x * x))))
+    return 0.5 * x * (1.0 + erf(x * _ROOT_HALF))
+
+
+@rounded_once
+def softplus(x: Any, beta: float = 1.0, threshold: float = math.inf) -> Any:
+    """``log(1 + exp(beta x)) / beta`` without overflow; x itself where ``beta x`` is above a threshold.
+
+    >>> softplus([0.0, 1000.0]).round(4).tolist()
+    [0.6931, 1000.0]
+    """
+    x = znp.asarray(x)
+    scaled = x if beta == 1.0 else x * beta
+    smooth = znp.logaddexp(scaled, 0.0)
+    smooth = smooth if beta == 1.0 else smooth / beta
+    return smooth if threshold == math.inf else znp.where(scaled > threshold, x, smooth)
+
+
+@rounded_once
+def mish(x: Any) -> Any:
+    """``x tanh(softplus(x))`` (Misra, 2019).
+
+    >>> mish([0.0, 1.0]).round(4)
+    array([0.    , 0.8651])
+    """
+    x = znp.asarray(x)
+    return x * znp.tanh(softplus(x))
+
+
+@rounded_once
+def soft_sign(x: Any) -> Any:
+    """``x / (1 + abs(x))``.
+
+    >>> soft_sign([-1.0, 3.0])
+    array([-0.5 ,  0.75])
+    """
+    x = znp.asarray(x)
+    return x / (znp.abs(x) + 1.0)
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of an axis times :func:`sigmoid` of the second; ShapeError when the axis has no halves.
+
+    >>> glu([1.0, 2.0, 0.0, 0.0])
+    array([0.5, 1. ])
+    """
+    x = znp.asarray(x)
+    at = normal_axis("glu", axis, x.ndim)
+    size = dims_of(x)[at]
+    if not ask(size % 2, "==", 0):
+        raise ShapeError(f"glu halves an axis, whose size {size} is odd", where=user_line(), fix="give it an even size")
+    lead, half = (slice(None),) * at, x.shape[at] // 2
+    return _gated(x[(*lead, slice(None, half))], x[(*lead, slice(half, None))])
+
+
+@rounded_once
+def _gated(x: Any, gate: Any) -> Any:
+    return x * expit(gate)
+
+
+@rounded_once
+def softmax(x: Any, axis: int = -1) -> Any:
+    """``exp(x) / sum(exp(x))`` along an axis, relative to the largest element, so that nothing overflows.
+
+    >>> softmax([1.0, 1.0, 1.0, 1.0])
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    powers = znp.exp(_below_largest(znp.asarray(x), axis))
+    return powers / znp.sum(powers, axis=axis, keepdims=True)
+
+
+@rounded_once
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """The logarithm of :func:`softmax`, exact where that is nearly 0.
+
+    >>> log_softmax([1.0, 1.0]).round(4)
+    array([-0.6931, -0.6931])
+    """
+    shifted = _below_largest(znp.asarray(x), axis)
+    return shifted - znp.log(znp.sum(znp.exp(shifted), axis=axis, keepdims=True))
+
+
+@rounded_once
+def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
+    """``log(sum(exp(x)))`` along an axis without overflow; minus infinity where all elements are.
+
+    >>> logsumexp([1000.0, 1000.0]).round(4)
+    np.float64(1000.6931)
+    """
+    x = znp.asarray(x)
+    largest = _largest(x, axis)
+    shift = znp.where(znp.isfinite(largest), largest, 0)
+    total = znp.log(znp.sum(znp.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return total if keepdims else znp.squeeze(total, axis)
+
+
+def _below_largest(x: Any, axis: int) -> Any:
+    """x less its largest element along an axis, which may be empty."""
+    return x - _largest(x, axis)
+
+
+def _largest(x: Any, axis: int) -> Any:
+    """Taken as constant by derivatives: what is computed does not depend on it."""
+    at = normal_axis("softmax", axis, x.ndim)
+    return znp.expand_dims(b.stop_gradient(b.reduce_max(x, axes=(at,))), at)
+
+
+def one_hot(x: Any, num_classes: Any, dtype: Any = np.float32, axis: int = -1) -> Any:
+    """1 at the place that an integer names along a new axis of ``num_classes``, 0 elsewhere.
+
+    What names no class, such as -1, is 0 everywhere.
+
+    >>> one_hot([1, 0, -1], 2)
+    array([[0., 1.],
+           [1., 0.],
+           [0., 0.]], dtype=float32)
+    """
+    x = znp.asarray(x)
+    at = normal_axis("one_hot", axis, x.ndim + 1)
+    classes = znp.reshape(znp.arange(num_classes), (-1,) + (1,) * (x.ndim - at))
+    return znp.astype(znp.expand_dims(x, at) == classes, dtype)

@@ -1,0 +1,304 @@
+"""Normalisation: to mean 0 and variance 1 over some axes, then scaled and shifted.
+
+Variances are means of squared distances from the mean, never differences of squares, so that a large mean costs no
+digits. 16-bit floats are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import zenith.numpy as znp
+from zenith.errors import ShapeError, user_line
+from zenith.ir.dims import product
+from zenith.nn.rounding import rounded_once
+from zenith.numpy.operands import ask, dims_of, normal_axes, normal_axis, user_shape
+from zenith.trace.sizes import user_size
+from zenith.transforms import custom_jvp
+
+__all__ = [
+    "batch_norm", "batch_norm_training", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm",
+]  # fmt: skip
+
+
+@rounded_once
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: Any = -1) -> Any:
+    """Normalised over trailing axes (Ba, Kiros and Hinton, "Layer normalization", 2016).
+
+    Parameters
+    ----------
+    x: array ``[..., *n]`` of floating-point numbers.
+    weight, bias: arrays ``[*n]`` that scale and shift the result, or None.
+    eps: added to the variance.
+    axis: the axes ``n``, one or several; the last unless told.
+
+    >>> layer_norm([[1.0, 3.0]], eps=0.0)
+    array([[-1.,  1.]])
+    """
+    return layer_norm_parts(x, weight, bias, eps, axis)[0]
+
+
+def layer_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: Any) -> tuple[Any, Any, Any]:
+    """What :func:`layer_norm` gives, the mean and one over the root of variance and ``eps``, their axes with size 1."""
+    x = znp.asarray(x)
+    axes = normal_axes("layer_norm", axis, x.ndim)
+    mean = znp.mean(x, axis=axes, keepdims=True)
+    centred = x - mean
+    rstd = 1.0 / znp.sqrt(znp.mean(centred * centred, axis=axes, keepdims=True) + eps)
+    return _affine(centred * rstd, weight, bias), mean, rstd
+
+
+@rounded_once
+def rms_norm(x: Any, weight: Any = None, eps: float | None = None, axis: Any = -1) -> Any:
+    """Divided by the root of the mean square (Zhang and Sennrich, "Root mean square layer normalization", 2019).
+
+    Parameters
+    ----------
+    x: array ``[..., *n]`` of floating-point numbers.
+    weight: array ``[*n]`` that scales the result, or None.
+    eps: added to the mean square; the distance of 1 to the next number of the type computed in for None, as in PyTorch.
+    axis: the axes ``n``, one or several; the last unless told.
+
+    >>> rms_norm([[3.0, 4.0]]).round(4)
+    array([[0.8485, 1.1314]])
+    """
+    x = znp.asarray(x)
+    axes = normal_axes("rms_norm", axis, x.ndim)
+    least = float(znp.finfo(x.dtype).eps) if eps is None else eps
+    return _affine(x * (1.0 / znp.sqrt(znp.mean(x * x, axis=axes, keepdims=True) + least)), weight, None)
+
+
+@rounded_once
+def batch_norm(
+    x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: int = 1
+) -> Any:
+    """Normalised for each channel by a mean and a variance that are given: batch normalisation in inference.
+
+    Parameters
+    ----------
+    x: array of floating-point numbers with ``c`` channels along ``axis``.
+    mean, var: arrays ``[c]``, such as the running statistics that :func:`batch_norm_training` returns.
+    weight, bias: arrays ``[c]`` that scale and shift the result, or None.
+    eps: added to the variance.
+
+    >>> batch_norm([[1.0], [3.0]], [2.0], [4.0], eps=0.0)
+    array([[-0.5],
+           [ 0.5]])
+    """
+    x = znp.asarray(x)
+    axis = normal_axis("batch_norm", axis, x.ndim)
+    return _scaled(x - _channels(znp.asarray(mean), x, axis), znp.asarray(var), weight, bias, eps, axis)
+
+
+def _scaled(centred: Any, var: Any, weight: Any, bias: Any, eps: float, axis: int) -> Any:
+    """Distances from a mean over the root of a variance; scale and shift are one number for each channel."""
+    scale = 1.0 / znp.sqrt(var + eps)
+    scale = scale if weight is None else scale * weight
+    return _shifted(centred * _channels(scale, centred, axis), bias, centred, axis)
+
+
+@rounded_once
+def batch_norm_training(
+    x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, momentum: float = 0.1,
+    eps: float = 1e-5, axis: int = 1,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Normalised for each channel over all other axes, and the new running statistics.
+
+    Ioffe and Szegedy, "Batch normalization", 2015. Nothing is written: the program keeps what is returned.
+
+    Parameters
+    ----------
+    x: array of floating-point numbers with ``c`` channels along ``axis``.
+    mean, var: running statistics ``[c]``, or None, which gives those of this batch.
+    weight, bias: arrays ``[c]`` that scale and shift the result, or None.
+    momentum: the share of this batch in the new statistics; its variance is the unbiased one there, as in PyTorch.
+    eps: added to the variance.
+
+    Returns the result, the new mean and the new variance. Raises ShapeError when there is one value per channel.
+
+    >>> y, mean, var = batch_norm_training([[1.0], [3.0]], [0.0], [1.0], eps=0.0)
+    >>> y.tolist(), mean.round(4).tolist(), var.round(4).tolist()
+    ([[-1.0], [1.0]], [0.2], [1.1])
+    """
+    x = znp.asarray(x)
+    axis = normal_axis("batch_norm_training", axis, x.ndim)
+    count = product(n for a, n in enumerate(dims_of(x)) if a != axis)
+    if not ask(count, ">", 1):
+        raise ShapeError("batch normalisation needs more than one value for each channel", where=user_line(),
+                         fix="use larger batches, or batch_norm with statistics")  # fmt: skip
+    y, own, biased = batch_norm_parts(x, weight, bias, eps, axis)
+    size = user_size(count)
+    unbiased = biased * (size / (size - 1))
+    if mean is None or var is None:
+        return y, own, unbiased
+    return y, _moved(mean, own, momentum), _moved(var, unbiased, momentum)
+
+
+def batch_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: int) -> tuple[Any, Any, Any]:
+    """A batch normalised by its own statistics; its mean and its biased variance for each channel."""
+    mean, rest, var = moments(x, tuple(a for a in range(x.ndim) if a != axis))
+    centred = x - _channels(mean, x, axis) - _channels(rest, x, axis)
+    return _scaled(centred, var, weight, bias, eps, axis), mean + rest, var
+
+
+@rounded_once
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: int = 1) -> Any:
+    """Normalised for each example over groups of channels (Wu and He, "Group normalization", 2018).
+
+    Parameters
+    ----------
+    x: array ``[n, ...]`` of floating-point numbers with ``c`` channels along ``axis``.
+    num_groups: into how many groups of equal size channels are cut; ShapeError where that is impossible.
+    weight, bias: arrays ``[c]`` that scale and shift the result, or None.
+    eps: added to the variance.
+
+    >>> group_norm([[1.0, 3.0, 5.0, 9.0]], 2, eps=0.0)
+    array([[-1.,  1., -1.,  1.]])
+    """
+    return group_norm_parts(znp.asarray(x), num_groups, weight, bias, eps, axis)[0]
+
+
+def group_norm_parts(x: Any, num_groups: int, weight: Any, bias: Any, eps: float, axis: int) -> tuple[Any, Any, Any]:
+    """What :func:`group_norm` gives; the means and one over the roots of variances and ``eps``, ``[n, groups]``."""
+    axis = normal_axis("group_norm", axis, x.ndim)
+    moved = znp.moveaxis(x, axis, 1)
+    channels = dims_of(x)[axis]
+    if not ask(channels % num_groups, "==", 0):
+        raise ShapeError(f"{num_groups} groups cannot be of equal size with {channels} channels", where=user_line(),
+                         fix="choose a number of groups that divides the channels")  # fmt: skip
+    sizes = user_shape(dims_of(moved))
+    grouped = znp.reshape(moved, (sizes[0], num_groups, sizes[1] // num_groups, *sizes[2:]))
+    y, mean, rstd = layer_norm_parts(grouped, None, None, eps, tuple(range(2, grouped.ndim)))
+    y = znp.moveaxis(znp.reshape(y, sizes), 1, axis)
+    y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)
+    flat = (sizes[0], num_groups)
+    return _shifted(y, bias, x, axis), znp.reshape(mean, flat), znp.reshape(rstd, flat)
+
+
+@rounded_once
+def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: int = 1) -> Any:
+    """Normalised for each example and channel over the other axes.
+
+    Ulyanov, Vedaldi and Lempitsky, "Instance normalization", 2016.
+
+    Parameters
+    ----------
+    x: array ``[n, ...]`` of floating-point numbers with ``c`` channels along ``axis`` and axes beside.
+    weight, bias: arrays ``[c]`` that scale and shift the result, or None.
+    eps: added to the variance.
+
+    >>> instance_norm([[[1.0, 3.0], [5.0, 9.0]]], eps=0.0)
+    array([[[-1.,  1.],
+            [-1.,  1.]]])
+    """
+    x = znp.asarray(x)
+    axis = normal_axis("instance_norm", axis, x.ndim)
+    if x.ndim < 3:
+        raise ShapeError("instance normalisation needs axes beside those of examples and channels", where=user_line(),
+                         fix="use layer_norm over the channels")  # fmt: skip
+    y = layer_norm_parts(x, None, None, eps, tuple(a for a in range(1, x.ndim) if a != axis))[0]
+    y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)
+    return _shifted(y, bias, x, axis)
+
+
+@rounded_once
+def local_response_norm(
+    x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, axis: int = 1
+) -> Any:
+    """Divided by ``(k + alpha m) ** beta``, where m is the mean square of the channels near by.
+
+    Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural networks", 2012.
+
+    Parameters
+    ----------
+    x: array of floating-point numbers with channels along ``axis``.
+    size: how many channels are near: ``size // 2`` before, the channel itself and the rest behind; beyond are zeros.
+    alpha, beta, k: the numbers in the formula.
+
+    >>> local_response_norm([[2.0, 0.0]], 2, alpha=2.0, beta=1.0)
+    array([[0.4, 0. ]])
+    """
+    x = znp.asarray(x)
+    axis = normal_axis("local_response_norm", axis, x.ndim)
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (size // 2, (size - 1) // 2)
+    padded, channels = znp.pad(x * x, widths), x.shape[axis]
+    lead = (slice(None),) * axis
+    near = padded[(*lead, slice(0, channels))]
+    for place in range(1, size):
+        near = near + padded[(*lead, slice(place, place + channels))]
+    return x / (near * (alpha / size) + k) ** beta
+
+
+# --- means and variances ---------------------------------------------------------------------------------------
+
+
+def moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The mean of an array over axes, which go, what rounding has left of it, and the biased variance.
+
+    The mean of distances from a rounded mean is the rest of the exact one. Where trailing axes and others are reduced,
+    each row has its own mean and sum of squared distances from it, in one reading; rows are then put together (Chan,
+    Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+    """
+    return _moments_over(axes)(x)
+
+
+def _moments_over(axes: tuple[int, ...]) -> Any:
+    @custom_jvp
+    def mean_and_variance(x: Any) -> tuple[Any, Any, Any]:
+        first = x.ndim
+        while first - 1 in axes:
+            first -= 1
+        rows, others = tuple(range(first, x.ndim)), tuple(a for a in axes if a < first)
+        if not rows or not others:
+            mean = znp.mean(x, axis=axes)
+            rest, var = _spread(x - znp.expand_dims(mean, axes), axes)
+            return mean, rest, var
+        means = znp.mean(x, axis=rows)
+        rests, within = _spread(x - znp.expand_dims(means, rows), rows)
+        mean = znp.mean(means, axis=others)
+        rest, between = _spread(means - znp.expand_dims(mean, others) + rests, others)
+        return mean, rest, between + znp.mean(within, axis=others)
+
+    @mean_and_variance.defjvp
+    def rule(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+        (x,), (dx,) = primals, tangents
+        mean, rest, var = mean_and_variance(x)
+        count = _count(x, axes)
+        slope = (x - znp.expand_dims(mean, axes) - znp.expand_dims(rest, axes)) * dx
+        moved = znp.sum(dx, axis=axes) / count, znp.zeros_like(rest), znp.sum(slope, axis=axes) * (2.0 / count)
+        return (mean, rest, var), moved
+
+    return mean_and_variance
+
+
+def _spread(distances: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """The mean of small numbers, and the mean square of their distances from it."""
+    rest = znp.mean(distances, axis=axes)
+    return rest, znp.mean(distances * distances, axis=axes) - rest * rest
+
+
+def _count(x: Any, axes: tuple[int, ...]) -> Any:
+    return user_size(product(dims_of(x)[a] for a in axes))
+
+
+# --- scales and shifts -----------------------------------------------------------------------------------------
+
+
+def _channels(values: Any, x: Any, axis: int) -> Any:
+    """One number for each channel, to stand beside an array."""
+    return znp.reshape(values, (-1,) + (1,) * (x.ndim - 1 - axis))
+
+
+def _shifted(y: Any, bias: Any, x: Any, axis: int) -> Any:
+    return y if bias is None else y + _channels(znp.asarray(bias), x, axis)
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def _moved(running: Any, new: Any, momentum: float) -> Any:
+    """Old statistics towards those of a batch."""
+    return znp.asarray(running) * (1.0 - momentum) + new * momentum

@@ -1,0 +1,54 @@
+"""16-bit floats: a function of a layer computes in float32 and rounds once, at the end, as PyTorch does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith import tree
+from zenith.ir.types import dtype_of
+from zenith.numpy.operands import result_dtype
+
+_SINGLE = np.dtype(np.float32)
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is that of 16-bit floats."""
+    known = dtype_of(dtype)
+    return known is not None and known.is_narrow
+
+
+def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, in float32 where its floating-point arrays are of 16 bits, to which results are rounded.
+
+    Inside Zenith a value that is read twice would be rounded before, and a Python number beside 16-bit floats is one.
+    Where one of the arrays is wider, NumPy's promotion widens the others already.
+    """
+
+    @functools.wraps(function)
+    def computed(*args: Any, **options: Any) -> Any:
+        leaves, structure = tree.flatten((args, options))
+        floats = [leaf for leaf in leaves if hasattr(leaf, "dtype") and _is_float(leaf.dtype)]
+        if not any(is_narrow(leaf.dtype) for leaf in floats):
+            return function(*args, **options)
+        common = result_dtype(function.__name__, floats)
+        if not is_narrow(common):
+            return function(*args, **options)
+        args, options = tree.unflatten(structure, [_widened(leaf) for leaf in leaves])
+        found, form = tree.flatten(function(*args, **options))
+        return tree.unflatten(form, [znp.astype(f, common) if f.dtype == _SINGLE else f for f in found])
+
+    return computed
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    known = dtype_of(dtype)
+    return known is not None and known.is_float
+
+
+def _widened(leaf: Any) -> Any:
+    return znp.astype(leaf, _SINGLE) if hasattr(leaf, "dtype") and is_narrow(leaf.dtype) else leaf

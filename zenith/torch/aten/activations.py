@@ -1,0 +1,96 @@
+"""Activations, softmax and dropout: the functions of :mod:`zenith.nn` with PyTorch's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import zenith.numpy as znp
+from zenith import nn
+from zenith.errors import UnsupportedError
+from zenith.torch.aten.rules import RULES, Context, rule
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "relu": nn.relu, "relu6": nn.relu6, "silu": nn.silu, "sigmoid": nn.sigmoid, "mish": nn.mish, "selu": nn.selu,
+    "hardswish": nn.hard_swish, "hardsigmoid": nn.hard_sigmoid, "log_sigmoid": nn.log_sigmoid,
+}  # fmt: skip
+
+
+def _register_unary() -> None:
+    for name, unary in _UNARY.items():
+        RULES[name] = lambda c, x, f=unary: f(c.cast(x))
+
+
+_register_unary()
+
+
+@rule("hardtanh")
+def _hardtanh(c: Context, x: Any, min: Any = -1, max: Any = 1) -> Any:
+    return nn.hard_tanh(*c.cast(x, min, max))
+
+
+@rule("leaky_relu")
+def _leaky_relu(c: Context, x: Any, slope: float = 0.01) -> Any:
+    return nn.leaky_relu(c.cast(x), slope)
+
+
+@rule("elu")
+def _elu(c: Context, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    return nn.elu(c.cast(x), alpha, scale, input_scale)
+
+
+@rule("celu")
+def _celu(c: Context, x: Any, alpha: float = 1.0) -> Any:
+    return nn.celu(c.cast(x), alpha)
+
+
+@rule("gelu")
+def _gelu(c: Context, x: Any, approximate: str = "none") -> Any:
+    return nn.gelu(c.cast(x), approximate == "tanh")
+
+
+@rule("softplus")
+def _softplus(c: Context, x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    return nn.softplus(c.cast(x), beta, threshold)
+
+
+@rule("glu")
+def _glu(c: Context, x: Any, dim: int = -1) -> Any:
+    return nn.glu(c.cast(x), dim)
+
+
+@rule("softmax.int", "_softmax")
+def _softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
+    return _along(nn.softmax, c.cast(x), dim)
+
+
+@rule("log_softmax.int", "_log_softmax")
+def _log_softmax(c: Context, x: Any, dim: int, *_: Any) -> Any:
+    return _along(nn.log_softmax, c.cast(x), dim)
+
+
+def _along(function: Callable[..., Any], x: Any, dim: int) -> Any:
+    """A number is a row of one."""
+    return function(x, dim) if x.ndim else znp.reshape(function(znp.reshape(x, (1,)), 0), ())
+
+
+@rule("one_hot")
+def _one_hot(c: Context, x: Any, num_classes: Any = -1) -> Any:
+    """As in PyTorch, what names no class is an error: the number is looked up in a table of all."""
+    classes = znp.arange(num_classes, dtype=c.dtype)
+    return nn.one_hot(znp.take(classes, x), num_classes, c.dtype)
+
+
+@rule("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+def _dropout(c: Context, x: Any, p: float, train: bool) -> Any:
+    return _native_dropout(c, x, p, train)[0]
+
+
+@rule("native_dropout")
+def _native_dropout(c: Context, x: Any, p: float, train: bool | None) -> Any:
+    if train and p:
+        raise UnsupportedError(
+            "dropout in training mode is not supported: PyTorch draws from a state that no compiled program sees",
+            fix="call module.eval() before from_torch; zenith.nn.dropout takes a key",
+        )
+    return x, znp.ones(x.shape, dtype=bool)
