@@ -10,8 +10,11 @@ from zenith.torch.aten import (
     creation,
     elementwise,
     order,
+    padding,
+    pooling,
     products,
     reductions,
+    resizing,
     shapes,
     spectra,
 )
@@ -26,8 +29,11 @@ __all__ = [
     "elementwise",
     "find",
     "order",
+    "padding",
+    "pooling",
     "products",
     "reductions",
+    "resizing",
     "shapes",
     "spectra",
 ]
