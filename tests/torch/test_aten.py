@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from tests.torch.image_cases import IMAGES
 from zenith.errors import ZenithError
 from zenith.torch import aten
 
@@ -165,6 +166,7 @@ CASES = {
                              F.scaled_dot_product_attention(t, t, t, is_causal=True, scale=0.3)), BATCH[:, None]),
     "scalars": (lambda x: (torch.scalar_tensor(3.0) + x, torch.where(x > 0, 1.0, 2.0)), X),
     "embedding": (lambda s: F.embedding(torch.tensor([[0, 3], [1, 1]]), s), SQUARE),
+    **IMAGES,
 }  # fmt: skip
 
 

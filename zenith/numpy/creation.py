@@ -50,7 +50,7 @@ __all__ = [
 @implements()
 def _size_array(size: TracedSize) -> Tracer:
     """A traced size as a weak 0-d int64 value."""
-    value: Tracer = b.size(value=size_dim(size))
+    value: Tracer = lift(b.size(value=size_dim(size)))  # of a size that was found to be fixed, a constant
     value.weak = True
     return value
 

@@ -13,8 +13,11 @@ from zenith.torch.aten import (
     elementwise,
     normalization,
     order,
+    padding,
+    pooling,
     products,
     reductions,
+    resizing,
     shapes,
     spectra,
 )
@@ -32,8 +35,11 @@ __all__ = [
     "find",
     "normalization",
     "order",
+    "padding",
+    "pooling",
     "products",
     "reductions",
+    "resizing",
     "shapes",
     "spectra",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -133,6 +134,9 @@ _SIZES: dict[Any, Callable[..., Any]] = {
     torch.sym_max: max,
     torch.sym_min: min,
     torch.sym_float: float,
+    math.trunc: math.trunc,
+    math.floor: math.floor,
+    math.ceil: math.ceil,
 }
 
 

@@ -133,9 +133,3 @@ def _select_scatter(c: Context, x: Any, part: Any, dim: int, index: Any) -> Any:
 @rule("copy")
 def _copy(c: Context, x: Any, other: Any, *_: Any) -> Any:
     return znp.broadcast_to(c.cast(other), x.shape)
-
-
-@rule("constant_pad_nd")
-def _constant_pad_nd(c: Context, x: Any, widths: Sequence[Any], value: Any = 0) -> Any:
-    pairs = list(zip(widths[::2], widths[1::2], strict=True))  # the last axis first
-    return znp.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1], constant_values=value)

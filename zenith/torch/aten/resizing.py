@@ -1,0 +1,54 @@
+"""Resizing and sampling of images: PyTorch's names for :mod:`zenith.nn`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from zenith import nn
+from zenith.nn.resizing import resized
+from zenith.nn.sampling import MODES, PADDINGS
+from zenith.nn.windows import per_axis
+from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
+
+Numbers = Sequence[Any]
+
+
+def _resize(mode: str, axes: int, aligned: bool) -> tuple[Rule, Rule]:
+    """The rules of an operator and its overload ``vec``, whose options are all factors or none."""
+
+    @rounded_once
+    def resize(c: Context, x: Any, size: Numbers, *options: Any) -> Any:
+        align, factors = (options[0], options[1:]) if aligned else (False, options)
+        given = (*factors, *(None,) * (axes - len(factors)))
+        return resized(x, per_axis(mode, "size", size, axes, 1), given, mode, align)
+
+    @rounded_once
+    def by_factors(c: Context, x: Any, size: Numbers | None, *options: Any) -> Any:
+        align, factors = (options[0], options[1]) if aligned else (False, options[0])
+        wanted = None if size is None else tuple(size)
+        scale = tuple(factors) if wanted is None else None
+        return nn.interpolate(x, wanted, scale, mode, align_corners=align)
+
+    return resize, by_factors
+
+
+for _name, _mode, _axes in (
+    *((f"upsample_nearest{n}d", "nearest", n) for n in (1, 2, 3)),
+    *((f"_upsample_nearest_exact{n}d", "nearest-exact", n) for n in (1, 2, 3)),
+    ("upsample_linear1d", "linear", 1), ("upsample_bilinear2d", "bilinear", 2),
+    ("upsample_trilinear3d", "trilinear", 3), ("upsample_bicubic2d", "bicubic", 2),
+):  # fmt: skip
+    RULES[f"{_name}.default"], RULES[f"{_name}.vec"] = _resize(_mode, _axes, "nearest" not in _mode)
+
+
+@rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+@rounded_once
+def _grid_sampler(c: Context, x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+    return nn.grid_sample(x, grid, MODES[mode], PADDINGS[padding], align_corners=align_corners)
+
+
+@rule("affine_grid_generator")
+@rounded_once
+def _affine_grid(c: Context, theta: Any, size: Numbers, align_corners: bool) -> Any:
+    return nn.affine_grid(theta, tuple(size), align_corners=align_corners)
