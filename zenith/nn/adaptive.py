@@ -96,6 +96,9 @@ def adaptive_avg_pool(x: Any, output_size: Any) -> Any:
         raise DTypeError(f"adaptive_avg_pool takes floating-point numbers, not {x.dtype}", where=user_line(),
                          fix="cast the array first: x.astype(numpy.float32)")  # fmt: skip
     w = _windows("adaptive_avg_pool", x, output_size)
+    if all(n == 1 for n in w.count):  # one window, which is all there is
+        axes = tuple(range(x.ndim - len(w.size), x.ndim))
+        return mean_of(b.reshape(b.reduce_sum(x, axes=axes), shape=(*dims_of(x)[: axes[0]], *w.count)), w.size)
     found = w.of(x, 0)
     total = b.reduce_sum(found, axes=tuple(range(found.ndim - len(w.size), found.ndim)))
     axes = range(len(w.size))

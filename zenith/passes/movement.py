@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zenith.ir.dims import Dim, dim, product
+from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Fold, Prefix, Scalar
 from zenith.ir.ops.shape import inverse_permutation
@@ -21,6 +21,8 @@ from zenith.passes.rewrite import Rewriter, rebuild
 
 ATTENTION = ("attention", "attention_vjp")
 Shape = Sequence[Dim]
+Border = tuple[Dim, Dim, int]  # elements before an axis, behind it, and between its own
+NO_BORDER: Border = (dim(0), dim(0), 0)
 BOUNDS = ("start", "stop", "step")  # the parameters of a slice
 
 
@@ -47,6 +49,8 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_product(b, *args)
     if node.primitive.name == "concat":
         return _without_empty(b, node, args)
+    if node.primitive.name == "pad":
+        return _pad(b, node, *args)
     if node.primitive.name in _JOIN:
         return _JOIN[node.primitive.name](b, node, args[0])
     return None
@@ -199,17 +203,20 @@ def _slice_of_reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
     ``x[i]`` is such a slice, where an axis was cut into equal parts.
     """
     (source,) = b.operands(x)
-    start, stop = [dim(0)] * len(source.shape), list(source.shape)
-    if any(step != 1 for step in node.params["step"]):
-        return None
+    start, stop, steps = [dim(0)] * len(source.shape), list(source.shape), [1] * len(source.shape)
     for piece in pieces(source.shape, x.shape):
+        if len(piece.old) == len(piece.new) == 1:
+            (old,), (new,) = piece.old, piece.new
+            start[old], stop[old], steps[old] = (node.params[name][new] for name in BOUNDS)
+            continue
         axes = [a for a in piece.old if source.shape[a] != 1]
         part = _stretch(piece.new, x.shape, node.params["start"], node.params["stop"])
-        if part is None or (len(axes) != 1 and part[1] != product(x.shape[a] for a in piece.new)):
+        whole = part is not None and part[1] == product(x.shape[a] for a in piece.new)
+        if part is None or any(node.params["step"][a] != 1 for a in piece.new) or (len(axes) != 1 and not whole):
             return None
         if len(axes) == 1:
             start[axes[0]], stop[axes[0]] = part[0], part[0] + part[1]
-    cut = b.slice(source, start=tuple(start), stop=tuple(stop), step=(1,) * len(start))
+    cut = b.slice(source, start=tuple(start), stop=tuple(stop), step=tuple(steps))
     assert isinstance(node.types[0], ArrayType)
     return _value(b.reshape(cut, shape=node.types[0].shape))
 
@@ -248,9 +255,45 @@ def _without_empty(b: Rewriter, node: Node, parts: tuple[Value, ...]) -> Value |
     return _value(b.concat(*filled, **node.params)) if len(filled) < len(parts) else None
 
 
-def _pad(b: Rewriter, node: Node, x: Value) -> Value | None:
-    nothing = all(n == 0 for n in (*node.params["low"], *node.params["high"])) and not any(node.params["interior"])
-    return x if nothing else None
+def _pad(b: Rewriter, node: Node, x: Value, value: Value) -> Value | None:
+    borders = tuple(zip(node.params["low"], node.params["high"], node.params["interior"], strict=True))
+    if all(border == NO_BORDER for border in borders):
+        return x
+    made = b.definition(x)
+    if made.primitive.name == "transpose":
+        return _pad_of_transpose(b, x, value, borders)
+    if made.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name == "transpose":
+        return _pad_of_reshape(b, x, value, borders)
+    return None
+
+
+def _pad_of_transpose(b: Rewriter, x: Value, value: Value, borders: Sequence[Border]) -> Value | None:
+    """The border in memory's order of axes, unless it parts neighbours there."""
+    order, (source,) = b.definition(x).params["axes"], b.operands(x)
+    moved = [borders[a] for a in inverse_permutation(order)]
+    if moved[-1] != NO_BORDER:
+        return None
+    return _value(b.transpose(_bordered(b, source, value, moved), axes=order))
+
+
+def _pad_of_reshape(b: Rewriter, x: Value, value: Value, borders: Sequence[Border]) -> Value | None:
+    """The border before axes are cut or joined, where it is around others."""
+    (source,) = b.operands(x)
+    parts = pieces(source.shape, x.shape)
+    alone = {part.new[0]: part.old[0] for part in parts if len(part.new) == len(part.old) == 1}
+    if any(border != NO_BORDER and axis not in alone for axis, border in enumerate(borders)):
+        return None
+    moved = [NO_BORDER] * len(source.shape)
+    for new, old in alone.items():
+        moved[old] = borders[new]
+    shape = [lo + n + hi + maximum(n - 1, 0) * i if i else lo + n + hi
+             for n, (lo, hi, i) in zip(x.shape, borders, strict=True)]  # fmt: skip
+    return _value(b.reshape(_bordered(b, source, value, moved), shape=tuple(shape)))
+
+
+def _bordered(b: Rewriter, source: Value, value: Value, borders: Sequence[Border]) -> Value:
+    low, high, interior = zip(*borders, strict=True)
+    return _value(b.pad(source, value, low=low, high=high, interior=interior))
 
 
 def _value(value: Value) -> Value:
@@ -264,5 +307,4 @@ _JOIN: dict[str, Callable[[Rewriter, Node, Value], Value | None]] = {
     "transpose": _transpose,
     "slice": _slice,
     "reverse": _reverse,
-    "pad": _pad,
 }

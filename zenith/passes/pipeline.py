@@ -28,6 +28,7 @@ from zenith.passes.movement import movement
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
+from zenith.passes.shifted_windows import shifted_windows
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.split_complex import split_complex
@@ -54,6 +55,7 @@ PIPELINE: tuple[Pass, ...] = (
     precompute,
     turned_products,
     updates,
+    shifted_windows,
     movement,
     dce,
     cse,

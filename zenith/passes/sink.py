@@ -62,7 +62,8 @@ def _below_broadcast(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | 
 def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value) -> Value | None:
     """Work on the shape that ``model`` had before its reshape, if all operands can be seen in that shape."""
     source = b.operands(model)[0]
-    if not _worth_sinking(b, source, model.shape):
+    alike = all(b.definition(a).primitive.name == "reshape" and b.operands(a)[0].shape == source.shape for a in args)
+    if not alike and not _worth_sinking(b, source, model.shape):
         return None
     stored = isinstance(b.definition(source).primitive.lowering, Data)
     if not all(_bends(b, a, source.shape, stored) for a in args):

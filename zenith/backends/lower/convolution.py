@@ -12,7 +12,7 @@ panels once, others copied by the tasks. The order of summation is a product's: 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from zenith.backends.kernel import (
@@ -22,6 +22,7 @@ from zenith.backends.kernel import (
     Kernel,
     Load,
     Loop,
+    Number,
     Operand,
     PackPanel,
     Position,
@@ -30,10 +31,10 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
 )
-from zenith.backends.lower.collapse import step
+from zenith.backends.lower.collapse import spread, step
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
+from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results
 from zenith.backends.lower.operand import source_of, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
@@ -78,9 +79,10 @@ class _Convolution:
         x, w = body.args(self.result.node)
         self.x, self.w = Strided.of(self.face, x), Strided.of(self.face, w)
         self.dtype: DType = self.result.dtype
-        self.examples, self.groups, self.blocks, *self.sizes, self.block = self.result.shape
+        self.examples, self.groups, self.blocks, *sizes, self.block = self.result.shape
         self.outputs, self.all_terms = w.shape[2], w.shape[1]
         self.of_window(x)
+        self.sizes = [product(sizes[a] for a in group) for group in self.axes]
         e = self.face.builder()
         self.places, self.packed = e.fresh("places"), e.fresh("packed")
         self.is_packed = self.w.buffer in fixed
@@ -98,8 +100,32 @@ class _Convolution:
             self.terms = self.terms * self.radix.pop()
             self.part_steps.pop()
         self.parts = product(self.radix)
-        self.line_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
         self.inner = inner
+        place_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
+        self.axes = self._joined_axes(place_steps)
+        self.line_steps = [place_steps[group[-1]] for group in self.axes]
+
+    def _joined_axes(self, steps: Sequence[Dim]) -> list[list[int]]:
+        """The axes of places, those together that are one long line for all that is read and written."""
+
+        def visit(e: ElementBuilder, index: Index) -> None:
+            e.known[self.result.node, 0] = Number(0, self.dtype)
+            store_results(e, self.face, index)
+
+        def addresses(index: Index) -> list[Dim]:
+            at = [i * s for i, s in zip(index[3:-1], steps, strict=True)]
+            return [sum(at, dim(0)), row_major(self.result.shape, index)]
+
+        places, found = range(3, len(self.result.shape) - 1), list[list[int]]()
+        for group in find_loops(self.face, self.result.shape, visit, addresses):
+            joined = [a - 3 for a in group if a in places]
+            if joined and (not found or joined[0] > found[-1][-1]):
+                found.append(joined)
+        return found or [[len(steps) - 1]]
+
+    def place_of(self, line: Sequence[Dim], at: Dim) -> Index:
+        """The index of a place from the lines' and that in the line."""
+        return spread(self.axes, len(self.window), [*line, at])
 
     def cut_channels(self) -> None:
         """Panels of output channels: whole blocks of them, as many as a tile has room for, or a part of one."""
@@ -305,7 +331,8 @@ class _Convolution:
         block, inside = self.column // self.block + symbol(k), symbol(j)
         if not self.together:
             inside = inside + self.column % self.block
-        store_results(e, self.face, (self.example, self.group, block, *place, self.left + symbol(r), inside))
+        places = self.place_of(place, self.left + symbol(r))
+        store_results(e, self.face, (self.example, self.group, block, *places, inside))
         extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
         e.append(Loop(j, dim(0), extent, True, e.close()))
         e.append(Loop(k, dim(0), blocks, False, e.close()))

@@ -107,11 +107,6 @@ def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: P
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
     x = blocked(b, x, groups, borders)
-    shape = x.shape
-    if all(k == 1 for k in window) and all(s == 1 for s in params["strides"]):  # places are one long line
-        x = b.reshape(x, shape=(*shape[:3], product(shape[3:-1]), shape[-1]))
-        found = b.conv_blocks(x, weights, window=(1,), strides=(1,), dilation=(1,), block=block_of(outputs))
-        return unblocked(b, b.reshape(found, shape=(*found.shape[:3], *shape[3:-1], found.shape[-1])))
     own = {name: params[name] for name in ("strides", "dilation")}
     return unblocked(b, b.conv_blocks(x, weights, window=tuple(window), block=block_of(outputs), **own))
 
