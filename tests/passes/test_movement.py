@@ -3,6 +3,7 @@
 import pytest
 
 from tests.passes.compare import assert_same_results, expect, program
+from zenith.ir.verify import verify
 from zenith.passes.axes import align, inserts_units, subsequence
 from zenith.passes.dce import dce
 from zenith.passes.movement import movement
@@ -296,3 +297,21 @@ def test_inserted_units():
     assert not inserts_units(shape("n, m"), shape("n, 2, m"))
     assert subsequence(shape("n, m"), shape("1, n, 1, m")) == (1, 3)
     assert subsequence(shape("n, m"), shape("m, n")) is None
+
+
+def test_borders_and_slices_move_before_what_turns_an_array():
+    signature = "x: f32[n, k, h, w, c]"
+    turned = "v1 = transpose(x, axes=(0, 1, 4, 2, 3))\nv2 = reshape(v1, shape=(n, c*k, h, w))\n"
+    before = turned + ("z = literal(value=0.0, dtype=f32)\n"
+                       "v3 = pad(v2, z, low=(0, 0, 1, 2), high=(0, 0, 0, 1), interior=(0, 0, 0, 1))\n"
+                       "v4 = slice(v3, start=(0, 0, 0, 1), stop=(n, c*k, h, 2), step=(1, 1, 2, 3))\nreturn (v4,)")  # fmt: skip
+    result = verify(movement(program(signature, before)))
+    names = [node.primitive.name for _, node in dce(result).nodes()]
+    assert names == ["input", "literal", "pad", "slice", "transpose", "reshape"]
+    assert_same_results(program(signature, before), result, {"n": 2, "k": 2, "h": 3, "w": 4, "c": 5})
+
+
+def test_a_border_of_neighbours_stays_behind_a_transpose():
+    body = ("v1 = transpose(x, axes=(1, 0))\nz = literal(value=0.0, dtype=f32)\n"
+            "v2 = pad(v1, z, low=(1, 0), high=(0, 0), interior=(0, 0))\nreturn (v2,)")  # fmt: skip
+    check(body, body)

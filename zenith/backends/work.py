@@ -70,7 +70,7 @@ def _node_operations(body: Graph, number: int) -> Dim:
         case Prefix(cost=cost):
             return _size(args[0]) * cost
         case Tile(operations=operations):
-            return operations([a.type for a in args])
+            return operations([a.type for a in args], node.types)
         case Scatter():
             return _size(args[1])
     return dim(0)

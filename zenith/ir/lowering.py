@@ -127,14 +127,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile kernel of the backend; ``operations(types)`` is how many it takes for arguments of these types.
+    """A tile kernel of the backend; ``operations(types, results)`` is how many it takes from these types to those.
 
     So many of its first arguments are ``matrices``, which it strides over; it reads the others element by element.
     The argument ``summed``, if any, is computed with it where that is a sum along rows that nothing else reads.
     """
 
     kernel: str
-    operations: Callable[[Sequence[Any]], Dim]
+    operations: Callable[[Sequence[Any], Sequence[Any]], Dim]
     matrices: int
     summed: int | None = None
     parts: Parts | None = None

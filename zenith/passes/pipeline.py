@@ -23,6 +23,7 @@ from zenith.passes.dce import dce
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
+from zenith.passes.joined_borders import joined_borders
 from zenith.passes.merged_products import merged_products
 from zenith.passes.movement import movement
 from zenith.passes.precision import precision
@@ -65,6 +66,7 @@ PIPELINE: tuple[Pass, ...] = (
     movement,
     merged_products,
     slices_of_views,
+    joined_borders,
     split_reductions,
     widenings,
     cse,

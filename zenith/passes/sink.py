@@ -11,7 +11,7 @@ from typing import Any
 
 from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Node, Value
-from zenith.ir.lowering import Data, Fold, Prefix, Scalar, Tile
+from zenith.ir.lowering import Data, Elements, Fold, Prefix, Scalar, Tile
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.types import ArrayType
 from zenith.passes.axes import align, inserts_units, pieces, spread_axes
@@ -62,8 +62,7 @@ def _below_broadcast(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | 
 def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value) -> Value | None:
     """Work on the shape that ``model`` had before its reshape, if all operands can be seen in that shape."""
     source = b.operands(model)[0]
-    alike = all(b.definition(a).primitive.name == "reshape" and b.operands(a)[0].shape == source.shape for a in args)
-    if not alike and not _worth_sinking(b, source, model.shape):
+    if not _worth_sinking(b, source, model.shape) and not all(_shows_part(b, a, source.shape) for a in args):
         return None
     stored = isinstance(b.definition(source).primitive.lowering, Data)
     if not all(_bends(b, a, source.shape, stored) for a in args):
@@ -76,6 +75,13 @@ def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value)
 def _worth_sinking(b: Rewriter, source: Value, shape: Shape) -> bool:
     """Whether a reshape separates what it reads from its users: of stored arrays it is free where it is."""
     return inserts_units(source.shape, shape) or _is_computed(b, source)
+
+
+def _shows_part(b: Rewriter, value: Value, shape: Shape) -> bool:
+    """Whether a value is a reshape, from a shape, of what an index map reads: one kernel reads all of these, then."""
+    if b.definition(value).primitive.name != "reshape" or b.operands(value)[0].shape != shape:
+        return False
+    return isinstance(b.definition(b.operands(value)[0]).primitive.lowering, Elements)
 
 
 def _is_computed(b: Rewriter, value: Value) -> bool:

@@ -18,7 +18,7 @@ from numba import cfunc, types
 import zenith.backends.cpu.tile_code  # noqa: F401  (teaches Numba the tile)
 from zenith.backends.cpu import vectors
 from zenith.backends.cpu.schedule import ProductSchedule, choose
-from zenith.backends.cpu.tile import BLOCK, lookahead, product_tile
+from zenith.backends.cpu.tile import BLOCK, gathered_tile, lookahead, product_tile
 from zenith.backends.cpu.vectors import TABLE, UnknownInstructionSet, select
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 
@@ -251,3 +251,27 @@ def test_narrow_results_get_narrow_panels() -> None:
     assert choose(float32, TABLE["avx512"], columns=10).panel == 16
     assert choose(float32, TABLE["avx512"], columns=1000) == wide
     assert choose(float32, TABLE["avx512"], columns=0).vectors == 1
+
+
+GATHERED = "def kernel(c, a, places, b): gathered_tile({}, {}, {}, c, 2, {}, a, 1, 3, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [float32, int64], ids=str)
+def test_terms_are_gathered_from_parts(isa: str, dtype: DType) -> None:
+    schedule = choose(dtype, TABLE[isa])
+    rows, panel = schedule.rows, schedule.panel
+    namespace: dict[str, Any] = {"gathered_tile": gathered_tile}
+    exec(GATHERED.format(rows, schedule.vectors, schedule.lanes, panel, panel), namespace)
+    p, q = types.CPointer(getattr(types, dtype.numpy_name)), types.CPointer(types.int64)
+    kernel = cfunc(types.void(p, p, q, p), nopython=True, error_model="numpy")(namespace["kernel"])
+    a, b, places = random((200,), dtype, 1), random((15, panel), dtype, 2), np.array([99, 40, 0, 17])
+    c = random((2 + rows * panel,), dtype, 3)
+    found, twin_found = c.copy(), c.copy()
+    kernel.ctypes(*[x.ctypes.data for x in (found, a, places, b)])
+    namespace["kernel"](twin_found, a, places, b.reshape(-1))
+    left = np.stack([[a[1 + p + 3 * r + 2 * k] for p in places[1:] for k in range(5)] for r in range(rows)])
+    assert (found[:2] == c[:2]).all() and (twin_found[:2] == c[:2]).all()
+    for result in (found, twin_found):
+        tile, before = result[2:].reshape(rows, panel), c[2:].reshape(rows, panel)
+        assert_product(tile, np.hstack([left, np.eye(rows, dtype=dtype.numpy)]), np.vstack([b, before]))

@@ -109,7 +109,7 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
         return result.astype(values[0].dtype, copy=False), logarithm
 
 
-def _operations(types: Sequence[Any]) -> Dim:
+def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
     """Both products, each a multiplication and an addition a term."""
     q, k, v = types[:3]
     columns: Dim = q.shape[-1] + v.shape[-1]

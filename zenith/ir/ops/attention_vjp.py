@@ -73,7 +73,7 @@ def _turned(x: Any) -> Any:
     return np.swapaxes(x, -1, -2)
 
 
-def _operations(types: Sequence[Any]) -> Dim:
+def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
     """Five products: of queries and keys, of values and cotangents, and one for each result."""
     q, _, v = types[:3]
     columns: Dim = 3 * q.shape[-1] + 2 * v.shape[-1]

@@ -59,8 +59,9 @@ def expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
     if x.dtype.is_narrow:  # sums are rounded once
         wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params)
         return [b.cast(wide[0], dtype=x.dtype)]
-    if params["groups"] == 0:
-        return [b.full(0, x.dtype, (x.shape[0], 0, *covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])))]
+    if params["groups"] == 0 or w.shape[1] == 0:  # nothing is summed
+        sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
+        return [b.full(0, x.dtype, (x.shape[0], w.shape[0], *sizes))]
     x, borders = _without_border(b, x)
     by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
     if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
@@ -178,10 +179,9 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
     return (np.ascontiguousarray(np.moveaxis(found, 3, -1)).astype(values[0].dtype, copy=False),)
 
 
-def _operations(types: Sequence[Any]) -> Dim:
-    """A multiplication and an addition for each term of each sum; windows are counted as if every place had one."""
-    x, w = types
-    return 2 * x.shape[0] * product(x.shape[3:-1]) * product(w.shape)
+def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
+    """A multiplication and an addition for each term of each sum."""
+    return 2 * types[1].shape[1] * product(results[0].shape)
 
 
 def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:

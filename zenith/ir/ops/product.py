@@ -43,7 +43,7 @@ def _matmul(values: Sequence[Any], params: Params) -> tuple[Any]:
         return (np.matmul(*wide(values)).astype(values[0].dtype, copy=False),)
 
 
-def _matmul_operations(types: Sequence[Any]) -> Dim:
+def _matmul_operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
     """A multiplication and an addition for each term of each sum."""
     x, y = types
     return 2 * product((*x.shape, y.shape[-1]))

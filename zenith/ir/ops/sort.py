@@ -39,7 +39,7 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
     return np.take_along_axis(values[0], places, axis=-1), places
 
 
-def _operations(types: Sequence[Any]) -> Dim:
+def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
     """What moving all elements by each of their digits takes."""
     operations: Dim = types[0].size * (OPERATIONS * types[0].dtype.itemsize)
     return operations

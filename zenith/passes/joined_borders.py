@@ -1,0 +1,35 @@
+"""A border around places whose neighbours in memory are elements of one place: the two axes are one, and so are loops.
+
+Rows of an array are then long: what is computed once a row, where it lies, does not take longer than the row itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zenith.ir.dims import dim
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Elements
+from zenith.passes.rewrite import Rewriter, rebuild
+
+
+def joined_borders(graph: Graph) -> Graph:
+    """The graph with borders of the last axis but one on both last axes as one."""
+    return rebuild(graph, _visit)
+
+
+def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.primitive.name != "pad" or len(args[0].shape) < 2:
+        return None
+    (x, value), (low, high, interior) = args, (node.params[name] for name in ("low", "high", "interior"))
+    moved = isinstance(b.definition(x).primitive.lowering, Elements)  # it is read through, and has no memory to be seen so
+    bordered = (low[-2] != 0 or high[-2] != 0) and interior[-2] == 0
+    if moved or not bordered or low[-1] != 0 or high[-1] != 0 or interior[-1] != 0 or x.shape[-1] == 1:
+        return None
+    *outer, count, each = x.shape
+    rows = b.reshape(x, shape=(*outer, count * each))
+    found = b.pad(
+        rows, value, low=(*low[:-2], low[-2] * each), high=(*high[:-2], high[-2] * each), interior=(*interior[:-2], 0)
+    )
+    total = low[-2] + count + high[-2]
+    return [b.reshape(found, shape=(*found.shape[:-1], dim(total), each))]
