@@ -12,7 +12,9 @@ v3 = {join}(v1, v2)
 return (v3,)"""
 
 
-@pytest.mark.parametrize(("reduce", "join"), [("reduce_sum", "add"), ("reduce_max", "maximum"), ("reduce_min", "minimum")])
+@pytest.mark.parametrize(
+    ("reduce", "join"), [("reduce_sum", "add"), ("reduce_max", "maximum"), ("reduce_min", "minimum")]
+)
 def test_small_windows(reduce, join):
     before = WINDOWS.format(k=2, s=3, reduce=reduce, axes="2,")
     found = expect(shifted_windows, "x: f32[m, n]", before, CHAIN.format(join=join))

@@ -51,9 +51,7 @@ class Adaptive:
     def inside(self) -> tuple[Any, ...]:
         """For each axis which of these places belong to the window: bool (count, longest window)."""
         longest = [_longest(n, m) for n, m in zip(self.size, self.count, strict=True)]
-        return tuple(
-            b.iota(size=k, dtype=int64) < self.elements(axis)[:, None] for axis, k in enumerate(longest)
-        )
+        return tuple(b.iota(size=k, dtype=int64) < self.elements(axis)[:, None] for axis, k in enumerate(longest))
 
     def of(self, x: Any, fill: Any) -> Any:
         """The windows of ``x``, of equal lengths, with ``fill`` behind the ends of the shorter ones."""

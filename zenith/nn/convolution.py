@@ -44,7 +44,9 @@ def conv(
     low, high = _padding(padding, dims_of(w)[2:], steps, apart, axes)
     count = _groups("conv", x, w, groups, 1)
     for n, k, lo, hi, d in zip(dims_of(x)[2:], dims_of(w)[2:], low, high, apart, strict=True):
-        require(n + lo + hi, ">=", (k - 1) * d + 1, f"conv: a window of {k} elements does not fit in an axis of size {n}")
+        require(
+            n + lo + hi, ">=", (k - 1) * d + 1, f"conv: a window of {k} elements does not fit in an axis of size {n}"
+        )
     found = b.conv(_padded(x, low, high), w, strides=steps, dilation=apart, groups=count)
     return _with_bias(found, bias)
 

@@ -128,7 +128,9 @@ def _along(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_
     taps = _cubic(at, old, real) if mode == "bicubic" else _linear(at, old, real)
     total = None
     for place, weight in taps:
-        part = b.take(x, place, axis=axis) * znp.reshape(znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis))
+        part = b.take(x, place, axis=axis) * znp.reshape(
+            znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis)
+        )
         total = part if total is None else total + part
     return total
 

@@ -150,9 +150,7 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     return b.reshape(b.transpose(found, axes=turned), shape=shape)
 
 
-def fold(
-    x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
+def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """The transpose of :func:`unfold`: columns are windows again, and where they overlap they are added (col2im).
 
     Parameters

@@ -22,7 +22,9 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     if node.primitive.name != "pad" or len(args[0].shape) < 2:
         return None
     (x, value), (low, high, interior) = args, (node.params[name] for name in ("low", "high", "interior"))
-    moved = isinstance(b.definition(x).primitive.lowering, Elements)  # it is read through, and has no memory to be seen so
+    moved = isinstance(
+        b.definition(x).primitive.lowering, Elements
+    )  # it is read through, and has no memory to be seen so
     bordered = (low[-2] != 0 or high[-2] != 0) and interior[-2] == 0
     if moved or not bordered or low[-1] != 0 or high[-1] != 0 or interior[-1] != 0 or x.shape[-1] == 1:
         return None

@@ -253,7 +253,9 @@ def test_narrow_results_get_narrow_panels() -> None:
     assert choose(float32, TABLE["avx512"], columns=0).vectors == 1
 
 
-GATHERED = "def kernel(c, a, places, b): gathered_tile({}, {}, {}, c, 2, {}, a, 1, 3, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
+GATHERED = (
+    "def kernel(c, a, places, b): gathered_tile({}, {}, {}, c, 2, {}, a, 1, 3, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
+)
 
 
 @every_kind
@@ -268,7 +270,8 @@ def test_terms_are_gathered_from_parts(isa: str, dtype: DType) -> None:
     a, b, places = random((200,), dtype, 1), random((15, panel), dtype, 2), np.array([99, 40, 0, 17])
     c = random((2 + rows * panel,), dtype, 3)
     found, twin_found = c.copy(), c.copy()
-    kernel.ctypes(*[x.ctypes.data for x in (found, a, places, b)])
+    entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(kernel.address)
+    entry(*[x.ctypes.data for x in (found, a, places, b)])
     namespace["kernel"](twin_found, a, places, b.reshape(-1))
     left = np.stack([[a[1 + p + 3 * r + 2 * k] for p in places[1:] for k in range(5)] for r in range(rows)])
     assert (found[:2] == c[:2]).all() and (twin_found[:2] == c[:2]).all()

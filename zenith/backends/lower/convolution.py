@@ -192,7 +192,9 @@ class _Convolution:
         tasks = self.groups * self.panels
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
         buffers = (next(b for b in self.face.buffers if b.name == self.w.buffer), self._packed("temporary"))
-        return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, size * STREAMED, e.close(), operations=dim(0))
+        return Kernel(
+            "kernel", "pack", buffers, self.face.symbols, tasks, size * STREAMED, e.close(), operations=dim(0)
+        )
 
     def _packed(self, role: str) -> Buffer:
         return Buffer(self.packed, self.dtype, self.groups * self.panels * self.all_terms * self.width, role)

@@ -123,7 +123,9 @@ def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params:
     for number, place in enumerate(itertools.product(*map(range, window))):
         low = [p * d for p, d in zip(place, params["dilation"], strict=True)]
         stop = [lo + (n - 1) * s + 1 for lo, n, s in zip(low, sizes, params["strides"], strict=True)]
-        part = b.slice(x, start=(0, 0, 0, *low, 0), stop=(*x.shape[:3], *stop, block), step=(1, 1, 1, *params["strides"], 1))
+        part = b.slice(
+            x, start=(0, 0, 0, *low, 0), stop=(*x.shape[:3], *stop, block), step=(1, 1, 1, *params["strides"], 1)
+        )
         factor = b.slice(weights, start=(0, 0, number), stop=(blocks, block, number + 1), step=(1, 1, 1))
         factor = b.broadcast(b.reshape(factor, shape=(blocks, block)), shape=part.shape, axes=(2, 3 + axes))
         term = b.mul(part, factor)

@@ -44,7 +44,10 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
                          types=(x, w))  # fmt: skip
     if min(*params["strides"], *params["dilation"]) < 1 or prove_at_least(groups, 0) is False:
         raise ShapeError(f"conv: strides and dilation are at least 1, not {params}", types=(x, w))
-    if prove_equal(x.shape[1], w.shape[1] * groups) is False or prove_equal(w.shape[0], share(w.shape[0], groups) * groups) is False:
+    if (
+        prove_equal(x.shape[1], w.shape[1] * groups) is False
+        or prove_equal(w.shape[0], share(w.shape[0], groups) * groups) is False
+    ):
         raise ShapeError(f"conv: {groups} groups of {w.shape[1]} channels make {w.shape[0]} of {x.shape[1]}",
                          types=(x, w), fix="w is (o, c / groups, sizes...), and groups divide o")  # fmt: skip
     sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
@@ -76,7 +79,9 @@ def _by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
     """What of the cotangent each element of x meets: every window that has it."""
     groups, axes = params["groups"], tuple(range(2, len(x.shape)))
     low = [(n - 1) * d for n, d in zip(w.shape[2:], params["dilation"], strict=True)]
-    spread = [n + maximum(n - 1, 0) * (s - 1) if s > 1 else n for n, s in zip(ct.shape[2:], params["strides"], strict=True)]
+    spread = [
+        n + maximum(n - 1, 0) * (s - 1) if s > 1 else n for n, s in zip(ct.shape[2:], params["strides"], strict=True)
+    ]
     padded = b.pad(
         ct, b.full(0, ct.dtype, ()), low=(0, 0, *low), interior=(0, 0, *(s - 1 for s in params["strides"])),
         high=(0, 0, *(n - k for n, k in zip(x.shape[2:], spread, strict=True))),
