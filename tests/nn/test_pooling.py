@@ -15,7 +15,8 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError
 SIZES = {1: (9,), 2: (9, 8), 3: (5, 6, 7)}
 POOLS = [
     {"kernel_size": 3}, {"kernel_size": 2, "stride": 1}, {"kernel_size": 3, "stride": 2, "padding": 1},
-    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}, {"kernel_size": 2, "stride": 3, "ceil_mode": True},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+    {"kernel_size": 2, "stride": 3, "ceil_mode": True},
 ]  # fmt: skip
 ADAPTED = {1: [1, 3, 4, 9, 12], 2: [1, 3, (5, 7), (None, 4), (11, 20)], 3: [1, (2, 3, 4), (5, None, 2)]}
 

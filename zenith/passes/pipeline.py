@@ -30,6 +30,7 @@ from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
+from zenith.passes.small_windows import small_windows
 from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
@@ -63,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     movement,
     merged_products,
     slices_of_views,
+    small_windows,
     split_reductions,
     widenings,
     cse,

@@ -76,8 +76,8 @@ def _windows(values: Sequence[Any], params: Params) -> tuple[Any]:
     window, axes = params["window"], tuple(range(x.ndim - len(params["window"]), x.ndim))
     span = [(k - 1) * d + 1 for k, d in zip(window, params["dilation"], strict=True)]
     found = np.lib.stride_tricks.sliding_window_view(x, span, axes)
-    steps = [slice(None, None, s) for s in (*params["stride"], *params["dilation"])]
-    return (found[(..., *steps)],)
+    steps: tuple[Any, ...] = (..., *(slice(None, None, s) for s in (*params["stride"], *params["dilation"])))
+    return (found[steps],)
 
 
 def _windows_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
@@ -133,9 +133,10 @@ def _overlap_add(values: Sequence[Any], params: Params) -> tuple[Any]:
     out = np.zeros((*x.shape[: middle - count], *size), x.dtype)
     steps = list(zip(x.shape[middle - count : middle], params["stride"], params["dilation"], strict=True))
     for inside in every(*map(range, x.shape[middle:])):
-        places = [slice(j * d, j * d + (n - 1) * s + 1, s) for j, (n, s, d) in zip(inside, steps, strict=True)]
+        moved = zip(inside, steps, strict=True)
+        places: tuple[Any, ...] = (..., *(slice(j * d, j * d + (n - 1) * s + 1, s) for j, (n, s, d) in moved))
         with np.errstate(all="ignore"):
-            out[(..., *places)] += x[(..., *inside)]
+            out[places] += x[(..., *inside)]
     return (out.astype(values[0].dtype, copy=False),)
 
 
