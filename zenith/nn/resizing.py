@@ -54,8 +54,8 @@ def interpolate(
     antialias: must be False.
 
     Returns ``(N, C, *size)``. A factor without short binary form, such as 1.7, fixes the sizes that it multiplies.
-    Raises ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; UnsupportedError for
-    ``antialias``; DTypeError for what a mode cannot average; ShapeError for an axis without elements.
+    Raises ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; UnsupportedError
+    for ``antialias``; DTypeError for what a mode cannot average; ShapeError for an axis without elements.
 
     >>> import numpy as np
     >>> interpolate(np.array([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
@@ -92,14 +92,12 @@ def resized(x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: s
 
 def scaled(size: Dim, factor: float) -> Dim:
     """A size times a factor, rounded down; a factor without short binary form fixes the size."""
-    exact = Fraction(factor)
-    if not math.isfinite(factor) or exact <= 0:
+    if not (math.isfinite(factor) and factor > 0):
         raise ArgumentError(f"interpolate: a scale_factor of {factor} is no size", where=user_line(),
                             fix="use a positive number")  # fmt: skip
-    if exact.denominator < _EXACT or (
-        size.static is not None and Fraction(size.static) * exact == size.static * factor
-    ):
-        return dim(size * exact.numerator) // exact.denominator
+    exact = Fraction(factor)
+    if size.static is None and exact.denominator < _EXACT:
+        return size * exact.numerator // exact.denominator
     return dim(int(int(user_size(size)) * float(factor)))
 
 
@@ -130,9 +128,8 @@ def _along(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_
     taps = _cubic(at, old, real) if mode == "bicubic" else _linear(at, old, real)
     total = None
     for place, weight in taps:
-        part = b.take(x, place, axis=axis) * znp.reshape(
-            znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis)
-        )
+        shaped = znp.reshape(znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis))
+        part = b.take(x, place, axis=axis) * shaped
         total = part if total is None else total + part
     return total
 

@@ -120,7 +120,8 @@ def _reflected(at: Any, n: Any, align: bool) -> Any:
 def _check(x: Any, grid: Any, axes: int, mode: str, padding: str) -> None:
     if mode not in MODES or (mode == "bicubic" and axes != 2) or padding not in PADDINGS:
         raise ArgumentError(f"grid_sample: no mode {mode!r} with padding {padding!r} for {axes} axes",
-                            where=user_line(), fix=f"modes are {', '.join(MODES)}, paddings {', '.join(PADDINGS)}")  # fmt: skip
+                            where=user_line(),
+                            fix=f"modes are {', '.join(MODES)}, paddings {', '.join(PADDINGS)}")  # fmt: skip
     if not element_type(x).is_float or x.dtype != grid.dtype:
         raise DTypeError(f"grid_sample takes floating-point numbers of one type, not {x.dtype} and {grid.dtype}",
                          where=user_line(), fix="cast one of the arrays")  # fmt: skip
