@@ -15,7 +15,8 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError
 SIZES = {1: (9,), 2: (9, 8), 3: (5, 6, 7)}
 POOLS = [
     {"kernel_size": 3}, {"kernel_size": 2, "stride": 1}, {"kernel_size": 3, "stride": 2, "padding": 1},
-    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}, {"kernel_size": 2, "stride": 3, "ceil_mode": True},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+    {"kernel_size": 2, "stride": 3, "ceil_mode": True},
 ]  # fmt: skip
 ADAPTED = {1: [1, 3, 4, 9, 12], 2: [1, 3, (5, 7), (None, 4), (11, 20)], 3: [1, (2, 3, 4), (5, None, 2)]}
 
@@ -106,7 +107,7 @@ def test_gradients(name):
 def test_one_compilation_serves_every_shape():
     def pooled(x):
         largest, places = nn.max_pool(x, 3, 2, 1, ceil_mode=True, with_indices=True)
-        return largest, places, nn.avg_pool(x, 3, 2, 1), nn.adaptive_avg_pool(x, (4, 3)), nn.adaptive_avg_pool(x, 1)
+        return largest, places, nn.avg_pool(x, 3, 2, 1)
 
     def gradient(x):
         return zenith.grad(lambda x: (nn.max_pool(x, 3, 2, 1) ** 2).sum() + (nn.avg_pool(x, 3, 2) ** 2).sum())(x)
@@ -115,8 +116,7 @@ def test_one_compilation_serves_every_shape():
     for shape in ((2, 3, 9, 8), (1, 2, 12, 33), (3, 1, 5, 3)):
         x = np.round(np.random.default_rng(2).standard_normal(shape) * 2)
         leaf = torch.from_numpy(x).requires_grad_()
-        expected = (*F.max_pool2d(leaf, 3, 2, 1, ceil_mode=True, return_indices=True), F.avg_pool2d(leaf, 3, 2, 1),
-                    F.adaptive_avg_pool2d(leaf, (4, 3)), F.adaptive_avg_pool2d(leaf, 1))  # fmt: skip
+        expected = *F.max_pool2d(leaf, 3, 2, 1, ceil_mode=True, return_indices=True), F.avg_pool2d(leaf, 3, 2, 1)
         for one, other in zip(fast(x), expected, strict=True):
             np.testing.assert_allclose(one, other.detach().numpy(), rtol=1e-13, atol=1e-13)
         ((F.max_pool2d(leaf, 3, 2, 1) ** 2).sum() + (F.avg_pool2d(leaf, 3, 2) ** 2).sum()).backward()

@@ -44,8 +44,8 @@ IMAGES = {
         F.unfold(x, 3, 1, 1, 2), F.unfold(x[0], (2, 3), (2, 1)), r.unfold(2, 3, 2), x.unfold(1, 2, 1).unfold(-2, 2, 3),
         F.fold(F.unfold(x, (3, 2), (1, 2), 1, 2), (7, 6), (3, 2), (1, 2), 1, 2), F.fold(r[:, :, :5].repeat(1, 4, 4),
                                                                                        (5, 6), 2)), ROW, IMAGE),
-    "pixels and channels": (lambda x: (F.pixel_shuffle(x, 2), F.pixel_unshuffle(x[:, :, :6], 2), F.channel_shuffle(x, 2),
-                                       aten.native_channel_shuffle(x, 2)), IMAGE),
+    "pixels and channels": (lambda x: (F.pixel_shuffle(x, 2), F.pixel_unshuffle(x[:, :, :6], 2),
+                                       F.channel_shuffle(x, 2), aten.native_channel_shuffle(x, 2)), IMAGE),
     "elements around": (lambda r, x, v: (
         *(F.pad(a, [1, 2, 2, 1, 1, 0][: 2 * (a.ndim - 2)], m) for a in (r, x, v)
           for m in ("constant", "reflect", "replicate", "circular")),

@@ -11,7 +11,7 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.errors import DTypeError, ShapeError, user_line
-from zenith.ir.dims import Dim, dim, divide_exactly, maximum
+from zenith.ir.dims import Dim, dim, divide_exactly
 from zenith.ir.types import int64
 from zenith.nn.largest import largest, mean_of, places_of_largest
 from zenith.nn.windows import Sliding, per_axis, places_in
@@ -24,7 +24,7 @@ __all__ = ["adaptive_avg_pool", "adaptive_max_pool"]
 
 @dataclass(frozen=True)
 class Adaptive:
-    """``count`` windows along each of the last axes, which have ``size`` elements; see :class:`zenith.nn.largest.Windows`."""
+    """``count`` windows along each of the last axes, which have ``size`` elements."""
 
     size: tuple[Dim, ...]
     count: tuple[Dim, ...]
@@ -53,6 +53,15 @@ class Adaptive:
         longest = [_longest(n, m) for n, m in zip(self.size, self.count, strict=True)]
         return tuple(b.iota(size=k, dtype=int64) < self.elements(axis)[:, None] for axis, k in enumerate(longest))
 
+    def sums(self, x: Any) -> Any:
+        """The sum of each window, one axis after another: the first ones have the last axis for lanes."""
+        lead = x.ndim - len(self.size)
+        for axis, (place, inside) in enumerate(zip(self.places, self.inside, strict=True), lead):
+            found = b.take(x, place, axis=axis)
+            counted = znp.reshape(inside, (*inside.shape, *(1,) * (x.ndim - 1 - axis)))
+            x = b.reduce_sum(znp.where(counted, found, convert(0, x.dtype)), axes=(axis + 1,))
+        return x
+
     def of(self, x: Any, fill: Any) -> Any:
         """The windows of ``x``, of equal lengths, with ``fill`` behind the ends of the shorter ones."""
         axes, lead = len(self.size), x.ndim - len(self.size)
@@ -79,7 +88,8 @@ def adaptive_avg_pool(x: Any, output_size: Any) -> Any:
 
     Parameters
     ----------
-    x: ``(N, C, *spatial)``, floating-point; where ``output_size`` is a tuple, it has a number for each of the last axes.
+    x: ``(N, C, *spatial)``, floating-point; where ``output_size`` is a tuple, it has a number for each of the last
+        axes.
     output_size: the sizes of these axes in the result: an int for all spatial axes, or one for each; None keeps a size.
 
     Returns ``(N, C, *output_size)``. Raises ShapeError for an axis without elements, DTypeError for what is not
@@ -94,13 +104,10 @@ def adaptive_avg_pool(x: Any, output_size: Any) -> Any:
         raise DTypeError(f"adaptive_avg_pool takes floating-point numbers, not {x.dtype}", where=user_line(),
                          fix="cast the array first: x.astype(numpy.float32)")  # fmt: skip
     w = _windows("adaptive_avg_pool", x, output_size)
-    if all(n == 1 for n in w.count):  # one window, which is all there is
-        axes = tuple(range(x.ndim - len(w.size), x.ndim))
-        return mean_of(b.reshape(b.reduce_sum(x, axes=axes), shape=(*dims_of(x)[: axes[0]], *w.count)), w.size)
-    found = w.of(x, 0)
-    total = b.reduce_sum(found, axes=tuple(range(found.ndim - len(w.size), found.ndim)))
-    axes = range(len(w.size))
-    return mean_of(total, w.kernel if isinstance(w, Sliding) else [w.elements(axis) for axis in axes])
+    if isinstance(w, Sliding):
+        found = w.of(x, 0)
+        return mean_of(b.reduce_sum(found, axes=tuple(range(found.ndim - len(w.size), found.ndim))), w.kernel)
+    return mean_of(w.sums(x), [w.elements(axis) for axis in range(len(w.size))])
 
 
 def adaptive_max_pool(x: Any, output_size: Any, *, with_indices: bool = False) -> Any:
@@ -134,11 +141,11 @@ def _windows(name: str, x: Any, output_size: Any) -> Sliding | Adaptive:
                          fix="give one for each axis that windows slide along")  # fmt: skip
     size = dims_of(x)[x.ndim - len(wanted) :]
     kept = [user_size(n) if m is None else m for n, m in zip(size, wanted, strict=True)]
-    count = per_axis(name, "output_size", kept, len(kept), 0)
+    count = per_axis(name, "output_size", kept, len(kept), 1)
     for n in size:
         require(n, ">=", 1, f"{name}: a spatial axis has no elements")
-    lengths = [dim(1) if m == n else divide_exactly(n, m) if m != 0 else None for n, m in zip(size, count, strict=True)]
+    lengths = [dim(1) if m == n else divide_exactly(n, m) for n, m in zip(size, count, strict=True)]
     if any(k is None for k in lengths):
         return Adaptive(size, count)
-    window, none = tuple(maximum(k, 1) for k in lengths if k is not None), (dim(0),) * len(size)
+    window, none = tuple(k for k in lengths if k is not None), (dim(0),) * len(size)
     return Sliding(size, window, window, (1,) * len(size), none, none, count)

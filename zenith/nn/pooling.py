@@ -42,9 +42,9 @@ def max_pool(
     ceil_mode: a last window may reach behind the end, if it begins before.
     with_indices: also give the place of each largest element in the spatial axes, row-major, int64.
 
-    Returns ``(N, C, *windows)``, or such a pair. As in PyTorch, a window with nan gives nan (and the place of the last),
-    and the derivative is that of the first largest element. Raises ShapeError where no window fits, ArgumentError for
-    a number that means nothing, DTypeError for bool and complex.
+    Returns ``(N, C, *windows)``, or such a pair. As in PyTorch, a window with nan gives nan (and the place of the
+    last), and the derivative is that of the first largest element. Raises ShapeError where no window fits,
+    ArgumentError for a number that means nothing, DTypeError for bool and complex.
 
     >>> import numpy as np
     >>> max_pool(np.array([[[1.0, 4.0, 2.0, 3.0]]]), 2)

@@ -53,9 +53,9 @@ def interpolate(
     recompute_scale_factor: places follow from the sizes alone, not from the factor as it was given.
     antialias: must be False.
 
-    Returns ``(N, C, *size)``. A factor without short binary form, such as 1.7, fixes the sizes that it multiplies. Raises
-    ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; UnsupportedError for
-    ``antialias``; DTypeError for what a mode cannot average; ShapeError for an axis without elements.
+    Returns ``(N, C, *size)``. A factor without short binary form, such as 1.7, fixes the sizes that it multiplies.
+    Raises ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; UnsupportedError
+    for ``antialias``; DTypeError for what a mode cannot average; ShapeError for an axis without elements.
 
     >>> import numpy as np
     >>> interpolate(np.array([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
@@ -83,7 +83,7 @@ def interpolate(
 
 
 def resized(x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: str, align_corners: bool) -> Any:
-    """The last axes with new sizes, one after another, the last one first; a factor is used in place of the sizes' own."""
+    """The last axes with new sizes, one after another, the last one first; factors stand in place of the sizes' own."""
     first = x.ndim - len(new)
     for axis in range(len(new) - 1, -1, -1):
         x = _along(x, first + axis, new[axis], factors[axis], mode, align_corners)
@@ -92,12 +92,12 @@ def resized(x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: s
 
 def scaled(size: Dim, factor: float) -> Dim:
     """A size times a factor, rounded down; a factor without short binary form fixes the size."""
-    exact = Fraction(factor)
-    if not math.isfinite(factor) or exact <= 0:
+    if not (math.isfinite(factor) and factor > 0):
         raise ArgumentError(f"interpolate: a scale_factor of {factor} is no size", where=user_line(),
                             fix="use a positive number")  # fmt: skip
-    if exact.denominator < _EXACT or size.static is not None and Fraction(size.static) * exact == size.static * factor:
-        return dim(size * exact.numerator) // exact.denominator
+    exact = Fraction(factor)
+    if size.static is None and exact.denominator < _EXACT:
+        return size * exact.numerator // exact.denominator
     return dim(int(int(user_size(size)) * float(factor)))
 
 
@@ -128,9 +128,8 @@ def _along(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_
     taps = _cubic(at, old, real) if mode == "bicubic" else _linear(at, old, real)
     total = None
     for place, weight in taps:
-        part = b.take(x, place, axis=axis) * znp.reshape(
-            znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis)
-        )
+        shaped = znp.reshape(znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis))
+        part = b.take(x, place, axis=axis) * shaped
         total = part if total is None else total + part
     return total
 

@@ -54,15 +54,15 @@ def grid_sample(
     ]
     shape = (*dims_of(x)[:2], *places)
     front = [b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(a,)) for a, n in enumerate(shape[:2])]
-    total = None
+    total: Any = None
     for corner in every(*taps):
         found = b.gather(x, *front, *(_over_channels(at, shape) for at, _, _ in corner))
-        weight = inside = None
+        weight: Any = None
+        inside: Any = None
         for _, own, within in corner:
             weight = own if weight is None or own is None else weight * own
-            inside = within if inside is None or within is None else inside & within
-        if inside is not None:
-            found = znp.where(inside[:, None], found, real.type(0))
+            inside = within if inside is None else inside & within
+        found = znp.where(inside[:, None], found, real.type(0))
         part = found if weight is None else found * weight[:, None]
         total = part if total is None else total + part
     return total
@@ -74,10 +74,7 @@ def _over_channels(places: Any, shape: tuple[Dim, ...]) -> Any:
 
 
 def _taps(at: Any, size: Dim, real: np.dtype[Any], mode: str, padding: str, align: bool) -> list[tuple[Any, Any, Any]]:
-    """Along one axis the elements that a place is made of: index, weight (None is 1), and whether it is inside.
-
-    The last is None where all are.
-    """
+    """Along one axis the elements that a place is made of: index, weight (None is 1), and whether it is inside."""
     n, one = convert(b.size(value=size), real), real.type(1)
     at = (at + one) / real.type(2) * (n - one) if align else ((at + one) * n - one) / real.type(2)
     if mode == "bicubic":
@@ -122,7 +119,8 @@ def _reflected(at: Any, n: Any, align: bool) -> Any:
 
 def _check(x: Any, grid: Any, axes: int, mode: str, padding: str) -> None:
     if mode not in MODES or (mode == "bicubic" and axes != 2) or padding not in PADDINGS:
-        raise ArgumentError(f"grid_sample: no mode {mode!r} with padding {padding!r} for {axes} axes", where=user_line(),
+        raise ArgumentError(f"grid_sample: no mode {mode!r} with padding {padding!r} for {axes} axes",
+                            where=user_line(),
                             fix=f"modes are {', '.join(MODES)}, paddings {', '.join(PADDINGS)}")  # fmt: skip
     if not element_type(x).is_float or x.dtype != grid.dtype:
         raise DTypeError(f"grid_sample takes floating-point numbers of one type, not {x.dtype} and {grid.dtype}",
@@ -158,8 +156,8 @@ def affine_grid(theta: Any, size: Any, *, align_corners: bool = False) -> Any:
         raise DTypeError(f"affine_grid takes floating-point numbers, not {theta.dtype}", where=user_line(),
                          fix="cast the array first: theta.astype(numpy.float32)")  # fmt: skip
     if axes not in (2, 3) or theta.ndim != 3 or dims_of(theta)[1:] != dims((axes, axes + 1)):
-        raise ShapeError(f"affine_grid: maps {theta.shape} are none for a result of {len(size)} axes", where=user_line(),
-                         fix="pass (N, 2, 3) for images, (N, 3, 4) for volumes")  # fmt: skip
+        raise ShapeError(f"affine_grid: maps {theta.shape} are none for a result of {len(size)} axes",
+                         where=user_line(), fix="pass (N, 2, 3) for images, (N, 3, 4) for volumes")  # fmt: skip
     number, _, *places = per_axis("affine_grid", "size", size, len(size), 0)
     require(dims_of(theta)[0], "==", number, "affine_grid: one map for each image")
     total = theta[:, :, axes]

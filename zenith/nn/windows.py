@@ -39,7 +39,10 @@ class Sliding:
 
     def of(self, x: Any, fill: Any) -> Any:
         """The windows of ``x`` (..., \\*size), padded with ``fill``: (..., \\*count, \\*kernel)."""
-        lead = (dim(0),) * (x.ndim - len(self.size))
+        first = x.ndim - len(self.size)
+        if self.kernel == self.size and all(n == 1 for n in self.count) and not self.inside:
+            return b.reshape(x, shape=(*dims_of(x)[:first], *self.count, *self.kernel))  # one window: the array
+        lead = (dim(0),) * first
         if any(n != 0 for n in (*self.low, *self.high)):
             x = b.pad(x, convert(fill, x.dtype), low=(*lead, *self.low), high=(*lead, *self.high),
                       interior=(0,) * x.ndim)  # fmt: skip

@@ -29,9 +29,9 @@ from zenith.passes.movement import movement
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
-from zenith.passes.shifted_windows import shifted_windows
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
+from zenith.passes.small_windows import small_windows
 from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.turned_products import turned_products
@@ -56,7 +56,7 @@ PIPELINE: tuple[Pass, ...] = (
     precompute,
     turned_products,
     updates,
-    shifted_windows,
+    small_windows,
     movement,
     dce,
     cse,

@@ -16,7 +16,7 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, dim, prove_at_least, prove_equal
 from zenith.ir.lowering import Composite, Elements
-from zenith.ir.ops.common import arrays, random_array, rng, same_op_jvp, sample, wide
+from zenith.ir.ops.common import arrays, random_array, require_kind, rng, same_op_jvp, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, kind_of
 
@@ -46,14 +46,15 @@ def _counts(name: str, x: ArrayType, size: Shape, window: Shape, steps: Params) 
     return [window_count(*item) for item in zip(size, window, steps["stride"], steps["dilation"], strict=True)]
 
 
-def _samples(name: str) -> Any:
-    """Shapes, windows, strides and dilations in one axis and two: overlapping, apart, with a rest."""
+def _samples(name: str, kinds: str) -> Any:
+    """Shapes, windows, strides and dilations in one axis and two, with a rest."""
 
     def samples(dtype: np.dtype[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
-        if kind_of(dtype) and kind_of(dtype) in "iufc":
+        if kind_of(dtype) and kind_of(dtype) in kinds:
             for shape, window, stride, dilation in (
-                ((7,), (3,), (2,), (1,)), ((2, 6, 5), (3, 2), (1, 2), (1, 3)), ((9,), (2,), (3,), (2,)),
-            ):  # fmt: skip
+                ((7,), (3,), (2,), (1,)),
+                ((2, 6, 5), (3, 2), (1, 2), (1, 3)),
+            ):
                 params = {"window": window, "stride": stride, "dilation": dilation}
                 yield random_array(rng(name), dtype, shape), params
 
@@ -76,8 +77,8 @@ def _windows(values: Sequence[Any], params: Params) -> tuple[Any]:
     window, axes = params["window"], tuple(range(x.ndim - len(params["window"]), x.ndim))
     span = [(k - 1) * d + 1 for k, d in zip(window, params["dilation"], strict=True)]
     found = np.lib.stride_tricks.sliding_window_view(x, span, axes)
-    steps = [slice(None, None, s) for s in (*params["stride"], *params["dilation"])]
-    return (found[(..., *steps)],)
+    steps: tuple[Any, ...] = (..., *(slice(None, None, s) for s in (*params["stride"], *params["dilation"])))
+    return (found[steps],)
 
 
 def _windows_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
@@ -97,7 +98,7 @@ register(Primitive(
     params={"window": "sizes", "stride": "sizes", "dilation": "ints"}, typing=_windows_type, evaluate=_windows,
     lowering=Elements(_windows_element, cheap=True, strided=True), jvp=same_op_jvp("windows"), vjp=_windows_vjp,
     batch=lambda b, args, batched, size, params: [b.windows(args[0], **params)], ulp=0, effect=False,
-    samples=lambda dtype: [sample(x, **params) for x, params in _samples("windows")(dtype)],
+    samples=lambda dtype: [sample(x, **params) for x, params in _samples("windows", "biufc")(dtype)],
 ))  # fmt: skip
 
 
@@ -123,6 +124,7 @@ def _checked_parts(name: str, x: ArrayType, params: Params) -> tuple[Shape, Shap
 
 def _overlap_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("overlap_add", types, 1)
+    require_kind("overlap_add", x, "iufc")
     lead, _, _ = _checked_parts("overlap_add", x, params)
     return (x.with_shape([*lead, *params["size"]]),)
 
@@ -133,9 +135,10 @@ def _overlap_add(values: Sequence[Any], params: Params) -> tuple[Any]:
     out = np.zeros((*x.shape[: middle - count], *size), x.dtype)
     steps = list(zip(x.shape[middle - count : middle], params["stride"], params["dilation"], strict=True))
     for inside in every(*map(range, x.shape[middle:])):
-        places = [slice(j * d, j * d + (n - 1) * s + 1, s) for j, (n, s, d) in zip(inside, steps, strict=True)]
+        moved = zip(inside, steps, strict=True)
+        places: tuple[Any, ...] = (..., *(slice(j * d, j * d + (n - 1) * s + 1, s) for j, (n, s, d) in moved))
         with np.errstate(all="ignore"):
-            out[(..., *places)] += x[(..., *inside)]
+            out[places] += x[(..., *inside)]
     return (out.astype(values[0].dtype, copy=False),)
 
 
@@ -151,7 +154,7 @@ def _overlap_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Pa
 
 
 def _overlap_samples(dtype: np.dtype[Any]) -> Iterator[Sample]:
-    for x, params in _samples("overlap_add")(dtype):
+    for x, params in _samples("overlap_add", "iufc")(dtype):
         size = x.shape[-len(params["window"]) :]
         found = np.array(_windows((x,), params)[0])
         yield sample(found, size=size, stride=params["stride"], dilation=params["dilation"])
