@@ -9,4 +9,10 @@ array([0., 2.])
 
 # ruff: noqa: F403 (each chapter's __all__ says what it gives)
 from zenith.nn.activations import *
+from zenith.nn.classes import *
+from zenith.nn.ctc import *
+from zenith.nn.dropout import *
+from zenith.nn.embeddings import *
+from zenith.nn.losses import *
 from zenith.nn.normalization import *
+from zenith.nn.recurrent import *
