@@ -1,6 +1,6 @@
 """Recurrent layers as operators of their own while a module is exported.
 
-``torch.export`` writes out one step of ``torch.lstm`` and its like for each place of a sequence, which fixes its length.
+``torch.export`` writes out a step of ``torch.lstm`` and its like for each place of a sequence, which fixes its length.
 Under :class:`KeptWhole` they are recorded as operators that say only how large their results are.
 """
 
