@@ -1,6 +1,6 @@
 """Neural networks' functions of arrays, pure, in the style of ``jax.nn`` and ``torch.nn.functional``.
 
-They are written with :mod:`zenith.numpy` alone, so every transform goes through them.
+They are written with the functions of :mod:`zenith.numpy`, so every transform goes through them.
 
 >>> from zenith import nn
 >>> nn.relu([-1.0, 2.0])
