@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import zenith
 from tests.torch.image_cases import IMAGES
@@ -165,7 +166,36 @@ CASES = {
     "attention": (lambda t: (F.scaled_dot_product_attention(t, t, t),
                              F.scaled_dot_product_attention(t, t, t, is_causal=True, scale=0.3)), BATCH[:, None]),
     "scalars": (lambda x: (torch.scalar_tensor(3.0) + x, torch.where(x > 0, 1.0, 2.0)), X),
-    "embedding": (lambda s: F.embedding(torch.tensor([[0, 3], [1, 1]]), s), SQUARE),
+    "embedding": (lambda s: (F.embedding(torch.tensor([[0, 3], [1, 1]]), s),
+                             F.embedding(torch.tensor([0, 1]), s, padding_idx=1)), SQUARE),
+    "bags": (lambda s, i, o, w: (*(F.embedding_bag(i, s, o, mode=m) for m in ("sum", "mean", "max")),
+                                 F.embedding_bag(i, s, o, mode="sum", per_sample_weights=w, include_last_offset=True),
+                                 F.embedding_bag(i, s, o, padding_idx=3), F.embedding_bag(i.reshape(2, 3), s),
+                                 torch.ops.aten._embedding_bag(s, i, o)[0],
+                                 torch.ops.aten._embedding_bag_forward_only(s, i, o, mode=1)[0]),
+             SQUARE - 1, torch.tensor([3, 0, 1, 1, 2, 3]), torch.tensor([0, 2, 2, 6]), torch.arange(6.0)),
+    "recurrent": (lambda t, w: (*torch.lstm(t, (t[:1, :, :2], t[1:, :, :2]), [w[:8, :4], w[:8, :2]], False, 1, 0.5,
+                                            True, False, False),
+                                *torch.gru(t, t[..., :2], [w[:6, :4], w[:6, :2], w[:6, 0], w[:6, 1], w[2:8, :4],
+                                           w[2:8, :2], w[2:8, 0], w[2:8, 1]], True, 1, 0.0, False, True, False),
+                                *torch.rnn_tanh(t.mT, t.new_zeros(1, 2, 5), [w[:5, :3], w[:5, :5]], False, 1, 0.0,
+                                                False, False, True),
+                                *torch.rnn_relu(t, t.new_zeros(1, 3, 5), [w[:5, :4], w[3:8, :5]], False, 1, 0.0, False,
+                                                False, False)),
+                  BATCH, (torch.arange(40.0) * 0.7).sin().reshape(8, 5)),
+    "losses": (lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.huber_loss(x, y), F.smooth_l1_loss(x, y),
+                             F.binary_cross_entropy(x.sigmoid(), y.sigmoid(), y, reduction="none"),
+                             F.binary_cross_entropy_with_logits(x, y, reduction="sum", pos_weight=y),
+                             F.kl_div(x, y.exp(), reduction="batchmean"), F.soft_margin_loss(x, y.sign()),
+                             F.poisson_nll_loss(x, y.exp()), F.hinge_embedding_loss(x, y.sign(), 0.5),
+                             F.cosine_embedding_loss(x, y, y[:, 0].sign()), F.triplet_margin_loss(x, y, x * 2),
+                             F.margin_ranking_loss(x, y, y.sign())), X, X.roll(1, 0) * 0.7 + 0.1),
+    "losses of classes": (lambda x, i, t, j: (
+        F.cross_entropy(x, i), F.cross_entropy(x, i, x[0].exp(), label_smoothing=0.1, ignore_index=3), F.nll_loss(x, i),
+        F.cross_entropy(x, x.softmax(0)), F.cross_entropy(t, j, reduction="none"), F.nll_loss(t, j, reduction="sum"),
+        torch.ops.aten.nll_loss_forward(x, i, x[0].exp(), 1, 3), torch.ops.aten.nll_loss_forward(x, i, None, 0, -100),
+        torch.ops.aten.nll_loss2d_forward(t[..., None], j[..., None], None, 2, 1)),
+        X, torch.tensor([3, 0, 2]), BATCH, torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]])),
     **IMAGES,
 }  # fmt: skip
 
@@ -222,6 +252,8 @@ def test_other_libraries_and_writes_in_place_have_no_rule():
         (lambda x: F.batch_norm(x, x[0], x[1], training=True), "training mode writes its running statistics"),
         (lambda x: F.instance_norm(x[None], x[:, 0], x[:, 1]), "training mode writes its running statistics"),
         (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), "dropout"),
+        (nn.LSTM(4, 2, 2, dropout=0.5), "dropout between recurrent layers in training mode"),
+        (lambda x: nn.LSTM(4, 2)(pack_padded_sequence(x[:, None], [3]))[1], "packed sequences(.|\n)*padded tensor"),
         (lambda x: x[x > 0], "_assert_scalar"),
     ],
 )

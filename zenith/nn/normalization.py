@@ -136,9 +136,46 @@ def batch_norm_training(
 
 def batch_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: int) -> tuple[Any, Any, Any]:
     """A batch normalised by its own statistics; its mean and its biased variance for each channel."""
-    mean, rest, var = moments(x, tuple(a for a in range(x.ndim) if a != axis))
-    centred = x - _channels(mean, x, axis) - _channels(rest, x, axis)
-    return _scaled(centred, var, weight, bias, eps, axis), mean + rest, var
+    channels = (x.shape[axis],)
+    weight = znp.ones(channels, x.dtype) if weight is None else znp.asarray(weight)
+    bias = znp.zeros(channels, x.dtype) if bias is None else znp.asarray(bias)
+    y, mean, var = _batch_norm_of(eps, axis)(x, weight, bias)
+    return y, mean, var
+
+
+def _batch_norm_of(eps: float, axis: int) -> Any:
+    """The function, with a derivative of which the way back is two sums over the batch and one elementwise step."""
+
+    @custom_jvp
+    def normalised(x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+        centred, mean, var = _distances(x, axis)
+        return _scaled(centred, var, weight, bias, eps, axis), mean, var
+
+    @normalised.defjvp
+    def rule(primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+        (x, weight, bias), (dx, dweight, dbias) = primals, tangents
+        centred, mean, var = _distances(x, axis)
+        axes = _others(x, axis)
+        root = znp.sqrt(var + eps)
+        scale, unit = weight / root, centred * _channels(1.0 / root, x, axis)
+        moved = znp.sum(dx, axis=axes) / _count(x, axes)
+        stretched = znp.sum(unit * dx, axis=axes) / _count(x, axes)
+        shift = _channels(dbias - scale * moved, x, axis)
+        dy = dx * _channels(scale, x, axis) + unit * _channels(dweight - scale * stretched, x, axis) + shift
+        y = _scaled(centred, var, weight, bias, eps, axis)
+        return (y, mean, var), (dy, moved, stretched * (2.0 * root))
+
+    return normalised
+
+
+def _distances(x: Any, axis: int) -> tuple[Any, Any, Any]:
+    """Distances from each channel's mean, which keep what its rounding leaves; the mean and the biased variance."""
+    mean, rest, var = _moments(x, _others(x, axis))
+    return x - _channels(mean, x, axis) - _channels(rest, x, axis), mean + rest, var
+
+
+def _others(x: Any, axis: int) -> tuple[int, ...]:
+    return tuple(a for a in range(x.ndim) if a != axis)
 
 
 @rounded_once
@@ -233,43 +270,25 @@ def local_response_norm(
 # --- means and variances ---------------------------------------------------------------------------------------
 
 
-def moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """The mean of an array over axes, which go, what rounding has left of it, and the biased variance.
 
     The mean of distances from a rounded mean is the rest of the exact one. Where trailing axes and others are reduced,
     each row has its own mean and sum of squared distances from it, in one reading; rows are then put together (Chan,
     Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
     """
-    return _moments_over(axes)(x)
-
-
-def _moments_over(axes: tuple[int, ...]) -> Any:
-    @custom_jvp
-    def mean_and_variance(x: Any) -> tuple[Any, Any, Any]:
-        first = x.ndim
-        while first - 1 in axes:
-            first -= 1
-        rows, others = tuple(range(first, x.ndim)), tuple(a for a in axes if a < first)
-        if not rows or not others:
-            mean = znp.mean(x, axis=axes)
-            rest, var = _spread(x - znp.expand_dims(mean, axes), axes)
-            return mean, rest, var
-        means = znp.mean(x, axis=rows)
-        rests, within = _spread(x - znp.expand_dims(means, rows), rows)
-        mean = znp.mean(means, axis=others)
-        rest, between = _spread(means - znp.expand_dims(mean, others) + rests, others)
-        return mean, rest, between + znp.mean(within, axis=others)
-
-    @mean_and_variance.defjvp
-    def rule(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
-        (x,), (dx,) = primals, tangents
-        mean, rest, var = mean_and_variance(x)
-        count = _count(x, axes)
-        slope = (x - znp.expand_dims(mean, axes) - znp.expand_dims(rest, axes)) * dx
-        moved = znp.sum(dx, axis=axes) / count, znp.zeros_like(rest), znp.sum(slope, axis=axes) * (2.0 / count)
-        return (mean, rest, var), moved
-
-    return mean_and_variance
+    first = x.ndim
+    while first - 1 in axes:
+        first -= 1
+    rows, others = tuple(range(first, x.ndim)), tuple(a for a in axes if a < first)
+    if not rows or not others:
+        mean = znp.mean(x, axis=axes)
+        return (mean, *_spread(x - znp.expand_dims(mean, axes), axes))
+    means = znp.mean(x, axis=rows)
+    rests, within = _spread(x - znp.expand_dims(means, rows), rows)
+    mean = znp.mean(means, axis=others)
+    rest, between = _spread(means - znp.expand_dims(mean, others) + rests, others)
+    return mean, rest, between + znp.mean(within, axis=others)
 
 
 def _spread(distances: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,12 +25,14 @@ from typing import Any
 
 import torch
 from torch.fx.experimental import _config as symbolic_config
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
+from zenith.torch.recurrent import KeptWhole
 
 # Guards about strides, and those that an export's own checks of its arguments raise when it is decomposed.
 _IRRELEVANT = (
@@ -166,7 +169,8 @@ def _export(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Se
     if shapes is None:
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
-        with _quiet(), torch.no_grad(), symbolic_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+        oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+        with _quiet(), torch.no_grad(), oblivious, KeptWhole():
             program = torch.export.export(
                 module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )
@@ -179,9 +183,19 @@ def _export(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Se
 
 
 def _export_fix(error: Exception) -> str:
+    if _has_packed_sequence(error):
+        return (
+            "packed sequences are not supported: give the layer the padded tensor, and mask what stands behind an end"
+        )
     if re.search(r"\w+Cache\b", str(error)):
         return "have the model return no cache: set model.config.use_cache = False, or pass use_cache=False"
     return "the module must run eagerly on such inputs, and must not branch on values"
+
+
+def _has_packed_sequence(error: Exception) -> bool:
+    """Whether a function that failed was given sequences of several lengths, whose sizes are values of a tensor."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(isinstance(value, PackedSequence) for frame in frames for value in frame.f_locals.values())
 
 
 def _is_whole(program: Any) -> bool:
@@ -197,7 +211,10 @@ def _decompositions() -> dict[Any, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the deprecation warnings that torch.export raises against itself, and logs of attempts that fail."""
+    """Without the warnings that torch.export raises against itself, and logs of attempts that fail.
+
+    Recurrent layers list their weights anew where an export replaces them, which it takes for state that gets lost.
+    """
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -205,6 +222,7 @@ def _quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
             yield
     finally:
         logger.setLevel(level)

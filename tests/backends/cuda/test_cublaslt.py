@@ -114,6 +114,7 @@ EPILOGUES = {
     "bias": (lambda x, y, b: x @ y + b, "BIAS"),
     "relu": (lambda x, y, b: np.maximum(x @ y, 0), "RELU"),
     "bias and relu": (lambda x, y, b: np.maximum(0, b + x @ y), "RELU_BIAS"),
+    "relu, derivative 0 at 0": (lambda x, y, b: zenith.nn.relu(x @ y + b), "RELU_BIAS"),
     "gelu": (lambda x, y, b: tanh_gelu(x @ y), "GELU"),
     "bias and gelu": (lambda x, y, b: tanh_gelu(x @ y + b), "GELU_BIAS"),
     "scaled, bias and relu": (lambda x, y, b: np.maximum(b + (x @ y) * 0.25, 0), "RELU_BIAS"),

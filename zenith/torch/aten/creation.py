@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, rule
-from zenith.trace.bind import b
 
 
 @rule("full", "new_full")
@@ -47,11 +44,6 @@ def _arange(c: Context, *bounds: Any, **_: Any) -> Any:
 @rule("eye")
 def _eye(c: Context, rows: Any, columns: Any = None, **_: Any) -> Any:
     return znp.eye(rows, columns, dtype=c.dtype)
-
-
-@rule("embedding")
-def _embedding(c: Context, weight: Any, indices: Any, *_: Any) -> Any:
-    return b.take(weight, znp.astype(indices, np.int64), axis=0)  # as in PyTorch, -1 is no index
 
 
 @rule("index.Tensor")

@@ -10,6 +10,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
+from zenith.trace.bind import b
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
@@ -32,7 +33,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
 }  # fmt: skip
-_COPIES = ("alias", "clone", "contiguous", "detach", "to", "_to_copy", "type_as")
+_COPIES = ("alias", "clone", "contiguous", "to", "_to_copy", "type_as")
 _QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf}
 _LOGIC: dict[str, Callable[..., Any]] = {
     "logical_and": znp.logical_and, "logical_or": znp.logical_or, "logical_xor": znp.logical_xor,
@@ -117,6 +118,11 @@ def _beyond(relation: Callable[[Any, Any], Any], x: Any, bound: Any) -> Any:
 
 
 RULES["clamp_min"] = _clamp
+
+
+@rule("detach")
+def _detach(c: Context, x: Any) -> Any:
+    return b.stop_gradient(x)
 
 
 @rule("masked_fill")

@@ -13,6 +13,7 @@ import torch
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.ir.types import dtype_of
+from zenith.torch.recurrent import NAMESPACE as OWN
 from zenith.trace import TracedSize
 
 Rule = Callable[..., Any]
@@ -124,6 +125,8 @@ def find(target: Any) -> Rule | None:
     if not isinstance(target, torch._ops.OpOverload):
         return _plain(target)
     namespace, _, packet = target._schema.name.partition("::")
+    if namespace == OWN:
+        return RULES.get(target._schema.name)
     if namespace != "aten" or target._schema.is_mutable:
         return None
     overload = target._overloadname or "default"
