@@ -1,6 +1,7 @@
 """Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
 
-They are computed by pocketfft (M. Reinecke), which NumPy has and Python calls between kernels. ``norm`` says, as
+They are computed by pocketfft (M. Reinecke), which NumPy has and Python calls between kernels, or on a GPU by CuPy with
+cuFFT: what is written here is written against either (``xp``). ``norm`` says, as
 NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
 root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
 transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
@@ -15,11 +16,11 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import prove_equal
-from zenith.ir.lowering import HostCall
 from zenith.ir.ops.common import (
     arrays,
     libraries_compute_in,
     moved_axes,
+    numpy_call,
     random_array,
     require_axis,
     require_kind,
@@ -41,6 +42,15 @@ def _last_axis(name: str, types: Sequence[Type], kind: str) -> ArrayType:
     require_wide(name, x)
     require_axis(name, x, x.rank - 1)
     return x
+
+
+def _into(xp: Any, name: str, out: Any, *given: Any, **options: Any) -> Any:
+    """A transform by a library, in the memory of ``out``; NumPy alone is told where that is."""
+    function = getattr(xp.fft, name)
+    if xp is np:
+        return function(*given, **options, out=out)
+    out[...] = function(*given, **options)
+    return out
 
 
 # --- complex to complex ----------------------------------------------------------------------------------------------
@@ -67,19 +77,19 @@ def _of_kind(b: Any, x: Any, cotangent: Any) -> Any:
     return cotangent if x.type.dtype.is_complex else b.real(cotangent)
 
 
-def _fft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     """One axis after the other, in the memory of the result."""
     found = values[0]
-    transform = np.fft.ifft if params["inverse"] else np.fft.fft
     for axis in params["axes"]:
-        found = transform(found, axis=axis, norm=params["norm"], out=results[0])
+        name = "ifft" if params["inverse"] else "fft"
+        found = _into(xp, name, results[0], found, axis=axis, norm=params["norm"])
     if not params["axes"]:
         results[0][...] = found
 
 
 def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
     out = np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
-    _fft(values, [out], params)
+    _fft(np, values, [out], params)
     return (out,)
 
 
@@ -95,7 +105,7 @@ def _fft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="fft", doc="The discrete Fourier transform over axes of a complex array, or its inverse.",
     params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type, evaluate=_fft_evaluate,
-    lowering=HostCall(_fft), jvp=same_op_jvp("fft"),
+    lowering=numpy_call("fft", _fft), jvp=same_op_jvp("fft"),
     vjp=lambda b, primals, outputs, cts, params: [_of_kind(b, primals[0], b.fft(cts[0], **params))],
     batch=lambda b, args, batched, size, params: [b.fft(args[0], **{**params, "axes": moved_axes(params["axes"])})],
     ulp=ULP, effect=False, samples=_fft_samples,
@@ -110,8 +120,8 @@ def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (_complex(x).with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1)),)
 
 
-def _rfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
-    np.fft.rfft(values[0], norm=params["norm"], out=results[0])
+def _rfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    _into(xp, "rfft", results[0], values[0], norm=params["norm"])
 
 
 def _rfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -136,8 +146,8 @@ def _rfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="rfft", doc="The first half of the discrete Fourier transform over the last axis of a real array.",
-    params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate, lowering=HostCall(_rfft),
-    jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
+    params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate,
+    lowering=numpy_call("fft", _rfft), jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
     batch=lambda b, args, batched, size, params: [b.rfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_rfft_samples,
 ))  # fmt: skip
@@ -150,8 +160,8 @@ def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
 
 
-def _irfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
-    np.fft.irfft(values[0], results[0].shape[-1], norm=params["norm"], out=results[0])
+def _irfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    _into(xp, "irfft", results[0], values[0], results[0].shape[-1], norm=params["norm"])
 
 
 def _irfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -180,8 +190,8 @@ def _irfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="irfft", doc="The real array of a number of points whose spectrum begins with the last axis.",
-    params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate, lowering=HostCall(_irfft),
-    jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
+    params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate,
+    lowering=numpy_call("fft", _irfft), jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
     batch=lambda b, args, batched, size, params: [b.irfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_irfft_samples,
 ))  # fmt: skip

@@ -63,7 +63,7 @@ def _solve_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
             yield sample(sound_matrices("solve", dtype, (*lead, n, n)), right)
 
 
-_evaluate, _lowering = by_lapack(lambda a, y: [np.linalg.solve(a, y)])
+_evaluate, _lowering = by_lapack(lambda linalg, a, y: [linalg.solve(a, y)])
 register(Primitive(
     name="solve", doc="The matrices X of A X = Y for square matrices A.", params={}, typing=_solve_type,
     evaluate=_evaluate, lowering=_lowering, jvp=_solve_jvp, vjp=_solve_vjp, batch=on_stacks("solve"), ulp=ULP,
@@ -95,7 +95,7 @@ def _det_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) 
     return [b.mul(outputs[0], _relative_change(b, primals[0], tangents[0]))]
 
 
-_evaluate, _lowering = by_lapack(lambda a: [np.linalg.det(a)])
+_evaluate, _lowering = by_lapack(lambda linalg, a: [linalg.det(a)])
 register(Primitive(
     name="det", doc="The determinant of square matrices; the derivative is not computed where one is singular: nan.",
     params={}, typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),),
@@ -129,7 +129,7 @@ def _slogdet_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Pa
     return [_inverse_transposed(b, primals[0], factor)]
 
 
-_evaluate, _lowering = by_lapack(np.linalg.slogdet)
+_evaluate, _lowering = by_lapack(lambda linalg, a: linalg.slogdet(a))
 register(Primitive(
     name="slogdet", doc="The sign of the determinant and the logarithm of its magnitude.", params={},
     typing=_slogdet_type, evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_slogdet_jvp), vjp=_slogdet_vjp,
