@@ -82,7 +82,7 @@ def inv(a: Any) -> Any:
 
 @implements(np.linalg.det, module="linalg")
 def det(a: Any) -> Any:
-    """The determinant of matrices; where one is singular, its derivative is not computed: nan.
+    """The determinant of matrices.
 
     >>> det([[2.0, 0.0], [0.0, 4.0]])
     array(8.)

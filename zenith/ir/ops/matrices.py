@@ -21,7 +21,7 @@ from zenith.ir.ops.common import all_batched, arrays, numpy_call, require_kind, 
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType, Type, int64
 
-Compute = Callable[..., Sequence[Any]]  # of NumPy's linalg or its like, the operands, and parameters by name
+Compute = Callable[..., Sequence[Any]]  # of NumPy or its like, the operands, and parameters by name
 
 
 def matrix(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
@@ -44,12 +44,12 @@ def square(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
 
 
 def by_lapack(compute: Compute) -> tuple[Callable[..., tuple[Any, ...]], HostCall]:
-    """The reference and the lowering of a primitive that ``compute(xp.linalg, ...)`` gives for stacks of matrices."""
+    """The reference and the lowering of a primitive that ``compute(xp, ...)`` gives for stacks of matrices."""
 
     def found(xp: Any, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             try:
-                return tuple(compute(xp.linalg, *values, **params))
+                return tuple(compute(xp, *values, **params))
             except np.linalg.LinAlgError:  # CuPy's, too
                 return _one_by_one(xp, compute, values, params)
 
@@ -64,10 +64,10 @@ def _one_by_one(xp: Any, compute: Compute, values: Sequence[Any], params: Params
     """Each matrix by itself; what has no result has that of identity's shape, filled with nan."""
     lead = values[0].shape[:-2]
     sound = [xp.broadcast_to(xp.eye(*v.shape[-2:], dtype=v.dtype), v.shape) for v in values]
-    results = tuple(xp.array(r) for r in compute(xp.linalg, *sound, **params))
+    results = tuple(xp.array(r) for r in compute(xp, *sound, **params))
     for at in np.ndindex(*lead):
         try:
-            found = compute(xp.linalg, *(v[at] for v in values), **params)
+            found = compute(xp, *(v[at] for v in values), **params)
         except np.linalg.LinAlgError:
             found = [np.nan] * len(results)
         for result, value in zip(results, found, strict=True):
