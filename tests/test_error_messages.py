@@ -322,9 +322,9 @@ CASES = {
         "use a float exponent, or x.astype(numpy.float64)",
     ),
     "function": (
-        lambda x, i, h: np.polyfit(x, x, 1),
+        lambda x, i, h: np.einsum_path("ij->i", x),
         UnsupportedError,
-        "numpy.polyfit is not supported on traced arrays",
+        "numpy.einsum_path is not supported on traced arrays",
         "",
         "near matches that are: ",
     ),
@@ -356,12 +356,12 @@ CASES = {
         "",
         "use eigh or eigvalsh for symmetric and Hermitian matrices, or zenith.pure_callback",
     ),
-    "no function of the table": (
-        lambda x, i, h: np.polyfit(x[:, 0], x[:, 1], 1),
-        UnsupportedError,
-        "numpy.polyfit is not supported on traced arrays",
+    "a type by values": (
+        lambda x, i, h: np.real_if_close(x),
+        TraceError,
+        "real_if_close: its result is real or complex by the values, which no program's is",
         "",
-        "",
+        "take the real part, numpy.real(x), or keep it complex",
     ),
     "method": (
         lambda x, i, h: x.tobytes(),

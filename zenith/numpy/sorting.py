@@ -8,14 +8,15 @@ import numpy as np
 
 from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
+from zenith.numpy.complex_numbers import imag, real
 from zenith.numpy.indexing import take_along_axis
-from zenith.numpy.operands import compute_array, dims_of, normal_axis, require, shape_text
+from zenith.numpy.operands import compute_array, convert, dims_of, normal_axis, require, shape_text
 from zenith.numpy.shaping import moveaxis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
 
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "top_k"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex", "top_k"]
 
 
 @implements(np.sort)
@@ -66,6 +67,21 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any 
     """
     _require_places("argpartition", a, kth, axis)
     return _sorted("argpartition", a, axis, order, False)[1]
+
+
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> Any:
+    """The elements in ascending order along the last axis, by real parts and then imaginary ones, as complex numbers.
+
+    They are complex64 for integers of 8 and 16 bits and complex64 itself, else complex128.
+
+    >>> sort_complex([2 - 1j, 1 + 0j, 2 - 3j])
+    array([1.+0.j, 2.-3.j, 2.-1.j])
+    """
+    x = compute_array("sort_complex", a)
+    if x.dtype.kind == "c":
+        return take_along_axis(x, lexsort((imag(x), real(x))), -1)
+    return convert(sort(x), np.dtype(np.complex64 if x.dtype.char in "bhBH" else np.complex128))
 
 
 def _require_places(name: str, a: Any, kth: Any, axis: Any) -> None:
