@@ -108,7 +108,7 @@ def test_what_is_refused():
         znp.convolve(x[:0], x)
     with pytest.raises(ArgumentError, match="gradient: 3 distances for 1 axes"):
         run_traced(lambda a: np.gradient(a, 1, 2, 3), x)
-    with pytest.raises(ArgumentError, match="edge_order is 1 or 2"):
+    with pytest.raises(ArgumentError, match="is no edge_order"):
         znp.gradient(x, edge_order=3)
     with pytest.raises(ShapeError, match="gradient with edge_order=2 needs 3 samples"):
         run_traced(lambda a: np.gradient(a, edge_order=2), x[:2])

@@ -24,7 +24,7 @@ def test_what_has_no_bits_is_refused():
         znp.packbits(np.ones(3))
     with pytest.raises(DTypeError, match="unpackbits takes uint8, not int64"):
         znp.unpackbits(np.ones(3, int))
-    with pytest.raises(ArgumentError, match="no order of bits 'up'"):
+    with pytest.raises(ArgumentError, match="'up' is no bitorder"):
         znp.packbits(np.ones(3, int), bitorder="up")
     with pytest.raises(ArgumentError, match="leaves out more than the 8 bits"):
         znp.unpackbits(np.ones(1, np.uint8), count=-9)

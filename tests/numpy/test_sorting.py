@@ -114,7 +114,7 @@ def test_what_is_refused():
         run_traced(lambda a: np.argpartition(a, -4), np.zeros(3))
     with pytest.raises(ShapeError, match="top_k: 4 elements must be on an axis of size s0_0"):
         run_traced(lambda a: zenith.numpy.top_k(a, 4), np.zeros(3))
-    with pytest.raises(ShapeError, match="top_k: k is -1, below 0"):
+    with pytest.raises(ShapeError, match="top_k: k -1 is negative"):
         run_traced(lambda a: zenith.numpy.top_k(a, -1), np.zeros(3))
     with pytest.raises(ShapeError, match="lexsort needs at least one key"):
         run_traced(lambda a: zenith.numpy.lexsort(()) + a, np.zeros(3))

@@ -244,7 +244,11 @@ def _given_borders(bins: Any) -> Any:
     edges = row("histogram", bins, "borders")
     require(dims_of(edges)[0], ">=", 2, "histogram needs a bin, which has two borders")
     if not isinstance(edges, Tracer) and (edges[:-1] > edges[1:]).any():
-        raise ArgumentError("histogram: the borders of bins must be in ascending order", where=user_line())
+        raise ArgumentError(
+            "histogram: the borders of bins must be in ascending order",
+            where=user_line(),
+            fix="sort them first: numpy.sort(bins)",
+        )
     return edges
 
 
@@ -254,9 +258,17 @@ def _limits(x: Any, range: Any) -> tuple[Any, Any]:
         low, high = range
         concrete = not isinstance(low, Tracer) and not isinstance(high, Tracer)
         if concrete and not low <= high:
-            raise ArgumentError("histogram: the range must end behind its beginning", where=user_line())
+            raise ArgumentError(
+                "histogram: the range must end behind its beginning",
+                where=user_line(),
+                fix="say (low, high) with low below high",
+            )
         if concrete and not (np.isfinite(low) and np.isfinite(high)):
-            raise ArgumentError("histogram: the range must be finite", where=user_line())
+            raise ArgumentError(
+                "histogram: the range must be finite",
+                where=user_line(),
+                fix="say finite ends, or leave infinite elements out",
+            )
     elif dims_of(x)[0] == 0:
         low, high = 0.0, 1.0
     else:

@@ -25,7 +25,7 @@ BYTE = np.dtype(np.uint8)
 def _rows(name: str, a: Any, axis: Any, bitorder: str) -> tuple[Any, int, Any]:
     """The array with the axis at the end, where that was, and by how much each bit of a byte is shifted."""
     if bitorder not in ("big", "little"):
-        raise ArgumentError(f"{name}: there is no order of bits {bitorder!r}", where=user_line(),
+        raise ArgumentError(f"{name}: {bitorder!r} is no bitorder", where=user_line(),
                             fix="use 'big' or 'little'")  # fmt: skip
     x = compute_array(name, a)
     if axis is None:

@@ -188,7 +188,11 @@ def polyfit(
         raise ArgumentError(f"polyfit: the degree {degree} is negative", where=user_line(), fix="use 0 or more")
     point, value = (compute_array("polyfit", v) for v in (x, y))
     if point.ndim != 1 or value.ndim not in (1, 2):
-        raise ShapeError("polyfit takes a row of points, and a row or columns of values", where=user_line())
+        raise ShapeError(
+            "polyfit takes a row of points, and a row or columns of values",
+            where=user_line(),
+            fix="flatten the points: numpy.ravel(x)",
+        )
     point, value = ew.add(point, 0.0), ew.add(value, 0.0)
     count = dims_of(point)[0]
     require(count, "==", dims_of(value)[0], "polyfit: there must be as many values as points")

@@ -109,7 +109,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     for key in found[1:]:
         if key.ndim != found[0].ndim:
             raise ShapeError(f"lexsort: keys have one shape, not {shape_text(shape)} and {shape_text(dims_of(key))}",
-                             where=user_line())  # fmt: skip
+                             where=user_line(), fix="broadcast them first: numpy.broadcast_arrays(*keys)")  # fmt: skip
         for size, own in zip(dims_of(key), shape, strict=True):
             require(size, "==", own, "lexsort: keys have one shape")
     at, places = normal_axis("lexsort", axis, found[0].ndim), None
@@ -131,7 +131,7 @@ def top_k(x: Any, k: Any, axis: Any = -1, largest: bool = True) -> tuple[Any, An
     array = compute_array("top_k", x)
     at, count = normal_axis("top_k", axis, array.ndim), size_dim(k, "top_k: k")
     if (count.static or 0) < 0:
-        raise ShapeError(f"top_k: k is {count}, below 0", where=user_line(), fix="ask for 0 elements or more")
+        raise ShapeError(f"top_k: k {count} is negative", where=user_line(), fix="use 0 or more")
     size = dims_of(array)[at]
     require(size, ">=", count, f"top_k: {count} elements must be on an axis of size {size}")
     values, places = b.top_k(moveaxis(array, at, -1), k=count, largest=bool(largest))
