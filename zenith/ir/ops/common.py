@@ -107,9 +107,12 @@ def same_op_jvp(name: str) -> Callable[..., Sequence[Any]]:
     return jvp
 
 
-def numpy_call(part: str, among: Callable[..., None]) -> HostCall:
-    """What a part of NumPy computes, on other arrays its like: ``among(xp, values, results, params)`` fills results."""
-    return HostCall(partial(among, np), part, among)
+def numpy_call(part: str, among: Callable[..., None], on_host: Callable[..., None] | None = None) -> HostCall:
+    """What a part of NumPy computes, on other arrays its like: ``among(xp, values, results, params)`` fills results.
+
+    ``on_host`` does so on the host, where there is something better than NumPy.
+    """
+    return HostCall(partial(among, np) if on_host is None else on_host, part, among)
 
 
 def rng(name: str) -> np.random.Generator:

@@ -1,10 +1,10 @@
 """Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
 
-They are computed by pocketfft (M. Reinecke), which NumPy has and Python calls between kernels, or on a GPU by CuPy with
-cuFFT: what is written here is written against either (``xp``). ``norm`` says, as
-NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
-root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
-transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
+They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`), and on a GPU by
+CuPy with cuFFT; what is written here against a namespace (``xp``) is for CuPy, and with NumPy's the reference. ``norm``
+says, as NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both
+by its root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its
+own transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from zenith.ir.ops.common import (
     same_op_jvp,
     sample,
 )
+from zenith.ir.ops.pocketfft import real_inverse, real_transform, transform
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, dtype_of, int64
 
@@ -77,6 +78,10 @@ def _of_kind(b: Any, x: Any, cotangent: Any) -> Any:
     return cotangent if x.type.dtype.is_complex else b.real(cotangent)
 
 
+def _fft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    transform(values[0], results[0], params["axes"], params["inverse"], params["norm"])
+
+
 def _fft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     """One axis after the other, in the memory of the result."""
     found = values[0]
@@ -105,7 +110,7 @@ def _fft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="fft", doc="The discrete Fourier transform over axes of a complex array, or its inverse.",
     params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type, evaluate=_fft_evaluate,
-    lowering=numpy_call("fft", _fft), jvp=same_op_jvp("fft"),
+    lowering=numpy_call("fft", _fft, _fft_on_host), jvp=same_op_jvp("fft"),
     vjp=lambda b, primals, outputs, cts, params: [_of_kind(b, primals[0], b.fft(cts[0], **params))],
     batch=lambda b, args, batched, size, params: [b.fft(args[0], **{**params, "axes": moved_axes(params["axes"])})],
     ulp=ULP, effect=False, samples=_fft_samples,
@@ -118,6 +123,10 @@ register(Primitive(
 def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     x = _last_axis("rfft", types, "f")
     return (_complex(x).with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1)),)
+
+
+def _rfft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    real_transform(values[0], results[0], params["norm"])
 
 
 def _rfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
@@ -147,7 +156,7 @@ def _rfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="rfft", doc="The first half of the discrete Fourier transform over the last axis of a real array.",
     params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate,
-    lowering=numpy_call("fft", _rfft), jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
+    lowering=numpy_call("fft", _rfft, _rfft_on_host), jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
     batch=lambda b, args, batched, size, params: [b.rfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_rfft_samples,
 ))  # fmt: skip
@@ -158,6 +167,10 @@ def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     if (size.static is not None and size.static < 1) or prove_equal(x.shape[-1], size // 2 + 1) is False:
         raise ShapeError(f"irfft: {size} points have {size // 2 + 1} different elements in their spectrum", types=(x,))
     return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
+
+
+def _irfft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    real_inverse(values[0], results[0], params["norm"])
 
 
 def _irfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
@@ -191,7 +204,7 @@ def _irfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="irfft", doc="The real array of a number of points whose spectrum begins with the last axis.",
     params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate,
-    lowering=numpy_call("fft", _irfft), jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
+    lowering=numpy_call("fft", _irfft, _irfft_on_host), jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
     batch=lambda b, args, batched, size, params: [b.irfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_irfft_samples,
 ))  # fmt: skip
