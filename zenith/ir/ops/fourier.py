@@ -3,8 +3,8 @@
 They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`), and on a GPU by
 CuPy with cuFFT; what is written here against a namespace (``xp``) is for CuPy, and with NumPy's the reference. ``norm``
 says, as NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both
-by its root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its
-own transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
+by its root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is
+its own transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
 """
 
 from __future__ import annotations
