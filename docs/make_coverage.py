@@ -83,6 +83,7 @@ OUTSIDE = {
     "they are about memory, which traced arrays have none of": "isfortran may_share_memory shares_memory",
     "they are about types alone, and NumPy answers": "common_type isscalar issubdtype min_scalar_type mintypecode",
     "they plan, and compute nothing": "einsum_path",
+    "NumPy will drop them, and until then they call another one, `vstack`": "row_stack",
 }
 
 

@@ -76,7 +76,7 @@ def test_every_element_type_goes_round(adapter, dtype):
         (
             np.zeros(2, "M8[s]"),
             DTypeError,
-            r"x has element type datetime64.*\n  fix: pass an array of numbers: bool, int8",
+            r"x: Zenith has no element type for datetime64.*\n  fix: pass an array of numbers: bool, int8",
         ),
         (np.zeros(2, ">f4"), DTypeError, r'bytes are swapped: pass x.astype\(x.dtype.newbyteorder\("="\)\)'),
         (np.zeros(2, np.clongdouble), DTypeError, r"x.astype\(numpy.complex128\)"),

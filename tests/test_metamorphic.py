@@ -20,6 +20,7 @@ import pytest
 import zenith
 import zenith.numpy as znp
 from tests.backends.running import call, compiled
+from tests.fuzz import programs
 from tests.programs import random_program, reference_bounds, violations
 from zenith.backends.cpu import threads
 from zenith.ir.builder import Builder
@@ -30,7 +31,7 @@ from zenith.passes.pipeline import PIPELINE, run
 from zenith.trace.nested import replay
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "20"))
+PROGRAMS = programs(20, one_in=10)
 BLOCK = 5
 blocks = pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import fuzz
 from tests.backends.running import call, compiled
 from tests.minimize import as_script, minimize
 from tests.programs import discarded, element_types, generated_primitives, random_program, reference_bounds, violations
@@ -162,7 +163,7 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
 # --- every way of running a program -------------------------------------------------------------------------------
 
 FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", "0"))
-FUZZ = FIRST + int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "75"))
+FUZZ = FIRST + fuzz.programs(75)
 BLOCK = 5  # programs a test: small, so that workers finish together
 CENSUS = 500  # programs in one count of what was discarded and of which primitives there were
 

@@ -13,7 +13,7 @@ from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
 from zenith.backends.weights import WeightTable
 from zenith.config import config
-from zenith.errors import ZenithError
+from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall, NativeCall
@@ -127,7 +127,7 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
 def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics: Numerics = EXACT) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
     if backend not in BACKENDS:
-        raise ZenithError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+        raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     lowered = LoweredGraph(graph, backend, device=device, numerics=numerics)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored

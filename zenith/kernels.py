@@ -181,7 +181,10 @@ def _pattern(computes: Callable[..., Any], like: Sequence[ShapeDtypeStruct]) -> 
     body: Graph = node.params["body"]
     order = {a.node: i for i, a in enumerate(fused.args(number))}
     if len(order) != len(like) or [v.node for v in fused.outputs] != [number] * len(body.outputs):
-        raise ZenithError("the pattern must use every argument, and return what its group computes")
+        raise ZenithError(
+            "the pattern must use every argument, and return what its group computes",
+            fix="leave out arguments that it does not use, and return its result",
+        )
     inputs = [body.inputs[order[v.node]] for v in fused.inputs]
     body.inputs[:] = inputs
     return body, node.params["anchor"]

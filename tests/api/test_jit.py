@@ -300,7 +300,7 @@ def test_disable_jit_runs_the_function_itself():
     [
         ("text", TraceError, r'options\["mode"\] is a str(.|\n)*static_argnames="options"'),
         (object(), TraceError, r'options\["mode"\] is a object, neither an array nor a number'),
-        (np.zeros(2, "M8[s]"), DTypeError, r'options\["mode"\] has element type datetime64'),
+        (np.zeros(2, "M8[s]"), DTypeError, r'options\["mode"\]: Zenith has no element type for datetime64'),
         (2**70, DTypeError, "does not fit int64"),
         (torch.zeros(2, requires_grad=True), UnsupportedError, r"torch.no_grad\(\)"),
     ],

@@ -95,7 +95,7 @@ def test_a_place_outside_is_an_error(way: str) -> None:
     graph = graph_of("rows")
     x, u, places = arguments(graph, SIZES)
     places[3] = 11
-    with pytest.raises(OutOfBoundsError, match="an index is outside"):
+    with pytest.raises(OutOfBoundsError, match="an index is out of bounds"):
         call(executable(graph, way), graph, [x, u, places])
 
 

@@ -89,7 +89,7 @@ def test_a_place_outside_is_an_error(way: str) -> None:
     x, u, places = arguments(graph, SIZES)
     for wrong in (11, -1):
         places[3] = wrong
-        with pytest.raises(OutOfBoundsError, match="an index is outside"):
+        with pytest.raises(OutOfBoundsError, match="an index is out of bounds"):
             call(executable(graph, way), graph, [x, u, places])
 
 

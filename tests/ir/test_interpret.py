@@ -88,7 +88,7 @@ def test_an_index_outside_its_axis_names_the_line(name: str, index: int) -> None
     with pytest.raises(OutOfBoundsError) as error:
         interpret(_index_graph(name), np.zeros(3, np.float32), np.int64([0, index]))
     assert str(error.value) == (
-        f"{name}: an index is outside an axis of size 3\n  at m.py:9 in look_up\n  fix: check the indices"
+        f"{name}: an index is out of bounds for an axis of size 3\n  at m.py:9 in look_up\n  fix: check the indices"
     )
     assert isinstance(error.value, IndexError)
 

@@ -64,3 +64,23 @@ def test_bins_that_make_no_sense():
         run_traced(lambda a: np.histogram(a, bins=0), X)
     with pytest.raises(UnsupportedError, match="by the rule 'auto' depends on values"):
         run_traced(lambda a: np.histogram(a, bins="auto"), X)
+
+
+def _of_grid(found):
+    counts, *borders = found
+    return [counts, *(borders[0] if isinstance(borders[0], (tuple, list)) else borders)]
+
+
+def test_histograms_of_points():
+    rng = np.random.default_rng(1)
+    x, y, w = rng.uniform(-1, 1, (3, 30))
+    x[:3], y[:3] = [-1.0, 1.0, np.nan], [1.0, 0.5, 0.0]
+    borders = np.array([-1, -0.5, 0, 1.0])
+    check(lambda xp, x, y: _of_grid(xp.histogram2d(x, y, bins=4, range=[(-1, 1), (-0.5, 0.5)])), x, y)
+    check(lambda xp, y, w: _of_grid(xp.histogram2d(y, w, bins=[3, 4])), y, w)
+    check(lambda xp, x, y, e: _of_grid(xp.histogram2d(x, y, bins=[e, 3], density=True)), x[3:], y[3:], borders)
+    check(lambda xp, x, y, w: _of_grid(xp.histogram2d(x, y, borders, weights=w)), x, y, w, ulps=64)
+    check(lambda xp, p: _of_grid(xp.histogramdd(p, bins=3)), rng.integers(0, 5, (20, 3)))
+    check(lambda xp, p: _of_grid(xp.histogramdd(p, 3, density=True)), rng.uniform(0, 5, (20, 2)).astype(np.float32))
+    with pytest.raises(ArgumentError, match="there are 2 bins for 3 axes"):
+        znp.histogramdd((x, y, w), bins=(2, 3))

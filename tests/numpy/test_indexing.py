@@ -77,7 +77,7 @@ def test_index_arrays_of_other_forms():
 
 def test_an_index_outside_is_an_error_when_the_program_runs():
     graph = traced(lambda a, j: a[j], np.zeros(3, np.float32), np.array([1])).graph
-    with pytest.raises(OutOfBoundsError, match="an index is outside an axis of size 3"):
+    with pytest.raises(OutOfBoundsError, match="an index is out of bounds for an axis of size 3"):
         interpret(graph, np.zeros(3, np.float32), np.array([3]))
 
 

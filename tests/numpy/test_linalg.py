@@ -201,6 +201,44 @@ def test_derivatives(name, dtype):
     np.testing.assert_allclose(moved, expected, rtol=1e-6)
 
 
+def lacking(dtype, ranks):
+    """A matrix of six rows that lacks so many ranks."""
+    a = matrices(dtype, (6, 6), 5)
+    a[:ranks] = matrices(dtype, (ranks, 6 - ranks), 6) @ a[ranks:] if ranks else a[:0]
+    return a
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float64), np.dtype(np.complex128)], ids=str)
+def test_determinants_of_singular_matrices_have_derivatives(dtype):
+    """Those of a polynomial: of rank n - 1 the first is there, of rank n - 2 the second, of others neither."""
+    weight = 1 + 2j if dtype.kind == "c" else 1.0
+    u, v = matrices(dtype, (6, 6), 7), matrices(dtype, (6, 6), 8)
+    gradient = zenith.jit(zenith.grad(lambda a: np.real(np.linalg.det(a) * weight)))
+    second = zenith.jit(lambda a, u, v: zenith.jvp(gradient, (a,), (v,))[1])
+    for ranks in range(4):
+        a = lacking(dtype, ranks)
+        steps = 1e-2 * np.arange(-4, 5)
+        fit = [np.polyfit(steps, [np.real(np.linalg.det(a + t * d) * weight) for t in steps], 6) for d in (u, v, u + v)]
+        scale = np.abs(fit).max()
+        np.testing.assert_allclose(np.real((gradient(a) * u).sum()), fit[0][-2], rtol=1e-7, atol=1e-9 * scale)
+        mixed = fit[2][-3] - fit[0][-3] - fit[1][-3]
+        np.testing.assert_allclose(np.real((second(a, u, v) * u).sum()), mixed, rtol=1e-5, atol=1e-7 * scale)
+        assert (np.abs(gradient(a)).max() < 1e-9 * scale) == (ranks >= 2)
+    stack = np.stack([lacking(dtype, ranks) for ranks in range(3)])
+    both = zenith.jit(zenith.vmap(zenith.grad(lambda a: np.real(np.linalg.det(a) * weight))))(stack)
+    for found, a in zip(both, stack, strict=True):
+        np.testing.assert_allclose(found, gradient(a), rtol=1e-9, atol=1e-9 * np.abs(both).max())
+
+
+def test_a_batch_of_right_sides_factors_the_matrix_once():
+    a, y = matrices(np.dtype(float), (3, 5, 5), 0) + 6 * np.eye(5), matrices(np.dtype(float), (3, 7, 5, 2), 1)
+    for x, right in ((a[0], y[0, :, :, 0]), (a[0], y[0]), (a, np.moveaxis(y, 1, 0))):
+        solve = zenith.vmap(np.linalg.solve, in_axes=(None, 0))
+        assert "solve(x, " in zenith.jit(solve).lower(x, right).as_text("graph").replace("solve(a, ", "solve(x, ")
+        for run in (solve, zenith.jit(solve)):
+            np.testing.assert_allclose(run(x, right), np.stack([np.linalg.solve(x, r) for r in right]), rtol=1e-12)
+
+
 EQUAL = {
     "eigenvalues": (lambda a: np.linalg.eigvalsh(a).sum(), np.eye(2), np.eye(2)),
     "eigenvalues of both": (lambda a: np.linalg.eigh(a)[0].sum(), np.eye(2), np.eye(2)),

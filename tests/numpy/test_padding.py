@@ -61,7 +61,7 @@ def test_what_is_refused():
         run_traced(lambda a: np.pad(a, 1, mode="mirror"), x)
     with pytest.raises(ArgumentError, match="mode 'edge' has no option end_values"):
         run_traced(lambda a: np.pad(a, 1, mode="edge", end_values=1), x)
-    with pytest.raises(ArgumentError, match="reflect_type is 'even' or 'odd'"):
+    with pytest.raises(ArgumentError, match="is no reflect_type"):
         znp.pad(x, 1, mode="reflect", reflect_type="both")
     with pytest.raises(ShapeError, match="a width is negative"):
         znp.pad(x, -1)

@@ -128,7 +128,7 @@ def test_nan_functions_of_integers_and_returned():
 def test_axes_outside():
     with pytest.raises(ShapeError, match="sum: axis 2 is out of bounds for an array of 2 axes"):
         run_traced(lambda a: a.sum(2), np.zeros((2, 2)))
-    with pytest.raises(TraceError, match="sum: axis must be an int, not str"):
+    with pytest.raises(TraceError, match="sum: axis must be an integer, not str"):
         run_traced(lambda a: a.sum("x"), np.zeros((2, 2)))
     with pytest.raises(TraceError, match="sum: axis must be known before the program runs"):
         run_traced(lambda a: a.sum(a[0, 0].astype(int)), np.zeros((2, 2)))

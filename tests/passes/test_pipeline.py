@@ -1,10 +1,9 @@
 """The pipeline: reports, debug mode, switches; random programs keep their meaning; NumPy's idioms take one form."""
 
-import os
-
 import numpy as np
 import pytest
 
+from tests.fuzz import programs
 from tests.passes.compare import program, random_arguments
 from tests.programs import random_program, reference_bounds, violations
 from zenith.config import config
@@ -22,7 +21,7 @@ from zenith.passes.simplify import simplify
 
 UNFUSED = tuple(p for p in PIPELINE if p.__name__ != "fuse")
 EACH = list({p.__name__: p for p in PIPELINE}.values())
-PROGRAMS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "200"))
+PROGRAMS = programs(50, one_in=4)
 NEGATIONS = program("x: f32[n]", "v1 = neg(x)\nv2 = neg(v1)\nreturn (v2,)")
 
 
@@ -91,7 +90,7 @@ def test_the_pipeline_without_a_pass_keeps_the_meaning(left_out):
 @pytest.mark.fuzz
 @pytest.mark.parametrize("symbolic", [True, False], ids=["symbolic", "static"])
 def test_the_pipeline_keeps_the_meaning(symbolic):
-    for seed in range(1000, 1000 + PROGRAMS // 4):
+    for seed in range(1000, 1000 + PROGRAMS):
         graph, args = random_program(seed, symbolic=symbolic)
         result, _ = run(graph, debug=True)
         assert_within_bounds(graph, args, interpret(result, *args))

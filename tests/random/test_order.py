@@ -103,7 +103,7 @@ def test_choices_of_many_sizes_are_one_program():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda key: random.permutation(key, -1), ShapeError, "permutation: -1 is a negative number of elements"),
+        (lambda key: random.permutation(key, -1), ShapeError, "permutation: the number of elements -1 is negative"),
         (lambda key: random.permutation(key, 2.5), TraceError, "a number of elements must be an integer, not float"),
         (lambda key: random.permutation(key, [1, 2], 1), ShapeError, "axis 1 is out of bounds"),
         (lambda key: random.choice(key, 0, (2,)), ShapeError, "choice: there is nothing to draw from"),

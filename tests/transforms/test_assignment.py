@@ -91,6 +91,25 @@ def test_factors_that_are_zero():
     np.testing.assert_array_equal(zenith.grad(product)(u), [0, 10, 0, 0, 0, 0, 3])
 
 
+def test_further_derivatives_of_factors_that_are_zero():
+    """The product of a place's factors is linear in each: its derivatives are products of the other ones."""
+
+    def product(u):
+        a = u[4:] * 1
+        np.multiply.at(a, [0, 0, 0, 1], u[:4])
+        return a[0] + 2 * a[1]
+
+    def written_out(u):
+        return u[0] * u[1] * u[2] * u[4] + 2 * u[3] * u[5]
+
+    us = np.array(
+        [[2.0, 3, 5, 7, 1, 4], [0, 3, 5, 7, 1, 4], [0, 0, 5, 7, 1, 0], [0, 3, 5, 0, 0, 0], [0, 0, 0, 7, 0, 0]]
+    )
+    for derivative in (zenith.grad, zenith.hessian, lambda f: zenith.jacfwd(zenith.hessian(f))):
+        found, wanted = (zenith.vmap(derivative(f))(us) for f in (product, written_out))
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_an_inner_function_writes_into_what_it_is_given():
     """As in NumPy: a jitted function that is called while another is traced is a part of it."""
 

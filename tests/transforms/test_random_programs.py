@@ -1,17 +1,18 @@
 """Random programs, and random nests of loops and branches, under derivatives and batching."""
 
-import os
-
 import numpy as np
 import pytest
 
 from tests.control.test_random import Maker
+from tests.fuzz import programs
 from tests.programs import random_program
 from tests.rewrite import widen, widen_array
 from tests.transforms.checks import check_forward_against_reverse, check_gradients, check_second_derivatives
 from zenith.trace.nested import replay
 
-PROGRAMS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", "20"))
+PROGRAMS = programs(20, one_in=10)
+SECOND = programs(10, one_in=20)
+NESTS = programs(2, one_in=200)
 BLOCK = 5
 
 
@@ -52,7 +53,7 @@ def nest(seed):
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", range(max(PROGRAMS // 20, 2)))
+@pytest.mark.parametrize("seed", range(NESTS))
 def test_transforms_of_random_nests_agree(seed):
     function, args = nest(seed)
     rng = np.random.default_rng(seed)
@@ -72,7 +73,7 @@ def compared(first, *checks):
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("first", range(0, max(PROGRAMS // 2, BLOCK), BLOCK))
+@pytest.mark.parametrize("first", range(0, SECOND, BLOCK))
 def test_second_derivatives_of_random_programs_agree(first):
     assert compared(first, check_second_derivatives), "there is something to compare"
 

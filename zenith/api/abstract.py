@@ -46,7 +46,10 @@ class ShapeDtypeStruct:
 
     def __init__(self, shape: Sequence[int | str], dtype: Any) -> None:
         if dtype_of(dtype) is None:
-            raise DTypeError(f"Zenith has no element type {np.dtype(dtype)}")
+            raise DTypeError(
+                f"Zenith has no element type for {np.dtype(dtype)}",
+                fix="say one that docs/dtypes.md lists, such as float32",
+            )
         for size in shape:
             traced = isinstance(size, TracedSize)
             if not traced and not (size.isidentifier() if isinstance(size, str) else int(size) >= 0):

@@ -189,7 +189,7 @@ def _engines(plan: Any) -> Iterable[RenderableType]:
 
 
 def _refusals(executable: Any) -> Iterable[RenderableType]:
-    """Which routines of libraries did not take the sizes of some calls, so that kernels ran."""
+    """Which routines of libraries did not take the sizes of some calls, so that kernels, or NumPy on the host, ran."""
     refused = getattr(executable, "refused", ())
     if refused:
         yield table("refused by libraries", ("routine", "why"), list(refused))

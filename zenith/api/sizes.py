@@ -34,9 +34,12 @@ class Dim:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise ShapeError(f"a size is named by an identifier, not {self.name!r}")
+            raise ShapeError(
+                f"a size is named by an identifier, not {self.name!r}",
+                fix="name it with letters, digits and _, as 'batch'",
+            )
         if self.min < 0 or self.multiple_of < 1 or (self.max is not None and self.max < self.min):
-            raise ShapeError(f"no size is like {self}")
+            raise ShapeError(f"no size is like {self}", fix="use min >= 0, max >= min and multiple_of >= 1")
 
     def __str__(self) -> str:
         words = [repr(self.name)]

@@ -70,7 +70,10 @@ def borrowed(capsule: Any) -> DeviceArray | None:
     if _is_valid(capsule, b"dltensor_versioned"):
         versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
         if versioned.major > VERSION[0]:
-            raise UnsupportedError(f"an array came in version {versioned.major} of DLPack; Zenith reads {VERSION[0]}")
+            raise UnsupportedError(
+                f"an array came in version {versioned.major} of DLPack; Zenith reads {VERSION[0]}",
+                fix="update Zenith or the other library, so that they speak one version",
+            )
         tensor = versioned.tensor
     else:
         tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
@@ -89,7 +92,10 @@ def _is_dense(shape: tuple[int, ...], strides: list[int]) -> bool:
 
 def _numpy_type(type: _Type) -> np.dtype[Any]:
     if type.lanes != 1 or type.code not in (*_LETTERS, 4, 6):
-        raise DTypeError(f"an array came with DLPack's element type {type.code} of {type.bits} bits x {type.lanes}")
+        raise DTypeError(
+            f"an array came with DLPack's element type {type.code} of {type.bits} bits x {type.lanes}",
+            fix="convert it with its own library, to float32 or another type that docs/dtypes.md lists",
+        )
     if type.code == 6:
         return np.dtype(np.bool_)
     if type.code == 4:
@@ -120,7 +126,7 @@ class DlpackAdapter:
             raise DeviceError(f"{name} is a {type(array).__name__} that is not on a GPU",
                               fix=f"pass numpy.asarray({name})")  # fmt: skip
         if self.dtype(array) is None:
-            raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have",
+            raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}",
                              fix="pass an array of another element type")  # fmt: skip
 
     def signature(self, array: Any) -> Hashable:

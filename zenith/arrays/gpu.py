@@ -42,7 +42,7 @@ class CupyAdapter(PlainAdapter):
             )
         if dtype_of(array.dtype) is None:
             fix = cast_advice(array.dtype, name).replace("numpy.", "cupy.")
-            raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have", fix=fix)
+            raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}", fix=fix)
 
     def signature(self, array: Any) -> Hashable:
         """Element type, rank and device."""

@@ -31,7 +31,7 @@ class NumpyAdapter(PlainAdapter):
                 fix=f"pass numpy.asarray({name})",
             )
         if dtype_of(array.dtype) is None:
-            raise DTypeError(f"{name} has element type {array.dtype}, which Zenith does not have",
+            raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}",
                              fix=cast_advice(array.dtype, name))  # fmt: skip
 
     def signature(self, array: Any) -> Hashable:

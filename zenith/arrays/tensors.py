@@ -43,9 +43,7 @@ class TorchAdapter(PlainAdapter):
                               fix=f"pass {name}.cpu()")  # fmt: skip
         if array.dtype not in self._from_torch:
             fix = ".to(torch.complex64)" if array.is_complex() else ".to(torch.float32)"
-            raise DTypeError(
-                f"{name} has element type {array.dtype}, which Zenith does not have", fix=f"pass {name}{fix}"
-            )
+            raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}", fix=f"pass {name}{fix}")
         if array.is_neg():
             raise UnsupportedError(f"{name} is a view that negates lazily", fix=f"pass {name}.resolve_neg()")
         if array.is_conj():

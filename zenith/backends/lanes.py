@@ -100,7 +100,7 @@ class LanesExecutable:
                 self._functions[kernel.name](0, tasks, [status, *buffers, *(sizes[s] for s in kernel.sizes)])
         if status[0]:
             raise OutOfBoundsError(
-                "an index is outside its axis", where=next(iter(step.lines), None),
+                "an index is out of bounds for its axis", where=next(iter(step.lines), None),
                 fix="check the indices against the array's shape",
             )  # fmt: skip
 

@@ -242,7 +242,8 @@ class _Planner:
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
         lines = () if node.line is None else (node.line,)
         places, work = (*map(self._place, arrays), *results), Work(dim(0), bytes_of(types), dim(0))
-        self.steps.append(Call(python_routine(node), places, tuple(types), len(results), lines, work))
+        routine = python_routine(node, self.target.libraries)
+        self.steps.append(Call(routine, places, tuple(types), len(results), lines, work))
 
     def _call_native(self, number: int, node: Node) -> None:
         """A kernel of its own, which finds the function's address among the program's constants."""

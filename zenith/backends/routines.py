@@ -3,12 +3,14 @@
 All of them are called by one kind of step, :class:`zenith.backends.steps.Call`; a routine is a record of how. One on
 the host runs on NumPy arrays, which a program on a GPU copies there and back. One on the device is *readied* once for
 each set of sizes and then called with addresses and a stream. Readying looks at everything that depends on sizes, and
-may refuse; :class:`zenith.backends.steps.Either` says what is done then.
+may refuse; :class:`zenith.backends.steps.Either` says what is done then. What only needs a part of NumPy, such as its
+linear algebra, runs on a GPU's arrays in the place of the host's where CuPy has that part
+(:mod:`zenith.backends.cuda.cupy_calls`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +27,7 @@ Ready = Callable[[Sequence[int], int], None]  # addresses in the order of a step
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A function that steps call; it has one of the two ways of being called.
+    """A function that steps call; it has one of the first two ways of being called.
 
     Attributes
     ----------
@@ -34,6 +36,7 @@ class Routine:
     run: on the host: ``run(arrays)`` reads the first arrays and fills the last ones.
     ready: on the device: ``ready(sizes, alignments)`` gives what calls it, or why it does not take these sizes;
         ``alignments`` are the bytes that the addresses are multiples of.
+    among: ``among(namespace, arrays)`` does what ``run`` does on the arrays of ``library``, by NumPy's names.
     """
 
     library: str
@@ -41,10 +44,11 @@ class Routine:
     form: str = ""
     run: Callable[[Sequence[Any]], None] | None = None
     ready: Callable[[Mapping[str, int], Sequence[int]], Ready | str] | None = None
+    among: Callable[[Any, Sequence[Any]], None] | None = None
 
     @property
     def on_host(self) -> bool:
-        """Whether it takes arrays of the host."""
+        """Whether it is called from Python with arrays, those of the host unless ``among`` others."""
         return self.run is not None
 
     def __str__(self) -> str:
@@ -71,20 +75,33 @@ class Use:
 
 
 PYTHON = "python"  # the library of functions that are called back
+CUPY = "cupy"  # the library of a GPU's arrays, whose parts have the names of NumPy's
 
 
-def python_routine(node: Node) -> Routine:
-    """The Python function that a node of a graph calls."""
-    function = node.params.get("function")
-    return Routine(PYTHON, node.primitive.name if function is None else function.label, run=partial(_call_back, node))
+def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
+    """The Python function that a node of a graph calls, on arrays of one of the libraries where that has what it needs.
 
-
-def _call_back(node: Node, arrays: Sequence[Any]) -> None:
-    """Call the function; its errors come with the user's line, and the user's own as they are."""
-    lowering, token = node.primitive.lowering, [None] if node.primitive.effect else []
+    >>> from zenith.ir.text import parse
+    >>> lines = ("def f(x: c64[8]) -> (c64[8]):", "y = fft(x, axes=(0,), inverse=False, norm='ortho')", "return (y,)")
+    >>> graph = parse("\\n    ".join(lines))
+    >>> print(python_routine(graph.node(graph.outputs[0].node), ("cupy.fft",)))
+    cupy.fft.fft
+    """
+    lowering, function = node.primitive.lowering, node.params.get("function")
     assert isinstance(lowering, HostCall)
+    name = node.primitive.name if function is None else function.label
+    run, library = partial(_call_back, node, lowering.function), f"{CUPY}.{lowering.part}"
+    if lowering.among is None or library not in libraries:
+        return Routine(PYTHON, name, run=run)
+    among = lowering.among
+    return Routine(library, name, run=run, among=lambda xp, arrays: _call_back(node, partial(among, xp), arrays))
+
+
+def _call_back(node: Node, function: Callable[..., None], arrays: Sequence[Any]) -> None:
+    """Call the function; its errors come with the user's line, and the user's own as they are."""
+    token = [None] if node.primitive.effect else []
     first = len(arrays) - sum(isinstance(type, ArrayType) for type in node.types)
     try:
-        lowering.function([*token, *arrays[:first]], [*token, *arrays[first:]], node.params)
+        function([*token, *arrays[:first]], [*token, *arrays[first:]], node.params)
     except ZenithError as error:
         raise error.at(node.line) from None

@@ -71,7 +71,7 @@ def _length(wholes: Leaves, length: Any) -> Dim:
         raise TraceError("scan needs arrays to take parts of, or a length", where=user_line(), fix="give length=")
     count = None if length is None else size_dim(length, "the length of a scan")
     if count is not None and (count.static or 0) < 0:
-        raise ShapeError(f"a scan cannot have {count} steps", where=user_line(), fix="give a length >= 0")
+        raise ShapeError(f"scan: the length {count} is negative", where=user_line(), fix="use 0 or more")
     for array, path in zip(wholes.arrays, wholes.form.paths, strict=True):
         if not array.ndim:
             raise ShapeError(f"scan takes parts along the first axis; {path} has no axes", where=user_line(),

@@ -170,10 +170,14 @@ class Overwrite:
 class HostCall:
     """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
 
-    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns.
+    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns. A
+    function that needs nothing but a part of NumPy, ``linalg`` or ``fft``, says so in ``part``: then ``among(numpy,
+    values, results, params)`` is the same on arrays of any library that has this part by NumPy's names.
     """
 
     function: Callable[..., None]
+    part: str = ""
+    among: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from zenith.numpy.inspection import *
 from zenith.numpy.joining import *
 from zenith.numpy.linear import *
 from zenith.numpy.missing import *
+from zenith.numpy.packing import *
 from zenith.numpy.padding import *
 from zenith.numpy.places import *
 from zenith.numpy.polynomials import *

@@ -348,7 +348,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         return np.fill_diagonal(a, val, wrap)
     sizes = dims_of(target)
     if len(sizes) < 2:
-        raise ShapeError("fill_diagonal needs an array of at least 2 axes", where=user_line(), types=types_of(target))
+        raise ShapeError(
+            "fill_diagonal needs an array of at least 2 axes",
+            where=user_line(),
+            types=types_of(target),
+            fix="reshape it first, or use numpy.full for a row",
+        )
     if len(sizes) > 2 and not all(ask(n, "==", sizes[0]) for n in sizes):
         raise ShapeError("fill_diagonal needs equal sizes where there are more than 2 axes", where=user_line(),
                          types=types_of(target), fix="write with an index: x[i, j, k] = value")  # fmt: skip

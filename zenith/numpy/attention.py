@@ -65,7 +65,11 @@ def _operands(q: Any, k: Any, v: Any) -> list[Any]:
         raise DTypeError("attention needs floating-point arrays", where=user_line(), fix="cast q, k and v first")
     q, k, v = (convert(x, dtype) for x in (q, k, v))
     if min(q.ndim, k.ndim, v.ndim) < 2:
-        raise ShapeError("attention needs queries, keys and values of at least two axes", where=user_line())
+        raise ShapeError(
+            "attention needs queries, keys and values of at least two axes",
+            where=user_line(),
+            fix="add an axis for one query, q[None]",
+        )
     for what, x, y, axis in (("columns of queries and keys", q, k, -1), ("numbers of keys and values", k, v, -2)):
         text = f"attention: the {what}, {shape_text(dims_of(x))} and {shape_text(dims_of(y))}, must be equal"
         require(dims_of(x)[axis], "==", dims_of(y)[axis], text)

@@ -130,7 +130,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise ArgumentError(f"gradient: {len(varargs)} distances for {len(axes)} axes", where=user_line(),
                             fix="give one number for all, or one distance for each axis")  # fmt: skip
     if edge_order not in (1, 2):
-        raise ArgumentError("gradient: edge_order is 1 or 2", where=user_line(), fix="use one of them")
+        raise ArgumentError(f"gradient: {edge_order!r} is no edge_order", where=user_line(), fix="use 1 or 2")
     gaps = list(varargs) * (1 if len(varargs) == len(axes) else len(axes)) or [1.0] * len(axes)
     found = [_slope(x, at, gap, edge_order) for at, gap in zip(axes, gaps, strict=True)]
     return found[0] if len(found) == 1 else tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
-__all__ = ["bincount", "histogram", "histogram_bin_edges"]
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def _sums_at(places: Any, weights: Any, count: Dim, dtype: np.dtype[Any]) -> Any:
@@ -125,6 +126,93 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return ew.divide(ew.divide(counts, widths), reductions.sum(counts)), edges
 
 
+@implements(np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, tuple[Any, ...]]:
+    """How many points are in each bin of a grid, as float64, and the borders of the bins along each axis.
+
+    Parameters
+    ----------
+    sample: points (n, d), or a sequence of their d coordinates (n,) each.
+    bins: what :func:`histogram` takes, for all axes or a sequence for each.
+    range: a sequence of where bins of one width begin and end, for each axis; None for the extremes.
+    density: whether to return the counts over their sum and the bins' volumes.
+    weights: what each point counts (n,).
+
+    Points outside of the bins, and nan, count nowhere. Raises ArgumentError as :func:`histogram` does, and where there
+    are not as many bins or ranges as axes.
+
+    >>> counts, (x, y) = histogramdd(([0.5, 1.5, 1.6], [0.1, 0.2, 0.9]), bins=([0, 1, 2], [0, 0.5, 1]))
+    >>> counts
+    array([[1., 0.],
+           [1., 1.]])
+    """
+    axes = _coordinates(sample)
+    bins = bins if isinstance(bins, (tuple, list)) else [bins] * len(axes)
+    ranges = [None] * len(axes) if range is None else range
+    for given, word in ((bins, "bins"), (ranges, "ranges")):
+        if len(given) != len(axes):
+            raise ArgumentError(f"histogramdd: there are {len(given)} {word} for {len(axes)} axes", where=user_line(),
+                                fix="say as many as a point has coordinates")  # fmt: skip
+    borders = tuple(
+        _borders(x, count, *_limits(x, limits)) if _is_count(count) else _given_borders(count)
+        for x, count, limits in zip(axes, bins, ranges, strict=True)
+    )
+    place: Any = np.zeros((), INT64)
+    there: Any = np.ones((), np.dtype(bool))
+    for x, edges in zip(axes, borders, strict=True):
+        size = user_size(dims_of(edges)[0] - 1)
+        own = ew.minimum(ew.subtract(searchsorted(edges, x, "right"), 1), ew.subtract(size, 1))
+        place = ew.add(ew.multiply(place, size), ew.maximum(own, 0))
+        there = ew.logical_and(there, ew.logical_and(ew.greater_equal(x, edges[0]), ew.less_equal(x, edges[-1])))
+    counted = where(there, _weights(axes[0], weights), 0)
+    shape = tuple(dims_of(edges)[0] - 1 for edges in borders)
+    counts = _sums_at(convert(where(there, place, 0), INT64), counted, product(shape), FLOAT64)
+    counts = b.reshape(counts, shape=shape)
+    return _density(counts, borders) if density else counts, borders
+
+
+@implements(np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, Any, Any]:
+    """:func:`histogramdd` of points with two coordinates; ``bins`` may be the borders of both axes.
+
+    >>> histogram2d([0.5, 1.5], [0.1, 0.9], bins=[0, 1, 2])[0]
+    array([[1., 0.],
+           [1., 0.]])
+    """
+    several = isinstance(bins, (tuple, list)) and len(bins) not in (1, 2)
+    alike = several or (not isinstance(bins, (tuple, list)) and as_array(bins).ndim == 1)
+    counts, (of_x, of_y) = histogramdd((x, y), [bins, bins] if alike else bins, range, density, weights)
+    return counts, of_x, of_y
+
+
+def _coordinates(sample: Any) -> list[Any]:
+    """A row for each coordinate of points."""
+    if isinstance(sample, (tuple, list)):
+        rows = [row("histogramdd", x, "coordinates") for x in sample]
+    else:
+        points = compute_array("histogramdd", sample)
+        points = b.reshape(points, shape=(*dims_of(points), dim(1))) if points.ndim == 1 else points
+        if points.ndim != 2:
+            raise ArgumentError("histogramdd takes points (n, d)", where=user_line(), fix="reshape them")
+        rows = [points[:, i] for i in builtins.range(static_int(points.shape[1], "histogramdd: the coordinates"))]
+    for x in rows[1:]:
+        require(dims_of(x)[0], "==", dims_of(rows[0])[0], "histogramdd: there must be as many of each coordinate")
+    return [_flat("histogramdd", x) for x in rows]
+
+
+def _density(counts: Any, borders: Any) -> Any:
+    total = reductions.sum(counts)
+    for axis, edges in enumerate(borders):
+        widths = convert(ew.subtract(edges[1:], edges[:-1]), FLOAT64)
+        shape = tuple(dims_of(widths)[0] if i == axis else dim(1) for i in builtins.range(len(borders)))
+        counts = ew.divide(counts, b.reshape(widths, shape=shape))
+    return ew.divide(counts, total)
+
+
 def _flat(name: str, a: Any) -> Any:
     x = compute_array(name, a)
     x = convert(x, np.dtype(np.uint8)) if x.dtype.kind == "b" else x
@@ -156,7 +244,11 @@ def _given_borders(bins: Any) -> Any:
     edges = row("histogram", bins, "borders")
     require(dims_of(edges)[0], ">=", 2, "histogram needs a bin, which has two borders")
     if not isinstance(edges, Tracer) and (edges[:-1] > edges[1:]).any():
-        raise ArgumentError("histogram: the borders of bins must be in ascending order", where=user_line())
+        raise ArgumentError(
+            "histogram: the borders of bins must be in ascending order",
+            where=user_line(),
+            fix="sort them first: numpy.sort(bins)",
+        )
     return edges
 
 
@@ -166,9 +258,17 @@ def _limits(x: Any, range: Any) -> tuple[Any, Any]:
         low, high = range
         concrete = not isinstance(low, Tracer) and not isinstance(high, Tracer)
         if concrete and not low <= high:
-            raise ArgumentError("histogram: the range must end behind its beginning", where=user_line())
+            raise ArgumentError(
+                "histogram: the range must end behind its beginning",
+                where=user_line(),
+                fix="say (low, high) with low below high",
+            )
         if concrete and not (np.isfinite(low) and np.isfinite(high)):
-            raise ArgumentError("histogram: the range must be finite", where=user_line())
+            raise ArgumentError(
+                "histogram: the range must be finite",
+                where=user_line(),
+                fix="say finite ends, or leave infinite elements out",
+            )
     elif dims_of(x)[0] == 0:
         low, high = 0.0, 1.0
     else:

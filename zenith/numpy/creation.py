@@ -148,11 +148,19 @@ def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
 def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
     if not any(isinstance(v, TracedSize) for v in (start, stop, step)):
         if step == 0:
-            raise TraceError("the step of arange cannot be zero", where=user_line())
+            raise TraceError(
+                "the step of arange cannot be zero",
+                where=user_line(),
+                fix="use a step other than zero, or numpy.linspace for a number of elements",
+            )
         return dim(max(0, math.ceil((stop - start) / step)))
     low, high, by = (size_dim(v, "arange with a traced size: start, stop and step") for v in (start, stop, step))
     if by.static is None or by.static == 0:
-        raise TraceError("the step of arange must be a fixed number, not zero", where=user_line())
+        raise TraceError(
+            "the step of arange must be a fixed number, not zero",
+            where=user_line(),
+            fix="use a number other than zero, or numpy.linspace for a number of elements",
+        )
     if by.static < 0:
         low, high, by = high, low, -by
     return (high - low + (by - 1)) // by if ask(high, ">=", low) else dim(0)

@@ -46,7 +46,11 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
-        raise ShapeError(f"einsum: {len(terms)} terms for {len(ranks)} operands", where=user_line())
+        raise ShapeError(
+            f"einsum: {len(terms)} terms for {len(ranks)} operands",
+            where=user_line(),
+            fix="write a term for each operand, with commas between them",
+        )
     unused = [c for c in string.ascii_letters if c not in subscripts]
     longest = max((r - len(t) + 3 for t, r in zip(terms, ranks, strict=True) if "..." in t), default=0)
     dots = "".join(unused[:longest])
@@ -56,7 +60,11 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         right = "..." * bool(dots) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     result = right.replace("...", dots)
     if any(result.count(c) > 1 or c not in "".join(expanded) for c in result):
-        raise ShapeError(f"einsum: the result {right!r} does not follow from the operands", where=user_line())
+        raise ShapeError(
+            f"einsum: the result {right!r} does not follow from the operands",
+            where=user_line(),
+            fix="use letters of the terms, each once",
+        )
     return expanded, result
 
 
@@ -64,7 +72,11 @@ def _expand(term: str, rank: int, dots: str) -> str:
     count = rank - len(term) + 3 if "..." in term else 0
     letters = term.replace("...", dots[len(dots) - count :] if count else "")
     if len(letters) != rank:
-        raise ShapeError(f"einsum: the term {term!r} does not fit an operand of {rank} axes", where=user_line())
+        raise ShapeError(
+            f"einsum: the term {term!r} does not fit an operand of {rank} axes",
+            where=user_line(),
+            fix="write a letter for each axis, or ... for some",
+        )
     if len(set(letters)) != len(letters):
         raise UnsupportedError(
             f"einsum: a letter repeats in {term!r}", where=user_line(), fix="take the diagonal first: numpy.diagonal"

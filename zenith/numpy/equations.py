@@ -54,7 +54,11 @@ def solve(a: Any, y: Any) -> Any:
     vector = right.ndim == 1
     right = b.reshape(right, shape=(*dims_of(right), 1)) if vector else right
     if not right.ndim:
-        raise ShapeError("solve needs a vector or matrices on the right, not a number", where=user_line())
+        raise ShapeError(
+            "solve needs a vector or matrices on the right, not a number",
+            where=user_line(),
+            fix="make it a vector, y[None]",
+        )
     require(dims_of(x)[-1], "==", dims_of(right)[-2], f"solve: the rows of {shape_text(dims_of(x))} and of "
             f"{shape_text(dims_of(right))} must be equal")  # fmt: skip
     lead = broadcast_dims("solve", [dims_of(x)[:-2], dims_of(right)[:-2]])
@@ -82,7 +86,7 @@ def inv(a: Any) -> Any:
 
 @implements(np.linalg.det, module="linalg")
 def det(a: Any) -> Any:
-    """The determinant of matrices; where one is singular, its derivative is not computed: nan.
+    """The determinant of matrices.
 
     >>> det([[2.0, 0.0], [0.0, 4.0]])
     array(8.)
@@ -158,7 +162,11 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     """
     x, at = matrices("tensorinv", a), static_int(ind, "tensorinv: ind")
     if not 0 < at < x.ndim:
-        raise ShapeError(f"tensorinv: ind must leave axes on both sides, and is {at}", where=user_line())
+        raise ShapeError(
+            f"tensorinv: ind must leave axes on both sides, and is {at}",
+            where=user_line(),
+            fix="say how many of the first axes belong to the result's last ones",
+        )
     first, last = dims_of(x)[:at], dims_of(x)[at:]
     require(product(first), "==", product(last), f"tensorinv: {shape_text(dims_of(x))} is no square matrix")
     found = inv(b.reshape(x, shape=(product(first), product(last))))

@@ -50,7 +50,7 @@ def matrices(name: str, a: Any) -> Any:
     x = inexact(name, a)
     if x.ndim < 2:
         raise ShapeError(f"{name} needs matrices: an array of two axes or more, not {shape_text(dims_of(x))}",
-                         where=user_line())  # fmt: skip
+                         where=user_line(), fix="reshape it: x[:, None] is a column, x[None] a row")  # fmt: skip
     if is_narrow(x):
         raise DTypeError(f"{name} computes in float32 or wider, not in {x.dtype}", where=user_line(),
                          fix="cast the operand to float32 first")  # fmt: skip
@@ -117,7 +117,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 def _lower_read(name: str, a: Any, uplo: Any) -> Any:
     """Square matrices whose lower triangle holds what is to be read."""
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
-        raise ArgumentError(f"{name}: UPLO must be 'L' or 'U', not {uplo!r}", where=user_line())
+        raise ArgumentError(f"{name}: {uplo!r} is no UPLO", where=user_line(), fix="use 'L' or 'U'")
     x = square_matrices(name, a)
     return adjoint(x) if uplo.upper() == "U" else x
 

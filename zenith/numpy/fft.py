@@ -294,7 +294,9 @@ def _sizes_and_axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], li
     own = user_shape(dims_of(compute_array(name, a)))
     sizes = [own[axis] if _is_minus_one(n) else n for n, axis in zip(sizes, at, strict=True)]
     if not at and name.startswith(("rfft", "irfft")):
-        raise ShapeError(f"{name} needs an axis or more", where=user_line())
+        raise ShapeError(
+            f"{name} needs an axis or more", where=user_line(), fix="say axes=, or give an array that has some"
+        )
     return sizes, at
 
 
@@ -323,8 +325,8 @@ def _norm(name: str, norm: Any) -> str:
     if norm is None:
         return NORMS[0]
     if norm not in NORMS:
-        raise ArgumentError(f"{name}: norm must be one of {', '.join(map(repr, NORMS))}, not {norm!r}",
-                            where=user_line())  # fmt: skip
+        raise ArgumentError(f"{name}: {norm!r} is no norm",
+                            where=user_line(), fix=f"use one of {', '.join(map(repr, NORMS))}")  # fmt: skip
     return str(norm)
 
 

@@ -99,7 +99,11 @@ def grid_along(name: str, x: Any, indices: Any, axis: Any) -> list[Any]:
     at = normal_axis(name, axis, x.ndim)
     own, places = dims_of(x), index_array(as_array(indices), dims_of(x)[at])
     if places.ndim != x.ndim:
-        raise ShapeError(f"{name} needs indices of {x.ndim} axes, not {shape_text(dims_of(places))}", where=user_line())
+        raise ShapeError(
+            f"{name} needs indices of {x.ndim} axes, not {shape_text(dims_of(places))}",
+            where=user_line(),
+            fix="add axes of size 1 to the indices: numpy.expand_dims(indices, axis)",
+        )
     sizes = dims_of(places)
     others = [tuple(dim(1) if a == at else n for a, n in enumerate(shape)) for shape in (own, sizes)]
     shape = tuple(sizes[at] if a == at else n for a, n in enumerate(broadcast_dims(name, others)))

@@ -116,7 +116,9 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     """Arrays one after another along an axis; the other sizes must be equal."""
     parts = [as_array(x) for x in arrays]
     if not parts:
-        raise ShapeError("concatenate needs at least one array", where=user_line())
+        raise ShapeError(
+            "concatenate needs at least one array", where=user_line(), fix="give a list with an array in it"
+        )
     if axis is None:
         parts, axis = [ravel(p) for p in parts], 0
     target = np.dtype(dtype) if dtype is not None else result_dtype("concatenate", parts)
@@ -255,7 +257,11 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 def _axes_at_least(name: str, x: Any, count: int) -> int:
     if x.ndim < count:
-        raise ShapeError(f"{name} needs an array of {count} axes or more, not {x.ndim}", where=user_line())
+        raise ShapeError(
+            f"{name} needs an array of {count} axes or more, not {x.ndim}",
+            where=user_line(),
+            fix="add an axis: numpy.expand_dims(x, 0)",
+        )
     return int(x.ndim)
 
 
@@ -277,7 +283,11 @@ def _depth(items: Any) -> int:
         return 0
     depths = {_depth(item) for item in items}
     if len(depths) != 1:
-        raise ShapeError("block needs lists that are not empty and nested equally deep", where=user_line())
+        raise ShapeError(
+            "block needs lists that are not empty and nested equally deep",
+            where=user_line(),
+            fix="nest the lists alike, with an array in each",
+        )
     return depths.pop() + 1
 
 

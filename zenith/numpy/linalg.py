@@ -96,14 +96,14 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     """
     given = [as_array(a) for a in arrays]
     if len(given) < 2:
-        raise ShapeError("multi_dot multiplies two arrays or more", where=user_line())
+        raise ShapeError("multi_dot multiplies two arrays or more", where=user_line(), fix="give two arrays or more")
     row, column = given[0].ndim == 1, given[-1].ndim == 1
     given[0] = reshape(given[0], (1, -1)) if row else given[0]
     given[-1] = reshape(given[-1], (-1, 1)) if column else given[-1]
     for array in given:
         if array.ndim != 2:
             text = f"multi_dot multiplies matrices, and vectors at its ends, not {shape_text(dims_of(array))}"
-            raise ShapeError(text, where=user_line())
+            raise ShapeError(text, where=user_line(), fix="give vectors at both ends and matrices between them")
     sizes = [n.static for n in (dims_of(given[0])[0], *(dims_of(a)[-1] for a in given))]
     if any(n is None for n in sizes):
         found = (

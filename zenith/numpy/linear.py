@@ -187,7 +187,11 @@ def _contracted(x: Any, y: Any, axes: Any) -> tuple[list[int], list[int]]:
         count = static_int(axes, "tensordot: axes")
         first, second = list(range(x.ndim - count, x.ndim)), list(range(count))
     if len(first) != len(second):
-        raise ShapeError("tensordot needs as many axes of one array as of the other", where=user_line())
+        raise ShapeError(
+            "tensordot needs as many axes of one array as of the other",
+            where=user_line(),
+            fix="name as many axes of both, in pairs",
+        )
     left = [normal_axis("tensordot", i, x.ndim) for i in first]
     return left, [normal_axis("tensordot", i, y.ndim) for i in second]
 

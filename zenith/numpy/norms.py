@@ -36,14 +36,22 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """
     x = inexact("norm", x)
     if axis is None and ord is not None and x.ndim not in (1, 2):
-        raise ShapeError(f"norm of order {ord!r} needs axis= for an array of {x.ndim} axes", where=user_line())
+        raise ShapeError(
+            f"norm of order {ord!r} needs axis= for an array of {x.ndim} axes",
+            where=user_line(),
+            fix="say axis=, one for vectors and two for matrices",
+        )
     axes = _axes(axis, x.ndim)
     if ord is None:
         return _euclidean(x, axes, keepdims)
     if len(axes) == 1:
         return _vector_norm(x, ord, axes, keepdims)
     if len(axes) != 2:
-        raise ShapeError(f"norm: {len(axes)} axes are neither a vector's nor a matrix's", where=user_line())
+        raise ShapeError(
+            f"norm: {len(axes)} axes are neither a vector's nor a matrix's",
+            where=user_line(),
+            fix="say one axis for vectors, two for matrices",
+        )
     return _matrix_norm(x, ord, axes, keepdims)
 
 
@@ -218,7 +226,9 @@ def _one_of(name: str, **tolerances: Any) -> Any:
     """The tolerance that is given; ArgumentError for several."""
     given = [value for value in tolerances.values() if value is not None]
     if len(given) > 1:
-        raise ArgumentError(f"{name} takes one of {' and '.join(tolerances)}", where=user_line())
+        raise ArgumentError(
+            f"{name} takes one of {' and '.join(tolerances)}", where=user_line(), fix="leave one of them out"
+        )
     return given[0] if given else None
 
 
@@ -237,7 +247,11 @@ def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """
     x, right = matrices("lstsq", a), inexact("lstsq", y)
     if x.ndim != 2 or right.ndim not in (1, 2):
-        raise ShapeError("lstsq takes one matrix, and a vector or matrix on the right", where=user_line())
+        raise ShapeError(
+            "lstsq takes one matrix, and a vector or matrix on the right",
+            where=user_line(),
+            fix="use zenith.vmap for several",
+        )
     dtype = result_dtype("lstsq", (x, right))
     x, right = convert(x, dtype), convert(right, dtype)
     rows, columns = dims_of(x)

@@ -62,7 +62,11 @@ def as_array(value: Any) -> Any:
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, ZenithError):
             raise
-        raise DTypeError(f"not an array: {type(value).__name__} ({error})", where=user_line()) from error
+        raise DTypeError(
+            f"not an array: {type(value).__name__} ({error})",
+            where=user_line(),
+            fix="give an array, a number, or nested lists of numbers",
+        ) from error
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     known_dtype(array.dtype)
@@ -143,7 +147,7 @@ def compute_dtype(name: str, dtype: np.dtype[Any], keys: Sequence[Any] = ()) -> 
         return dtype
     given = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
     raise DTypeError(
-        f"{name} computes in {dtype} here, which Zenith does not support",
+        f"{name}: Zenith has no element type for {dtype}",
         where=user_line(),
         types=given,
         fix="cast an operand first: x.astype(numpy.float32), numpy.float64, numpy.int32 or numpy.int64",
@@ -204,7 +208,9 @@ def sizes_of(shape: Any, what: str = "a size") -> tuple[Dim, ...]:
     items = shape if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)
     found = tuple(size_dim(n, what) for n in items)
     if any((d.static or 0) < 0 for d in found):
-        raise ShapeError(f"a shape has a negative size: {shape_text(found)}", where=user_line())
+        raise ShapeError(
+            f"a shape has a negative size: {shape_text(found)}", where=user_line(), fix="use sizes of 0 or more"
+        )
     return found
 
 
@@ -256,7 +262,9 @@ def normal_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
     items = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = sorted(normal_axis(name, a, rank) for a in items)
     if len(set(found)) != len(found):
-        raise ShapeError(f"{name}: an axis is named twice: {tuple(items)}", where=user_line())
+        raise ShapeError(
+            f"{name}: an axis is named twice: {tuple(items)}", where=user_line(), fix="name each axis once"
+        )
     return tuple(found)
 
 
@@ -267,7 +275,11 @@ def static_int(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TraceError(f"{what} must be an int, not {type(value).__name__}", where=user_line()) from None
+        raise TraceError(
+            f"{what} must be an integer, not {type(value).__name__}",
+            where=user_line(),
+            fix="give an int; one that is computed from a traced array has no value yet",
+        ) from None
 
 
 def broadcast_dims(name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:

@@ -86,8 +86,9 @@ def _check(mode: Any, options: dict[str, Any]) -> None:
     if strange:
         raise ArgumentError(f"pad: mode {mode!r} has no option {', '.join(strange)}", where=user_line(),
                             fix=f"its option is {_OPTIONS[mode]}" if _OPTIONS[mode] else "leave it out")  # fmt: skip
-    if options.get("reflect_type", "even") not in ("even", "odd"):
-        raise ArgumentError("pad: reflect_type is 'even' or 'odd'", where=user_line(), fix="use one of them")
+    kind = options.get("reflect_type", "even")
+    if kind not in ("even", "odd"):
+        raise ArgumentError(f"pad: {kind!r} is no reflect_type", where=user_line(), fix="use 'even' or 'odd'")
 
 
 def _pairs(given: Any, rank: int) -> list[tuple[Any, Any]]:

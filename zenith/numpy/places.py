@@ -84,7 +84,11 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     sizes = user_shape(sizes_of(dims))
     modes = list(mode) if isinstance(mode, (list, tuple)) else [mode] * len(sizes)
     if len(multi_index) != len(sizes) or len(modes) != len(sizes):
-        raise ShapeError(f"ravel_multi_index needs coordinates for each of {len(sizes)} axes", where=user_line())
+        raise ShapeError(
+            f"ravel_multi_index needs coordinates for each of {len(sizes)} axes",
+            where=user_line(),
+            fix="give an array of coordinates for each axis",
+        )
     parts = [_coordinate(*triple) for triple in zip(multi_index, sizes, modes, strict=True)]
     pairs = list(zip(parts, sizes, strict=True))
     total: Any = np.asarray(0)
@@ -216,7 +220,11 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     """
     sizes = dims_of(as_array(arr))
     if len(sizes) < 2:
-        raise ShapeError("diag_indices_from needs an array of two axes or more", where=user_line())
+        raise ShapeError(
+            "diag_indices_from needs an array of two axes or more",
+            where=user_line(),
+            fix="give a matrix, or use numpy.diag_indices(n)",
+        )
     for n in sizes[1:]:
         require(n, "==", sizes[0], "diag_indices_from needs axes of one size")
     return diag_indices(user_size(sizes[0]), len(sizes))
@@ -252,7 +260,7 @@ def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
 def _matrix_sizes(name: str, arr: Any) -> Sequence[Any]:
     sizes = user_shape(dims_of(as_array(arr)))
     if len(sizes) != 2:
-        raise ShapeError(f"{name} needs an array of two axes, not {len(sizes)}", where=user_line())
+        raise ShapeError(f"{name} needs an array of two axes, not {len(sizes)}", where=user_line(), fix="give a matrix")
     return sizes
 
 

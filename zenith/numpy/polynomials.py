@@ -14,8 +14,11 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
 from zenith.numpy.creation import arange
+from zenith.numpy.equations import inv
 from zenith.numpy.joining import concatenate, cut
+from zenith.numpy.norms import lstsq
 from zenith.numpy.operands import (
     FLOAT64,
     as_array,
@@ -23,6 +26,7 @@ from zenith.numpy.operands import (
     compute_array,
     convert,
     dims_of,
+    require,
     result_dtype,
     static_int,
 )
@@ -34,8 +38,8 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
 
 __all__ = [
-    "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "poly", "polyadd", "polyder", "polyint", "polymul",
-    "polysub", "polyval", "vander",
+    "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "poly", "polyadd", "polyder", "polyfit", "polyint",
+    "polymul", "polysub", "polyval", "vander",
 ]  # fmt: skip
 
 
@@ -157,6 +161,65 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         raised = ew.divide(row, degree)
         row = concatenate([raised, convert(constants[i : i + 1], raised.dtype)])
     return row
+
+
+@implements(np.polyfit)
+def polyfit(
+    x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: bool | str = False
+) -> Any:
+    """The polynomial of degree ``deg`` with the smallest squares of distances from points, by its coefficients.
+
+    Parameters
+    ----------
+    x, y: the points' coordinates (n,); ``y`` may have several columns (n, k), each with a polynomial of its own.
+    deg: the degree, an int.
+    rcond: singular values up to ``rcond`` times the largest count as zero; n times the type's precision by default.
+    full: whether to return the squares that are left, the rank, the singular values and ``rcond``, too.
+    w: a weight for each distance (n,), not squared.
+    cov: whether to return the coefficients' covariances, too; ``"unscaled"`` takes the weights as they are.
+
+    NumPy's warning of a lower rank is not given: the rank is known when the program runs.
+
+    >>> polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1).round(6)
+    array([2., 1.])
+    """
+    degree = static_int(deg, "polyfit: deg")
+    if degree < 0:
+        raise ArgumentError(f"polyfit: the degree {degree} is negative", where=user_line(), fix="use 0 or more")
+    point, value = (compute_array("polyfit", v) for v in (x, y))
+    if point.ndim != 1 or value.ndim not in (1, 2):
+        raise ShapeError(
+            "polyfit takes a row of points, and a row or columns of values",
+            where=user_line(),
+            fix="flatten the points: numpy.ravel(x)",
+        )
+    point, value = ew.add(point, 0.0), ew.add(value, 0.0)
+    count = dims_of(point)[0]
+    require(count, "==", dims_of(value)[0], "polyfit: there must be as many values as points")
+    powers = vander(point, degree + 1)
+    if w is not None:
+        weight = ew.add(compute_array("polyfit", w), 0.0)
+        powers = ew.multiply(powers, b.reshape(weight, shape=(*dims_of(weight), dim(1))))
+        value = ew.multiply(value if value.ndim == 1 else value.T, weight)
+        value = value if value.ndim == 1 else value.T
+    limit = ew.multiply(user_size(count), float(np.finfo(point.dtype).eps)) if rcond is None else rcond
+    scale = ew.sqrt(reductions.sum(ew.multiply(powers, powers), 0))
+    found, squares, rank, values = lstsq(ew.divide(powers, scale), value, limit)
+    found = ew.divide(found.T, scale).T
+    if full:
+        return found, squares, rank, values, limit
+    return (found, _covariances(ew.divide(powers, scale), scale, squares, cov)) if cov else found
+
+
+def _covariances(powers: Any, scale: Any, squares: Any, cov: bool | str) -> Any:
+    """Those of the coefficients, for each column of values."""
+    base = ew.divide(inv(powers.T @ powers), ew.multiply(scale[:, None], scale))
+    if cov == "unscaled":
+        return base
+    rows, columns = powers.shape
+    require(dims_of(powers)[0], ">", dims_of(powers)[1], "polyfit: covariances need more points than coefficients")
+    factor = ew.divide(squares, ew.subtract(rows, columns))
+    return ew.multiply(base, factor[0]) if factor.shape[0] == 1 else ew.multiply(base[:, :, None], factor)
 
 
 def _order(name: str, m: Any) -> int:

@@ -15,6 +15,21 @@ refuse(
     "zenith.debug.print('{}', x) prints when the program runs; save what the function returns",
 )
 refuse(
+    (np.real_if_close,),
+    "its result is real or complex by the values, which no program's is",
+    "take the real part, numpy.real(x), or keep it complex",
+)
+refuse(
+    (np.roots,),
+    "it cuts off zero coefficients, so that the size of its result depends on values",
+    "call it before the traced function, or zenith.pure_callback",
+)
+refuse(
+    (np.asfortranarray,),
+    "in a program all arrays stand in rows, so that there is no order of columns",
+    "leave it out, or make the order of a result outside of the traced function",
+)
+refuse(
     (np.polydiv,),
     "it cuts off leading zeros, so that the size of its result depends on values",
     "divide with zenith.numpy.polyval, or call it before the traced function",

@@ -26,7 +26,11 @@ def row(name: str, value: Any, what: str) -> Any:
     """An operand as an array of one axis; ShapeError for others."""
     x = compute_array(name, value)
     if x.ndim != 1:
-        raise ShapeError(f"{name} needs {what} as an array of one axis, not of {x.ndim}", where=user_line())
+        raise ShapeError(
+            f"{name} needs {what} as an array of one axis, not of {x.ndim}",
+            where=user_line(),
+            fix="flatten it: numpy.ravel(x)",
+        )
     return x
 
 
@@ -48,7 +52,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     (array([1, 4]), array(3))
     """
     if side not in ("left", "right"):
-        raise ArgumentError(f"searchsorted: side is {side!r}", where=user_line(), fix='use "left" or "right"')
+        raise ArgumentError(f"searchsorted: {side!r} is no side", where=user_line(), fix="use 'left' or 'right'")
     array, values = row("searchsorted", a, "the sorted array"), compute_array("searchsorted", v)
     if sorter is not None:
         array = take(array, sorter)
@@ -76,7 +80,11 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Any:
     if not isinstance(borders, Tracer):
         steps = np.diff(borders)
         if (steps < 0).any() and (steps > 0).any():
-            raise ArgumentError("digitize: bins must be in ascending or descending order", where=user_line())
+            raise ArgumentError(
+                "digitize: bins must be in ascending or descending order",
+                where=user_line(),
+                fix="sort them first: numpy.sort(bins)",
+            )
         if not (steps < 0).any():
             return searchsorted(borders, x, side)
     (count,) = dims_of(borders)

@@ -107,10 +107,17 @@ def _items(x: Any, index: tuple[Any, ...]) -> list[Any]:
     used = sum(not (i is None or i is Ellipsis or isinstance(i, _Flag)) for i in items)
     if used > x.ndim:
         raise OutOfBoundsError(
-            f"too many indices: {used} for an array of {x.ndim} axes", where=user_line(), types=types_of(x)
+            f"too many indices: {used} for an array of {x.ndim} axes",
+            where=user_line(),
+            types=types_of(x),
+            fix="use as many indices as there are axes, or fewer",
         )
     if sum(i is Ellipsis for i in items) > 1:
-        raise OutOfBoundsError("an index can have one ellipsis (...) only", where=user_line())
+        raise OutOfBoundsError(
+            "an index can have one ellipsis (...) only",
+            where=user_line(),
+            fix="leave the others out, or write : for an axis",
+        )
     if not any(i is Ellipsis for i in items):
         items = [*items, Ellipsis]
     at = next(p for p, i in enumerate(items) if i is Ellipsis)
@@ -238,7 +245,7 @@ def find_range(item: slice, size: Dim) -> Range:
     """The elements that a slice takes of an axis, clipped as in NumPy."""
     step = 1 if item.step is None else static_int(item.step, "the step of a slice")
     if step == 0:
-        raise ShapeError("the step of a slice cannot be zero", where=user_line())
+        raise ShapeError("the step of a slice cannot be zero", where=user_line(), fix="use a step other than zero")
     if step > 0:
         start = dim(0) if item.start is None else _clip(item.start, size, dim(0), size)
         stop = size if item.stop is None else _clip(item.stop, size, dim(0), size)

@@ -83,7 +83,7 @@ def _infer(x: Any, sizes: list[Dim]) -> tuple[Dim, ...]:
     """The wanted sizes with -1 replaced; demands that the number of elements stays."""
     total, unknown = product(dims_of(x)), [i for i, d in enumerate(sizes) if d == -1]
     if len(unknown) > 1:
-        raise ShapeError("reshape: only one size can be -1", where=user_line())
+        raise ShapeError("reshape: only one size can be -1", where=user_line(), fix="say the other sizes")
     text = f"cannot reshape {shape_text(dims_of(x))} to {shape_text(sizes)}"
     if unknown:
         rest = product(d for i, d in enumerate(sizes) if i != unknown[0])
@@ -194,7 +194,11 @@ def transpose(x: Any, axes: Any = None) -> Any:
     rank = x.ndim
     order = tuple(reversed(range(rank))) if axes is None else tuple(normal_axis("transpose", a, rank) for a in axes)
     if sorted(order) != list(range(rank)):
-        raise ShapeError(f"transpose: {tuple(axes)} is no permutation of {rank} axes", where=user_line())
+        raise ShapeError(
+            f"transpose: {tuple(axes)} is no permutation of {rank} axes",
+            where=user_line(),
+            fix="name each axis once, 0 to the number of axes less 1",
+        )
     return x if order == tuple(range(rank)) else b.transpose(x, axes=order)
 
 
@@ -231,7 +235,11 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     start = [normal_axis("moveaxis", a, x.ndim) for a in ((source,) if one else source)]
     end = [normal_axis("moveaxis", a, x.ndim) for a in ((destination,) if one else destination)]
     if len(start) != len(end):
-        raise ShapeError("moveaxis needs as many sources as destinations", where=user_line())
+        raise ShapeError(
+            "moveaxis needs as many sources as destinations",
+            where=user_line(),
+            fix="name as many sources as destinations",
+        )
     order = [a for a in range(x.ndim) if a not in start]
     for place, axis in sorted(zip(end, start, strict=True)):
         order.insert(place, axis)
@@ -252,7 +260,11 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
     common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
     wanted = tuple(map(asked_recorder().canonical, wanted))  # sizes may just have been found equal
     if len(own) > len(wanted) or common != wanted:
-        raise ShapeError(f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}", where=user_line())
+        raise ShapeError(
+            f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}",
+            where=user_line(),
+            fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
+        )
     return spread(x, wanted)
 
 

@@ -8,14 +8,15 @@ import numpy as np
 
 from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
+from zenith.numpy.complex_numbers import imag, real
 from zenith.numpy.indexing import take_along_axis
-from zenith.numpy.operands import compute_array, dims_of, normal_axis, require, shape_text
+from zenith.numpy.operands import compute_array, convert, dims_of, normal_axis, require, shape_text
 from zenith.numpy.shaping import moveaxis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
 
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "top_k"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex", "top_k"]
 
 
 @implements(np.sort)
@@ -68,6 +69,21 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any 
     return _sorted("argpartition", a, axis, order, False)[1]
 
 
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> Any:
+    """The elements in ascending order along the last axis, by real parts and then imaginary ones, as complex numbers.
+
+    They are complex64 for integers of 8 and 16 bits and complex64 itself, else complex128.
+
+    >>> sort_complex([2 - 1j, 1 + 0j, 2 - 3j])
+    array([1.+0.j, 2.-3.j, 2.-1.j])
+    """
+    x = compute_array("sort_complex", a)
+    if x.dtype.kind == "c":
+        return take_along_axis(x, lexsort((imag(x), real(x))), -1)
+    return convert(sort(x), np.dtype(np.complex64 if x.dtype.char in "bhBH" else np.complex128))
+
+
 def _require_places(name: str, a: Any, kth: Any, axis: Any) -> None:
     """An error unless all places are on the axis."""
     x = compute_array(name, a)
@@ -93,7 +109,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     for key in found[1:]:
         if key.ndim != found[0].ndim:
             raise ShapeError(f"lexsort: keys have one shape, not {shape_text(shape)} and {shape_text(dims_of(key))}",
-                             where=user_line())  # fmt: skip
+                             where=user_line(), fix="broadcast them first: numpy.broadcast_arrays(*keys)")  # fmt: skip
         for size, own in zip(dims_of(key), shape, strict=True):
             require(size, "==", own, "lexsort: keys have one shape")
     at, places = normal_axis("lexsort", axis, found[0].ndim), None
@@ -115,7 +131,7 @@ def top_k(x: Any, k: Any, axis: Any = -1, largest: bool = True) -> tuple[Any, An
     array = compute_array("top_k", x)
     at, count = normal_axis("top_k", axis, array.ndim), size_dim(k, "top_k: k")
     if (count.static or 0) < 0:
-        raise ShapeError(f"top_k: k is {count}, below 0", where=user_line(), fix="ask for 0 elements or more")
+        raise ShapeError(f"top_k: k {count} is negative", where=user_line(), fix="use 0 or more")
     size = dims_of(array)[at]
     require(size, ">=", count, f"top_k: {count} elements must be on an axis of size {size}")
     values, places = b.top_k(moveaxis(array, at, -1), k=count, largest=bool(largest))

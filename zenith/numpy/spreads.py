@@ -72,7 +72,11 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     """A row for each variable, in the type in which sums are computed."""
     given = [compute_array("cov", a) for a in (m, y) if a is not None]
     if max(a.ndim for a in given) > 2:
-        raise ShapeError("cov needs at most two axes: variables and observations", where=user_line())
+        raise ShapeError(
+            "cov needs at most two axes: variables and observations",
+            where=user_line(),
+            fix="reshape the observations into one axis",
+        )
     target = result_dtype("cov", (*given, np.float64(0))) if dtype is None else compute_dtype("cov", np.dtype(dtype))
     rows = [transpose(atleast_2d(a)) if not rowvar and a.ndim == 2 else atleast_2d(a) for a in given]
     x = convert(rows[0], target)

@@ -145,5 +145,5 @@ def _count(name: str, x: Any) -> Dim | None:
         return None
     count = size_dim(x, f"{name}: a number of elements")
     if count.static is not None and count.static < 0:
-        raise ShapeError(f"{name}: {count} is a negative number of elements", where=user_line())
+        raise ShapeError(f"{name}: the number of elements {count} is negative", where=user_line(), fix="use 0 or more")
     return count

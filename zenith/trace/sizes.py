@@ -186,7 +186,7 @@ def _require_divisor(recorder: Recorder, divisor: Dim) -> None:
     if divisor.static is None:
         recorder.require(divisor, ">=", 1, "a size is divided by a size, which must be positive")
     elif divisor.static == 0:
-        raise ZeroDivisionError("a size is divided by zero")
+        raise ZeroDivisionError("a size is divided by 0")
 
 
 def _comparison(relation: str) -> Callable[[Any, Any], Any]:

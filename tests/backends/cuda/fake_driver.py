@@ -11,14 +11,14 @@ import itertools
 import threading
 import time
 from collections import Counter, namedtuple
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 
 from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.link import TILE_FUNCTIONS
-from zenith.backends.cuda import cublaslt, cudnn, driver
+from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, driver
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import fits, is_team
@@ -217,7 +217,10 @@ class FakeDriver:
 def in_place_of_cuda(found):
     """A driver without a device stands for CUDA's; its memory is nothing for NVIDIA's libraries."""
     why = "a driver without a device calls no library"
-    with driver.using(found), cublaslt.DOOR.using(None, why), cudnn.DOOR.using(None, why):
+    with ExitStack() as stack:
+        stack.enter_context(driver.using(found))
+        for door in (cublaslt.DOOR, cudnn.DOOR, *cupy_calls.DOORS.values()):
+            stack.enter_context(door.using(None, why))
         yield found
 
 

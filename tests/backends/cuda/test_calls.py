@@ -281,7 +281,7 @@ def test_without_a_gpu_the_reason_is_said():
 
 
 def test_element_types_and_subclasses(gpu):
-    with pytest.raises(Exception, match=r"element type float128"):
+    with pytest.raises(Exception, match=r"element type for float128"):
         zenith.jit(lambda x: x + 1)(on_device(np.ones(3, np.longdouble)))
     with pytest.raises(TraceError):
         zenith.jit(lambda x: x + 1)(object())

@@ -136,7 +136,7 @@ def test_an_index_outside_is_told_by_the_next_call(fake):
     call(program, graph, [x, bad])  # nothing has run yet
     call(program, graph, [x, good])
     fake.finish()
-    with pytest.raises(OutOfBoundsError, match=r"outside its axis[\s\S]*zenith.synchronize"):
+    with pytest.raises(OutOfBoundsError, match=r"out of bounds for its axis[\s\S]*zenith.synchronize"):
         call(program, graph, [x, good])
     fake.delayed = None
     (found,) = call(program, graph, [x, good])

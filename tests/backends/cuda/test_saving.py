@@ -108,7 +108,7 @@ def test_errors_name_the_users_line(coder, gpu, path):
     function(x, on_device(np.array([1])))
     again = loaded(coder, function, path)
     again(x, on_device(np.array([9])))
-    with pytest.raises(OutOfBoundsError, match="outside its axis") as caught:
+    with pytest.raises(OutOfBoundsError, match="out of bounds for its axis") as caught:
         zenith.synchronize()
     assert "# the line" in str(caught.value)
 

@@ -273,7 +273,7 @@ def _link(texts: Mapping[str, str]) -> dict[str, Linked]:
 
 def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
     fix = "check the indices against the array's shape"
-    return OutOfBoundsError("an index is outside its axis", where=next(iter(lines), None), fix=fix)
+    return OutOfBoundsError("an index is out of bounds for its axis", where=next(iter(lines), None), fix=fix)
 
 
 class _HostCall:

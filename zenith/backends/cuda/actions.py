@@ -3,7 +3,7 @@
 Launches in a row are one action. Loops and branches are run by the host: a loop that counts never waits for the
 device, one that asks a condition and a branch read a few bytes back, which waits for the stream. Calls of routines on
 the host copy what they read to the host and what they fill to the device; those of a library on the device get
-addresses and the stream.
+addresses and the stream, or arrays of CuPy (:mod:`zenith.backends.cuda.cupy_calls`).
 """
 
 from __future__ import annotations

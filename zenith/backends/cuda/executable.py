@@ -115,7 +115,7 @@ class Executable:
 
     @property
     def refused(self) -> list[tuple[str, str]]:
-        """The routines that did not take the sizes of a call, in whose place kernels ran, and why."""
+        """The routines that did not take the sizes of a call, in whose place kernels or the host ran, and why."""
         return list(self.program.refused)
 
     def clock(self, results: Adapter) -> EventClock:

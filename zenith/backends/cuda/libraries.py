@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from zenith.backends.cuda import cublaslt, cudnn, dnn_attention, lt_product
+from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, dnn_attention, lt_product
 from zenith.backends.cuda.library import Door
 from zenith.backends.engines import Beside, Calls, Engine, Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
@@ -67,7 +67,7 @@ ATTENTION = {False: Rates(20e12, 450e12), True: Rates(150e12, 450e12)}
 RESULTS = {"f32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
 
 
-LIBRARIES = (cublaslt.NAME, cudnn.NAME)
+LIBRARIES = (cublaslt.NAME, cudnn.NAME, *cupy_calls.DOORS)
 
 
 @dataclass(frozen=True, slots=True)

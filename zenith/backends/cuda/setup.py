@@ -27,6 +27,7 @@ from zenith.backends.cuda.actions import (
     Sliced,
     Words,
 )
+from zenith.backends.cuda.cupy_calls import DOORS, CupyCall
 from zenith.backends.cuda.driver import Driver, Pinned
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import ACCESS
@@ -177,6 +178,9 @@ class Setup:
                 if not step.routine.on_host:
                     return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
+                cupy = self._cupy(step)
+                if cupy is not None:
+                    return CupyCall(self._words, step, places, shapes, cupy)
                 return HostCall(self._words, step, places, shapes)
             case Branch():
                 branches = [self._actions(steps) for steps in step.branches]
@@ -211,6 +215,16 @@ class Setup:
             why = next(why for name, why in reversed(self._program.refused) if name == str(call.routine))
             raise UnsupportedError(f"{call.routine}: {why}", where=next(iter(call.lines), None))
         return self._taken[id(call)]
+
+    def _cupy(self, call: Call) -> Any:
+        """CuPy, where it has what a routine of the host needs."""
+        door = DOORS.get(call.routine.library)
+        if door is None:
+            return None
+        if door.problem():
+            self._program.refused[str(call.routine), f"NumPy computes it on the host, since {door.problem()}"] = None
+            return None
+        return door.binding
 
     def _loop(self, loop: Loop[Any, Any]) -> Action:
         words, low = self.layout.words, self._low

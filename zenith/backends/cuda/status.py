@@ -52,7 +52,7 @@ class StatusWords:
 def out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
     """The error for an index that a kernel found outside its axis."""
     return OutOfBoundsError(
-        "an index is outside its axis", where=next(iter(lines), None),
+        "an index is out of bounds for its axis", where=next(iter(lines), None),
         fix="check the indices against the array's shape; what a GPU finds is told by a later call, or by "
         "zenith.synchronize()",
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """The primitives, by chapter. Importing this package fills the registry."""
 
 from zenith.ir.ops import (
+    adjugate,
     attention,
     attention_vjp,
     bits,
@@ -37,6 +38,7 @@ from zenith.ir.ops import (
 )
 
 __all__ = [
+    "adjugate",
     "attention",
     "attention_vjp",
     "bits",

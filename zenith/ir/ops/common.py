@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import DimLike, prove_equal
 from zenith.ir.graph import Value
+from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import Params, Sample
 from zenith.ir.types import ArrayType, DType, Type, dtype_of, has_derivative
 
@@ -103,6 +105,14 @@ def same_op_jvp(name: str) -> Callable[..., Sequence[Any]]:
         return [None if tangents[0] is None else getattr(b, name)(tangents[0], *primals[1:], **params)]
 
     return jvp
+
+
+def numpy_call(part: str, among: Callable[..., None], on_host: Callable[..., None] | None = None) -> HostCall:
+    """What a part of NumPy computes, on other arrays its like: ``among(xp, values, results, params)`` fills results.
+
+    ``on_host`` does so on the host, where there is something better than NumPy.
+    """
+    return HostCall(partial(among, np) if on_host is None else on_host, part, among)
 
 
 def rng(name: str) -> np.random.Generator:

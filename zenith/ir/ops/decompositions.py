@@ -83,7 +83,7 @@ def _cholesky_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: P
     return [conjugate(b, to_lower(b, found))]
 
 
-_evaluate, _lowering = by_lapack(lambda a: [np.linalg.cholesky(a)])
+_evaluate, _lowering = by_lapack(lambda xp, a: [xp.linalg.cholesky(a)])
 register(Primitive(
     name="cholesky", doc="The lower triangular L with L times its adjoint a Hermitian positive definite matrix, of "
     "which the lower triangle is read.", params={}, typing=lambda types, params: tuple(square("cholesky", types)),
@@ -123,7 +123,7 @@ def _diagonal_of(b: Any, values: Any, matrix: Any) -> Any:
     return diagonal_matrix(b, rows_by(b, b.full(1.0, matrix.type.dtype, (*values.shape, values.shape[-1])), values))
 
 
-_evaluate, _lowering = by_lapack(np.linalg.eigh)
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.eigh(a))
 register(Primitive(
     name="eigh", doc="The eigenvalues, ascending, and the eigenvectors, as columns, of a Hermitian matrix, of which "
     "the lower triangle is read.", params={}, typing=_eigh_type, evaluate=_evaluate, lowering=_lowering,
@@ -181,7 +181,7 @@ def _shaped_samples(*shapes: tuple[int, ...]) -> Callable[[np.dtype[Any]], Itera
     return samples
 
 
-_evaluate, _lowering = by_lapack(np.linalg.qr)
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.qr(a))
 register(Primitive(
     name="qr", doc="A matrix with orthonormal columns and an upper triangular one, whose product is the operand.",
     params={}, typing=_qr_type, evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_qr_jvp), vjp=_qr_vjp,
@@ -255,7 +255,7 @@ def _svd_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params
     return [conjugate(b, found)]
 
 
-_evaluate, _lowering = by_lapack(lambda a: np.linalg.svd(a, full_matrices=False))
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.svd(a, full_matrices=False))
 register(Primitive(
     name="svd", doc="Left singular vectors as columns, singular values, descending, and right singular vectors as "
     "rows, conjugate: as many as the smaller side has.", params={}, typing=_svd_type, evaluate=_evaluate,
@@ -290,6 +290,6 @@ def _complete(name: str, doc: str, typing: TypeRule, compute: Compute) -> None:
 
 
 _complete("complete_qr", "As qr, with as many columns as rows.", _complete_qr_type,
-          lambda a: np.linalg.qr(a, "complete"))  # fmt: skip
+          lambda xp, a: xp.linalg.qr(a, "complete"))  # fmt: skip
 _complete("complete_svd", "As svd, with all left and right vectors.", _complete_svd_type,
-          lambda a: np.linalg.svd(a, full_matrices=True))  # fmt: skip
+          lambda xp, a: xp.linalg.svd(a, full_matrices=True))  # fmt: skip

@@ -1,9 +1,10 @@
 """Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
 
-They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`). ``norm`` says, as
-NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
-root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
-transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
+They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`), and on a GPU by
+CuPy with cuFFT; what is written here against a namespace (``xp``) is for CuPy, and with NumPy's the reference. ``norm``
+says, as NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both
+by its root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is
+its own transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import prove_equal
-from zenith.ir.lowering import HostCall
 from zenith.ir.ops.common import (
     arrays,
     libraries_compute_in,
     moved_axes,
+    numpy_call,
     random_array,
     require_axis,
     require_kind,
@@ -42,6 +43,15 @@ def _last_axis(name: str, types: Sequence[Type], kind: str) -> ArrayType:
     require_wide(name, x)
     require_axis(name, x, x.rank - 1)
     return x
+
+
+def _into(xp: Any, name: str, out: Any, *given: Any, **options: Any) -> Any:
+    """A transform by a library, in the memory of ``out``; NumPy alone is told where that is."""
+    function = getattr(xp.fft, name)
+    if xp is np:
+        return function(*given, **options, out=out)
+    out[...] = function(*given, **options)
+    return out
 
 
 # --- complex to complex ----------------------------------------------------------------------------------------------
@@ -68,17 +78,23 @@ def _of_kind(b: Any, x: Any, cotangent: Any) -> Any:
     return cotangent if x.type.dtype.is_complex else b.real(cotangent)
 
 
-def _fft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     transform(values[0], results[0], params["axes"], params["inverse"], params["norm"])
 
 
-def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _fft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     """One axis after the other, in the memory of the result."""
-    found, out = values[0], np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
+    found = values[0]
     for axis in params["axes"]:
-        found = (np.fft.ifft if params["inverse"] else np.fft.fft)(found, axis=axis, norm=params["norm"], out=out)
+        name = "ifft" if params["inverse"] else "fft"
+        found = _into(xp, name, results[0], found, axis=axis, norm=params["norm"])
     if not params["axes"]:
-        out[...] = found
+        results[0][...] = found
+
+
+def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    out = np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
+    _fft(np, values, [out], params)
     return (out,)
 
 
@@ -94,7 +110,7 @@ def _fft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="fft", doc="The discrete Fourier transform over axes of a complex array, or its inverse.",
     params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type, evaluate=_fft_evaluate,
-    lowering=HostCall(_fft), jvp=same_op_jvp("fft"),
+    lowering=numpy_call("fft", _fft, _fft_on_host), jvp=same_op_jvp("fft"),
     vjp=lambda b, primals, outputs, cts, params: [_of_kind(b, primals[0], b.fft(cts[0], **params))],
     batch=lambda b, args, batched, size, params: [b.fft(args[0], **{**params, "axes": moved_axes(params["axes"])})],
     ulp=ULP, effect=False, samples=_fft_samples,
@@ -109,8 +125,12 @@ def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (_complex(x).with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1)),)
 
 
-def _rfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _rfft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     real_transform(values[0], results[0], params["norm"])
+
+
+def _rfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    _into(xp, "rfft", results[0], values[0], norm=params["norm"])
 
 
 def _rfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -135,8 +155,8 @@ def _rfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="rfft", doc="The first half of the discrete Fourier transform over the last axis of a real array.",
-    params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate, lowering=HostCall(_rfft),
-    jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
+    params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate,
+    lowering=numpy_call("fft", _rfft, _rfft_on_host), jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
     batch=lambda b, args, batched, size, params: [b.rfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_rfft_samples,
 ))  # fmt: skip
@@ -149,8 +169,12 @@ def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
 
 
-def _irfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _irfft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
     real_inverse(values[0], results[0], params["norm"])
+
+
+def _irfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    _into(xp, "irfft", results[0], values[0], results[0].shape[-1], norm=params["norm"])
 
 
 def _irfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -179,8 +203,8 @@ def _irfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="irfft", doc="The real array of a number of points whose spectrum begins with the last axis.",
-    params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate, lowering=HostCall(_irfft),
-    jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
+    params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate,
+    lowering=numpy_call("fft", _irfft, _irfft_on_host), jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
     batch=lambda b, args, batched, size, params: [b.irfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_irfft_samples,
 ))  # fmt: skip

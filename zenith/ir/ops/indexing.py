@@ -34,7 +34,7 @@ from zenith.ir.types import ArrayType, Type, int64, kind_of
 def check_bounds(name: str, indices: Any, size: int) -> None:
     """Raise when an index is outside ``0 <= index < size``."""
     if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-        raise OutOfBoundsError(f"{name}: an index is outside an axis of size {size}", fix="check the indices")
+        raise OutOfBoundsError(f"{name}: an index is out of bounds for an axis of size {size}", fix="check the indices")
 
 
 # --- wrapped: indices counted from the end ---------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What the chapters of linear algebra share: typing of stacks of matrices, calls of LAPACK, and words of their rules.
 
-All leading axes count matrices, so that a batch is one more of them. LAPACK is called by NumPy, between kernels; a
+All leading axes count matrices, so that a batch is one more of them. LAPACK is called by NumPy, between kernels, and on
+a GPU cuSOLVER by CuPy, which has NumPy's names: what is computed is written against either (``xp``). A
 matrix that has no result (a singular one, one that is not positive definite, one whose iteration does not end) gives
 nan, and leaves the others of its stack alone.
 """
@@ -8,6 +9,7 @@ nan, and leaves the others of its stack alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,11 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.dims import prove_equal
 from zenith.ir.lowering import HostCall
-from zenith.ir.ops.common import all_batched, arrays, require_kind, require_wide, results_of, rng
+from zenith.ir.ops.common import all_batched, arrays, numpy_call, require_kind, require_wide, results_of, rng
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType, Type, int64
 
-Compute = Callable[..., Sequence[Any]]  # of the operands and parameters by name
+Compute = Callable[..., Sequence[Any]]  # of NumPy or its like, the operands, and parameters by name
 
 
 def matrix(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
@@ -42,30 +44,30 @@ def square(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
 
 
 def by_lapack(compute: Compute) -> tuple[Callable[..., tuple[Any, ...]], HostCall]:
-    """The reference and the lowering of a primitive that NumPy computes for stacks of matrices."""
+    """The reference and the lowering of a primitive that ``compute(xp, ...)`` gives for stacks of matrices."""
 
-    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+    def found(xp: Any, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             try:
-                return tuple(compute(*values, **params))
-            except np.linalg.LinAlgError:
-                return _one_by_one(compute, values, params)
+                return tuple(compute(xp, *values, **params))
+            except np.linalg.LinAlgError:  # CuPy's, too
+                return _one_by_one(xp, compute, values, params)
 
-    def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
-        for result, found in zip(results, evaluate(values, params), strict=True):
-            result[...] = found
+    def fill(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+        for result, value in zip(results, found(xp, values, params), strict=True):
+            result[...] = value
 
-    return evaluate, HostCall(fill)
+    return partial(found, np), numpy_call("linalg", fill)
 
 
-def _one_by_one(compute: Compute, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+def _one_by_one(xp: Any, compute: Compute, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
     """Each matrix by itself; what has no result has that of identity's shape, filled with nan."""
     lead = values[0].shape[:-2]
-    sound = [np.broadcast_to(np.eye(*v.shape[-2:], dtype=v.dtype), v.shape) for v in values]
-    results = tuple(np.array(r) for r in compute(*sound, **params))
+    sound = [xp.broadcast_to(xp.eye(*v.shape[-2:], dtype=v.dtype), v.shape) for v in values]
+    results = tuple(xp.array(r) for r in compute(xp, *sound, **params))
     for at in np.ndindex(*lead):
         try:
-            found = compute(*(v[at] for v in values), **params)
+            found = compute(xp, *(v[at] for v in values), **params)
         except np.linalg.LinAlgError:
             found = [np.nan] * len(results)
         for result, value in zip(results, found, strict=True):

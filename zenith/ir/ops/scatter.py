@@ -131,21 +131,38 @@ def _stays(b: Any, x: Any, updates: Any, indices: Sequence[Any]) -> Any:
 def _others(b: Any, primals: Any) -> tuple[Any, Any]:
     """For each element of the array, and of the updates, the product of the other factors of its place.
 
-    It is the product of the factors but zeros, divided by the factor where that is none, and 0 where another one is 0.
+    It is the product of the factors but zeros, divided by the factor where that is none, times the other factors that
+    are 0. Their product is written as a function of their sum and the sum of their squares, so that it has their
+    derivatives: with one other zero it is the sum, with two half of what the sum's square is more than the squares.
+    With three or more it is 0, as are its first two derivatives; so derivatives of the scatter are right up to the
+    third.
     """
     x, updates, *indices = primals
     zero, one = [b.eq(v, 0.0) for v in (x, updates)], b.full(1.0, x.dtype, ())
     ones = [b.broadcast(one, shape=v.shape, axes=()) for v in (x, updates)]
     factors = [b.where(z, o, v) for z, o, v in zip(zero, ones, (x, updates), strict=True)]
     whole = b.scatter_mul(*factors, *indices)
-    zeros = b.scatter_add(*(b.cast(z, dtype=int64) for z in zero), *indices)
+    count = b.scatter_add(*(b.cast(z, dtype=int64) for z in zero), *indices)
+    vanish = [b.where(z, v, b.zeros_like(v)) for z, v in zip(zero, (x, updates), strict=True)]
+    sums = b.scatter_add(*vanish, *indices), b.scatter_add(*(b.mul(v, v) for v in vanish), *indices)
 
-    def others(all_factors: Any, count: Any, factor: Any, is_zero: Any) -> Any:
-        no_other = b.eq(count, b.cast(is_zero, dtype=int64))
-        return b.where(no_other, b.div(all_factors, factor), b.zeros_like(factor))
+    def others(of_place: Sequence[Any], factor: Any, is_zero: Any, vanishing: Any) -> Any:
+        product_of_factors, number, first, second = of_place
+        found = _vanishing(b, b.sub(number, b.cast(is_zero, dtype=int64)), b.sub(first, vanishing),
+                           b.sub(second, b.mul(vanishing, vanishing)))  # fmt: skip
+        return b.mul(b.div(product_of_factors, factor), found)
 
-    found, count = (b.gather(v, *indices) for v in (whole, zeros))
-    return others(whole, zeros, factors[0], zero[0]), others(found, count, factors[1], zero[1])
+    of_array = whole, count, *sums
+    of_updates = [b.gather(v, *indices) for v in of_array]
+    return (others(of_array, factors[0], zero[0], vanish[0]), others(of_updates, factors[1], zero[1], vanish[1]))
+
+
+def _vanishing(b: Any, number: Any, first: Any, second: Any) -> Any:
+    """The product of so many factors that are 0, by their sum and the sum of their squares."""
+    pair = b.mul(b.sub(b.mul(first, first), second), 0.5)
+    found = b.where(b.eq(number, 2), pair, b.zeros_like(first))
+    found = b.where(b.eq(number, 1), first, found)
+    return b.where(b.eq(number, 0), b.full(1.0, first.dtype, first.shape), found)
 
 
 def _mul_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:

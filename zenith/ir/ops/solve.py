@@ -1,7 +1,7 @@
 """Linear equations and determinants, by LAPACK's factorization with row exchanges; derivatives by solving once more.
 
 The derivatives are those of M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation" (2008).
+differentiation" (2008); that of a determinant is :mod:`zenith.ir.ops.adjugate`'s.
 """
 
 from __future__ import annotations
@@ -56,6 +56,19 @@ def _solve_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Para
     return [b.neg(b.matmul(right, turned(b, outputs[0]))), right]
 
 
+def _solve_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    """Right sides of the same matrices are columns beside each other, so that these are factored once."""
+    a, y = args
+    if batched[0]:
+        return on_stacks("solve")(b, args, batched, size, params)
+    rank = len(y.shape)
+    *lead, rows, columns = y.shape[1:]
+    beside = b.transpose(y, axes=(*range(1, rank - 1), 0, rank - 1))
+    found = b.solve(a, b.reshape(beside, shape=(*lead, rows, size * columns)))
+    apart = b.reshape(found, shape=(*lead, rows, size, columns))
+    return [b.transpose(apart, axes=(rank - 2, *range(rank - 2), rank - 1))]
+
+
 def _solve_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
     if libraries_compute_in(dtype):
         for lead, n, columns in (((), 3, 2), ((2,), 5, 1), ((2, 1), 1, 3)):
@@ -63,10 +76,10 @@ def _solve_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
             yield sample(sound_matrices("solve", dtype, (*lead, n, n)), right)
 
 
-_evaluate, _lowering = by_lapack(lambda a, y: [np.linalg.solve(a, y)])
+_evaluate, _lowering = by_lapack(lambda xp, a, y: [xp.linalg.solve(a, y)])
 register(Primitive(
     name="solve", doc="The matrices X of A X = Y for square matrices A.", params={}, typing=_solve_type,
-    evaluate=_evaluate, lowering=_lowering, jvp=_solve_jvp, vjp=_solve_vjp, batch=on_stacks("solve"), ulp=ULP,
+    evaluate=_evaluate, lowering=_lowering, jvp=_solve_jvp, vjp=_solve_vjp, batch=_solve_batch, ulp=ULP,
     effect=False, samples=_solve_samples,
 ))  # fmt: skip
 
@@ -92,16 +105,31 @@ def _inverse_transposed(b: Any, a: Any, factors: Any) -> Any:
 
 
 def _det_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    return [b.mul(outputs[0], _relative_change(b, primals[0], tangents[0]))]
+    """The adjugate is there for singular matrices, too."""
+    return [trace(b, b.matmul(b.adjugate(primals[0]), tangents[0]))]
 
 
-_evaluate, _lowering = by_lapack(lambda a: [np.linalg.det(a)])
+def _det_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    (a,) = primals
+    factors = b.broadcast(cotangents[0], shape=a.shape, axes=tuple(range(len(a.shape) - 2)))
+    return [b.mul(turned(b, b.adjugate(a)), factors)]
+
+
+def _det_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    """Sound matrices, and a stack of those that lack one and two ranks."""
+    yield from _square_samples(dtype)
+    if libraries_compute_in(dtype):
+        lacking = sound_matrices("det", dtype, (2, 5, 5))
+        lacking[:, -1], lacking[1, 0] = lacking[:, 1], lacking[1, 2]
+        yield sample(lacking)
+
+
+_evaluate, _lowering = by_lapack(lambda xp, a: [xp.linalg.det(a)])
 register(Primitive(
-    name="det", doc="The determinant of square matrices; the derivative is not computed where one is singular: nan.",
-    params={}, typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),),
+    name="det", doc="The determinant of square matrices.", params={},
+    typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),),
     evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_det_jvp),
-    vjp=lambda b, primals, outputs, cts, params: [_inverse_transposed(b, primals[0], b.mul(cts[0], outputs[0]))],
-    batch=on_stacks("det"), ulp=ULP, effect=False, samples=_square_samples,
+    vjp=_det_vjp, batch=on_stacks("det"), ulp=ULP, effect=False, samples=_det_samples,
 ))  # fmt: skip
 
 
@@ -129,7 +157,7 @@ def _slogdet_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Pa
     return [_inverse_transposed(b, primals[0], factor)]
 
 
-_evaluate, _lowering = by_lapack(np.linalg.slogdet)
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.slogdet(a))
 register(Primitive(
     name="slogdet", doc="The sign of the determinant and the logarithm of its magnitude.", params={},
     typing=_slogdet_type, evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_slogdet_jvp), vjp=_slogdet_vjp,

@@ -1,0 +1,14 @@
+"""How many random programs a test takes: all of ZENITH_FUZZ_PROGRAMS, or a share where a program costs more.
+
+Of a core a program takes about 2 seconds in every way of running it (``tests/test_programs.py``), 1 under derivatives,
+2.5 under second ones, 2 under what must not change its results, and a nest of loops under derivatives takes 20. With
+the tests' shares 20 000 programs take about 15 hours of a core, 11 of them for every way of running.
+"""
+
+import os
+
+
+def programs(default: int, one_in: int = 1) -> int:
+    """How many programs: ``default`` where nothing is said, else one in so many of what is said, and one at least."""
+    said = os.environ.get("ZENITH_FUZZ_PROGRAMS")
+    return default if said is None else max(int(said) // one_in, 1)
