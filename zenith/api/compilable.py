@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.inspection import Inspectable
 from zenith.api.signature import Signature
-from zenith.api.specialize import Request
+from zenith.api.specialize import Request, Specialization
 from zenith.api.stages import Lowered
 from zenith.ir.target import Numerics
 
@@ -87,6 +87,41 @@ class Compilable(Inspectable):
 
         self._follow_changes()
         save(Path(path), self.FRONT, self.__name__, self._signature, self._specializer)
+
+    def eject(self, path: str | Path) -> None:
+        """Write the compiled program as one readable Python file, which needs NumPy and Numba and no Zenith.
+
+        It defines a function of this one's name, which takes NumPy arrays and gives the same bits. In front of its
+        kernels stands what a call does: checks, sizes, memory, launches in order; behind them, what their names mean to
+        compiled code. Weights and captured arrays go beside it, in a file with the suffix ``.npz``.
+
+        Raises ZenithError when there is not exactly one compiled program (``fn.lower(*args).compile().eject(path)``
+        takes one of several), UnsupportedError for what a file cannot hold: programs of a GPU, programs that call
+        Python, bfloat16 arguments; OSError when it cannot be written.
+
+        >>> import numpy as np, tempfile, zenith
+        >>> double = zenith.jit(lambda x: x * 2)
+        >>> double(np.ones(3, np.float32))
+        array([2., 2., 2.], dtype=float32)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     double.eject(folder + "/double.py")
+        ...     "import zenith" in open(folder + "/double.py").read()
+        False
+        """
+        from zenith.api.ejecting import only_program
+
+        self._follow_changes()
+        self._eject(Path(path), *only_program(self.__name__, self._specializer))
+
+    def _eject(self, path: Path, key: Hashable, accepts: Sequence[str], program: Specialization) -> None:
+        """Write one of the programs."""
+        from zenith.api.ejecting import eject
+
+        eject(path, self.__name__, self._signature, key, accepts, program, self._written())
+
+    def _written(self) -> Any:
+        """The function or class that the user wrote."""
+        raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute."""

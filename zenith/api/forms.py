@@ -18,7 +18,7 @@ import collections
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,10 @@ class Form(ABC):
     @abstractmethod
     def spelled(self) -> Json:
         """The form as JSON's own types; UnsupportedError when a file cannot hold it."""
+
+    @abstractmethod
+    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Positional and keyword arguments with :class:`~zenith.tree.Leaf` where arrays stand, and other values."""
 
 
 def exactly(value: Any) -> Hashable:
@@ -57,16 +61,20 @@ def form_of(key: Any) -> Form | None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it."""
+    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it.
+
+    ``nested`` gives it with :class:`~zenith.tree.Leaf` where results stand.
+    """
 
     build: Finish
     spelled: Callable[[], Json]
+    nested: Callable[[], Any]
 
     @classmethod
     def of(cls, treedef: tree.TreeDef) -> Result:
         """Results in a structure of tuples, lists and dicts; a lone array needs no building."""
         build = _only if treedef.is_leaf() else lambda results: tree.unflatten(treedef, results)
-        return cls(build, lambda: spell(treedef))
+        return cls(build, lambda: spell(treedef), lambda: build([tree.Leaf(i) for i in range(treedef.num_leaves)]))
 
 
 def _only(results: list[Any]) -> Any:
@@ -86,6 +94,13 @@ class CallForm(Form):
             "tree": _in_order(spell(self.treedef)),
             "static": [[where, _literal(value)] for where, _, value in self.static],
         }
+
+    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The structure, with static values in their places."""
+        args, kwargs = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
+        static = {where: value for where, _, value in self.static}
+        named = {name: value for name, value in static.items() if isinstance(name, str)}
+        return [static.get(number, value) for number, value in enumerate(args)], {**kwargs, **named}
 
 
 def _literal(value: Any) -> str:

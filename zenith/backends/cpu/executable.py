@@ -188,6 +188,10 @@ class Executable:
         """The arrays that steps read at fixed places, by name."""
         return self._fixed.arrays(self)
 
+    def source_arrays(self) -> dict[str, Any]:
+        """The constants, and the weights as they are now, by the names of their places."""
+        return self._fixed.sources()
+
     def _address_of(self, array: Any) -> int:
         return NUMPY.address(array) if array.size else self._empty_address
 
