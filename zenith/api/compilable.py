@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,11 +113,11 @@ class Compilable(Inspectable):
         self._follow_changes()
         self._eject(Path(path), *only_program(self.__name__, self._specializer))
 
-    def _eject(self, path: Path, key: Hashable, accepts: Sequence[str], program: Specialization) -> None:
+    def _eject(self, path: Path, key: Hashable, program: Specialization) -> None:
         """Write one of the programs."""
         from zenith.api.ejecting import eject
 
-        eject(path, self.__name__, self._signature, key, accepts, program, self._written())
+        eject(path, self.__name__, self._signature, key, program, self._written())
 
     def _written(self) -> Any:
         """The function or class that the user wrote."""

@@ -23,8 +23,8 @@ from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.types import ArrayType, bfloat16
 
 
-def only_program(name: str, specializer: Specializer) -> tuple[Hashable, Sequence[str], Specialization]:
-    """The one program of a function, with its key and what it accepts; ZenithError unless there is just one."""
+def only_program(name: str, specializer: Specializer) -> tuple[Hashable, Specialization]:
+    """The one program of a function, with its key; ZenithError unless there is just one."""
     found = [(key, entry.description, s) for key, entry in specializer.entries() for s in entry.specializations]
     if not found:
         raise ZenithError(f"{name} has no compiled program to eject", fix="call it first")
@@ -32,7 +32,8 @@ def only_program(name: str, specializer: Specializer) -> tuple[Hashable, Sequenc
         calls = "".join(f"\n  ({', '.join(description)})" for _, description, _ in found)
         raise ZenithError(f"{name} has {len(found)} compiled programs, and a file holds one:{calls}",
                           fix="choose one by its arguments: fn.lower(*args).compile().eject(path)")  # fmt: skip
-    return found[0]
+    key, _, program = found[0]
+    return key, program
 
 
 def eject(
@@ -40,7 +41,6 @@ def eject(
     name: str,
     signature: Signature,
     key: Any,
-    accepts: Sequence[str],
     program: Specialization,
     function: Any,
 ) -> None:
@@ -60,7 +60,6 @@ def eject(
         kwargs=kwargs,
         result=program.origin.result.nested(),
         leaves=[(kind.dtype, kind.rank) for kind in program.kinds],
-        accepts=accepts,
         shapes=program.binding.shapes,
         conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
     )

@@ -54,7 +54,7 @@ class Owner(Protocol):
         """What programs are bound to: another object than before when none of them may run any more."""
         ...
 
-    def _eject(self, path: Path, key: Hashable, accepts: Sequence[str], program: Specialization) -> None:
+    def _eject(self, path: Path, key: Hashable, program: Specialization) -> None:
         """Write one of its programs as a Python file."""
         ...
 
@@ -185,7 +185,7 @@ class Compiled(_Stage):
     def eject(self, path: str | Path) -> None:
         """Write this program as one readable Python file: see :meth:`zenith.api.compilable.Compilable.eject`."""
         self._owner._begin()
-        self._owner._eject(Path(path), self._key, self._accepted, self._program)
+        self._owner._eject(Path(path), self._key, self._program)
 
     def as_text(self, stage: str = "kernels") -> str:
         """The program as text: ``graph``, ``optimized``, ``plan`` or ``kernels`` (the generated Python)."""

@@ -27,7 +27,7 @@ from zenith.eject.bundle import Bundle
 from zenith.eject.interface import Interface
 from zenith.eject.modules import Definition, Modules
 from zenith.eject.names import MODULE, imports_of, names_module, replaced_modules, used_names
-from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source, stored_name
+from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source
 
 __all__ = ["Interface", "eject"]
 
@@ -39,13 +39,12 @@ def eject(path: Path, executable: Executable, interface: Interface, graph: str, 
     program's kernels use names of engines that are not Zenith's own, OSError when a file cannot be written.
     """
     kernels = _kernels(executable)
-    writer = ProgramWriter(executable.program, interface, kernels, bool(executable.program.constants))
-    stored = writer.stored_types()
+    writer = ProgramWriter(executable.program, interface, kernels, executable.source_arrays())
+    stored = writer.stored()
     head = _head(path.name, origin, stored, graph)
     text = f"{head}\n{_bundled(writer, kernels)}"
-    arrays = executable.source_arrays() if stored else {}
     if stored:
-        _replace(path.with_suffix(".npz"), _npz({name: arrays[name] for name in stored}))
+        _replace(path.with_suffix(".npz"), _npz(stored))
     _replace(path, text.encode())
 
 
@@ -105,9 +104,8 @@ def _npz(arrays: Mapping[str, Any]) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, array in arrays.items():
-            plain = np.ascontiguousarray(array).view(stored_name(str(array.dtype))).reshape(array.shape)
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, plain, allow_pickle=False)
+                np.lib.format.write_array(member, array, allow_pickle=False)
     return content.getvalue()
 
 

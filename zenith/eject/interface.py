@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,6 @@ class Interface:
     kwargs: dict[str, Any]
     result: Any
     leaves: Sequence[tuple[DType, int]]
-    accepts: Sequence[str]
     shapes: Sequence[tuple[int, Sequence[str]]]
     conditions: Sequence[tuple[str, str]]
 
@@ -63,6 +63,7 @@ class Writer:
         interface.check_names()
         self.of, self.helper = interface, helper
         self.paths: dict[int, str] = {}
+        self.values: list[str] = []
         self.checks = [line for path, value in interface.arguments() for line in self._checks(path, value)]
         if interface.variadic:
             further = len(interface.args) - len(interface.parameters)
@@ -86,6 +87,12 @@ class Writer:
             sizes = [f"{name}={name}" for name in dict.fromkeys(re.findall(r"\w+", source)) if name in known]
             yield f"{self.helper('require')}({', '.join([f'lambda: {source}', repr(text), *sizes])})"
 
+    def accepts(self) -> str:
+        """What the program takes, for its documentation."""
+        axes = {number: ", ".join(names) for number, names in self.of.shapes}
+        types = [f"{dtype}[{axes[i]}]" if i in axes else str(dtype) for i, (dtype, _) in enumerate(self.of.leaves)]
+        return ", ".join([*(f"{self.paths[i]}: {type}" for i, type in enumerate(types)), *self.values])
+
     def result(self, results: Sequence[str]) -> str:
         """What the function returns."""
         return self._spelled(self.of.result, results)
@@ -94,7 +101,8 @@ class Writer:
         if isinstance(value, Leaf):
             self.paths[value.number] = path
         elif type(value) in _PLAIN:
-            yield f"{self.helper('same')}({path}, {path!r}, {value!r})"
+            self.values.append(f"{path}={value!r}")
+            yield f"{self.helper('same')}({path}, {path!r}, {_literal(value)})"
         elif isinstance(value, dict):
             yield self._structure(path, "dict", value)
             for key, inner in value.items():
@@ -122,7 +130,7 @@ class Writer:
                 items = ", ".join(self._spelled(item, results) for item in value)
                 return f"{self._class(value)}({items}{',' * (len(value) == 1 and type(value) is tuple)})"
         if type(value) in _PLAIN:
-            return repr(value)
+            return _literal(value)
         raise _unknown(value, "returns")
 
     def _class(self, value: Any) -> str:
@@ -132,6 +140,11 @@ class Writer:
         name = identifier(type(value).__name__)
         self.classes[name] = f'{name} = namedtuple("{name}", {list(value._fields)!r})'
         return name
+
+
+def _literal(value: Any) -> str:
+    """A plain value as Python source."""
+    return f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def _unknown(value: Any, verb: str) -> UnsupportedError:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from zenith.backends.cpu.program import Launch, Prepared, Program, Step
 from zenith.backends.steps import FIXED, Branch, Loop, Place, walk
@@ -38,8 +41,10 @@ class Source:
 class ProgramWriter:
     """Writes the module of one program: ``text`` of it, ``locals`` of its functions."""
 
-    def __init__(self, program: Program, interface: Interface, kernels: Mapping[str, Source], data: bool) -> None:
-        self.program, self.kernels, self.has_data = program, kernels, data
+    def __init__(
+        self, program: Program, interface: Interface, kernels: Mapping[str, Source], sources: Mapping[str, Any]
+    ) -> None:
+        self.program, self.kernels, self._sources = program, kernels, sources
         places = dict.fromkeys(self._places())
         taken = {*program.symbols, *kernels, *BUILTINS, *_IMPORTED, interface.name}
         self._variables = dict(
@@ -92,7 +97,7 @@ class ProgramWriter:
         own = self.interface.doc.replace("\\", "\\\\").replace('"""', "'''").strip().splitlines()
         own = own or [f"What {self.public} computes."]
         types = ", ".join(str(type) for _, type in outputs)
-        made = [f"Made for {', '.join(self.interface.accepts)}. Gives {types}.",
+        made = [f"Made for {self.writer.accepts()}. Gives {types}.",
                 "Raises TypeError for other arguments, ValueError for sizes that do not fit."]  # fmt: skip
         return ['"""' + own[0], *own[1:], "", *made, '"""']
 
@@ -120,7 +125,7 @@ class ProgramWriter:
         head = f"def {self._helpers['steps']}({', '.join([*map(self._at, given), *program.symbols])}):"
         body = ['"""One call, step by step; arguments are addresses of arrays, then sizes."""']
         body += [f"fixed = {self._helpers['constants']}()"] if self._fixed else []
-        body += [f'{self._at(p)} = {self._helpers["address"]}(fixed["{p.name}"])' for p in self._fixed]
+        body += [f'{self._at(p)} = {self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in self._fixed]
         slots = {p.name: p for step in walk(program.steps) for p in step.places if p.kind == "slot"}
         if slots:
             body.append(f"memory, first = {self._helpers['arena']}({program.arena})  # which values on the way share")
@@ -207,7 +212,7 @@ class ProgramWriter:
         """The function that gives what is the same in every call."""
         lines = ["@cache", f"def {self._helpers['constants']}():"]
         body = ['"""Weights and constants, and what is prepared from them once."""']
-        types = [f'"{name}": ("{dtype}", {shape}),' for name, (dtype, shape) in self.stored_types().items()]
+        types = [f'"{name}": ("{array.dtype}", {array.shape}),' for name, array in self.stored().items()]
         body += ["types = {", *_indented(types), "}"] if types else []
         body.append(
             f'fixed = {self._helpers["read"]}(Path(__file__).with_suffix(".npz"), types)' if types else "fixed = {}"
@@ -216,26 +221,21 @@ class ProgramWriter:
             body += self._prepared(prepared)
         return [*lines, *_indented([*body, "return fixed"])]
 
-    def stored_types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The constants and weights that the file beside holds, by name: element type and shape there."""
+    def stored(self) -> dict[str, Any]:
+        """The constants and weights that the file beside holds, by name."""
         made = {name for p in self.program.prepared for name, _, _ in p.results}
         used = {p.name for p in self._fixed} | {p.name for q in self.program.prepared for p in q.launch.places}
-        found: dict[str, tuple[str, tuple[int, ...]]] = {}
-        for name in sorted(used - made):
-            if name in self.program.constants:
-                array = self.program.constants[name]
-                found[name] = stored_name(str(array.dtype)), tuple(array.shape)
-            else:
-                type = self.program.weights[name].type
-                shape = tuple(size.static for size in type.shape)
-                found[name] = stored_name(type.dtype.numpy_name), shape  # type: ignore[assignment]
-        return found
+        return {self._key(name): _storable(self._sources[name]) for name in sorted(used - made)}
+
+    def _key(self, place: str) -> str:
+        """What a fixed place is called: a weight as in its module."""
+        return self.program.weights[place].name if place in self.program.weights else place
 
     def _prepared(self, prepared: Prepared) -> list[str]:
         launch = prepared.launch
-        lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{stored_name(dtype.numpy_name)}")'
+        lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{_stored_name(dtype.numpy_name)}")'
                  for name, dtype, size in prepared.results]  # fmt: skip
-        places = ", ".join(f'{self._helpers["address"]}(fixed["{p.name}"])' for p in launch.places)
+        places = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.places)
         zeros = ", ".join("0" for _ in self.kernels[launch.kernel.name].sizes)
         return [
             *lines,
@@ -245,9 +245,13 @@ class ProgramWriter:
         ]
 
 
-def stored_name(dtype: str) -> str:
+def _stored_name(dtype: str) -> str:
     """The NumPy type in which elements are stored: bfloat16, which NumPy has not, as its bits."""
     return "uint16" if dtype == "bfloat16" else dtype
+
+
+def _storable(array: Any) -> Any:
+    return np.ascontiguousarray(array).view(_stored_name(str(array.dtype))).reshape(array.shape)
 
 
 def _called(function: str, words: Sequence[str]) -> list[str]:

@@ -45,7 +45,7 @@ def structure(value: Any, path: str, kind: type, keys: Sequence[Any]) -> None:
 
 def same(value: Any, path: str, made_for: Any) -> None:
     """Raise TypeError unless an argument has the value for which the program was made."""
-    if type(value) is not type(made_for) or value != made_for:
+    if type(value) is not type(made_for) or repr(value) != repr(made_for):
         raise TypeError(f"{path} is {value!r}, and the program was made for {made_for!r}")
 
 
