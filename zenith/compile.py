@@ -191,10 +191,11 @@ def _link_cpu(lowered: LoweredGraph) -> Any:
 
 
 def link_closed(spelled: Any, arrays: Sequence[Any]) -> Any:
-    """The executable of a closed program that was saved (:mod:`zenith.backends.cpu.closed`)."""
+    """The executable of a program that was saved (:mod:`zenith.backends.cpu.closed`); open ones have weights."""
     from zenith.backends.cpu.closed import put_in
 
-    executable = _executable(put_in(spelled, arrays), WeightTable())
+    weights = {name: arrays[number] for name, number in spelled.get("weights", {}).items()}
+    executable = _executable(put_in(spelled, arrays), WeightTable(weights))
     executable.report.cached = True
     return executable
 

@@ -137,6 +137,61 @@ def _spell(node: Any) -> Json:
     )
 
 
+def spell_nested(value: Any) -> Json:
+    """A structure that holds :class:`~zenith.tree.Leaf` and plain values, in JSON's own types.
+
+    A class that is a dict, such as transformers' results, is spelled as one.
+    """
+    match value:
+        case tree.Leaf(number=number, is_size=is_size):
+            return {"leaf": [number, is_size]}
+        case dict() if all(type(key) in _KEYS for key in value):
+            return {"dict": [[key, spell_nested(item)] for key, item in value.items()]}
+        case list() | tuple() if not hasattr(value, "_fields"):
+            return {type(value).__name__: [spell_nested(item) for item in value]}
+        case tuple():
+            kind: Any = type(value)
+            name = [kind.__module__, kind.__qualname__, list(kind._fields)]
+            return {"named": name, "of": [spell_nested(item) for item in value]}
+    if type(value) not in _KEYS:
+        raise UnsupportedError(f"a file cannot hold a {type(value).__name__}", fix="take and return plain structures")
+    return {"plain": value}
+
+
+def read_nested(spelled: Json) -> Any:
+    """The structure that was spelled."""
+    match spelled:
+        case {"leaf": [number, is_size]}:
+            return tree.Leaf(number, is_size)
+        case {"plain": value}:
+            return value
+        case {"named": [module, name, fields], "of": items}:
+            return _named_tuple(module, name, fields)(*map(read_nested, items))
+        case {"tuple": items}:
+            return tuple(map(read_nested, items))
+        case {"list": items}:
+            return list(map(read_nested, items))
+    return {key: read_nested(value) for key, value in spelled["dict"]}
+
+
+def without_numbers(spelled: Json) -> tuple[str, list[int]]:
+    """A spelled nested structure as text that is the same for calls of one form, and its leaves' numbers in order."""
+    numbers: list[int] = []
+
+    def visit(part: Json) -> Json:
+        match part:
+            case {"leaf": [number, _]}:
+                numbers.append(number)
+                return "leaf"
+            case dict():
+                return {name: visit(value) for name, value in part.items()}
+            case list():
+                return [visit(item) for item in part]
+        return part
+
+    return json.dumps(visit(_in_order(spelled))), numbers
+
+
 def _in_order(spelled: Json) -> Json:
     """A spelled structure with the entries of dicts sorted: calls give them in any order."""
     match spelled:
