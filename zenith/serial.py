@@ -36,8 +36,8 @@ def load(path: str | Path, arrays: str | None = None) -> Loaded:
     if arrays not in (None, "numpy"):
         raise ArgumentError(f"arrays is {arrays!r}", fix='leave it out, or say arrays="numpy"')
     path = Path(path)
-    archive = folder.read(path) if path.is_dir() else read(path)
     try:
+        archive = folder.read(path) if path.is_dir() else read(path)
         check(archive.made_for, str(path))
         kind = _kind(archive, arrays)
         copyreg.pickle(kind, _reduced)  # here, where the kind is known: that of modules is imported with torch only

@@ -64,7 +64,9 @@ class Compilable(Inspectable):
     def save(self, path: str | Path) -> None:
         """Write all programs compiled so far to a file, which :func:`zenith.load` makes callable in another process.
 
-        Programs of a GPU are for GPUs of the same architecture, with the number that it has here.
+        A path without a suffix, or of a folder, makes a folder: texts, weights as safetensors under their names, object
+        code. Programs of a GPU, which it does not hold, are for GPUs of the same architecture, with the number that it
+        has here.
 
         The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
         programs read them; of the function's source, the lines that errors and listings quote. It replaces a file at

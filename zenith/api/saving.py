@@ -1,8 +1,9 @@
-"""Saving: the programs of a function as one file, for :mod:`zenith.api.loading`.
+"""Saving: the programs of a function as one file or folder, for :mod:`zenith.api.loading`.
 
 The content is JSON that names no code: for each program how its calls look, its binding, its graph as text, and the
 closed executable (:mod:`zenith.backends.cpu.closed`, and :mod:`zenith.backends.cuda.closed` for a GPU). Arrays and
-object code stand behind it (:mod:`zenith.backends.archive`), each once, whichever programs share it.
+object code stand behind it (:mod:`zenith.backends.archive`), each once, whichever programs share it. In a folder
+(:mod:`zenith.backends.folder`) they are files of their own, and so are texts; its executables are as they are here.
 """
 
 from __future__ import annotations

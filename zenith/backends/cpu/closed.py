@@ -92,11 +92,11 @@ def take_out_open(executable: Executable, put: Callable[[Any, str], int]) -> Jso
     program = executable.program
     stored = Stored(program, executable.stages, executable.report.groups)
     sources = executable.source_arrays()
-    linked = [*executable.kernels.values(), *executable.preparing.values()]
+    linked = executable.kernels | executable.preparing
     return stored.spelled() | {
         "constants": {name: put(sources[name], name) for name in program.constants},
         "weights": {weight.name: put(sources[place], weight.name) for place, weight in program.weights.items()},
-        "codes": {one.name: put(one.code, one.name) for one in linked},
+        "codes": {name: put(one.code, name) for name, one in linked.items()},
     }
 
 
