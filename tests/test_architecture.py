@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"torch", "serial", "ahead", "cli", "__main__"}),
     frozenset({"kernels", "outside", "tune"}),
     frozenset({"api"}),
-    frozenset({"compile", "device", "memory"}),
+    frozenset({"compile", "device", "eject", "memory"}),
     frozenset({"nn", "optim"}),
     frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
@@ -54,6 +54,7 @@ LOCKS = {
     "zenith.backends.cuda.driver._guard": "the one driver of the process, while it is made",
     "zenith.backends.cuda.functions._lock": "the functions that are loaded on devices, which programs share",
     "zenith.backends.cuda.memory._guard": "the one pool of the process, while it is made",
+    "zenith.eject.runtime._lock": "the kernels of an ejected file that are compiled (in that file, not in Zenith)",
 }
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
 

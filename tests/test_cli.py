@@ -102,6 +102,8 @@ def test_a_saved_file_is_inspected(tmp_path):
     told = _inspect(file)
     assert told.exit_code == 0 and "lambda_ from zenith.jit" in told.output.replace("<lambda>", "lambda_")
     assert "runs here" in told.output and "x: numpy f64[_, _]" in told.output
+    function.save(tmp_path / "folder")
+    assert _inspect(tmp_path / "folder").output.split(",")[0] == told.output.split(",")[0]
     archive = read(file)
     write(file, archive.made_for | {"zenith": "0"}, archive.content, archive.arrays)
     assert "does not run here: it was saved by another version" in _inspect(file).output

@@ -18,7 +18,8 @@ from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-DOCUMENTS += tuple(f"docs/{name}.md" for name in ("assignment", "coverage", "dask", "dtypes", "gradients", "nn"))
+CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "nn", "saving")
+DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -73,7 +74,7 @@ def test_make_targets_that_are_named_exist(name):
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
 
 
-@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3)])
+@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3)])
 def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
     examples = re.findall(r"```python\n(.*?)```", read(f"docs/{name}.md"), re.DOTALL)

@@ -239,12 +239,13 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) -> None:
-    """Tell what a saved file holds, and whether it runs here; nothing of it is run. Exits with 1 when it is damaged."""
+    """Tell what a saved file or folder holds, and whether it runs here; nothing is run. Exits with 1 when damaged."""
+    from zenith.backends import folder
     from zenith.backends.archive import read
     from zenith.backends.cpu.closed import check
 
     try:
-        archive = read(file)
+        archive = folder.read(file) if file.is_dir() else read(file)
     except (LoadError, OSError) as problem:
         Console().print(str(problem), markup=False)
         raise typer.Exit(1) from None

@@ -14,7 +14,7 @@ from zenith.backends.engines import registered
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.errors import UnsupportedError
-from zenith.ir.graph import Graph
+from zenith.ir.graph import Graph, Node
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.target import EXACT, Numerics, Target
@@ -146,9 +146,14 @@ def _is_cacheable(graph: Graph) -> bool:
     return config.cache and not config.debug and own_choice and not calls_outside(graph)
 
 
+def outside_calls(graph: Graph) -> list[Node]:
+    """The nodes of a program that call functions of this process, Python or native ones."""
+    return [node for node in graph.walk() if isinstance(node.primitive.lowering, HostCall | NativeCall)]
+
+
 def calls_outside(graph: Graph) -> bool:
     """Whether a program calls functions of this process, Python or native ones."""
-    return any(isinstance(node.primitive.lowering, HostCall | NativeCall) for node in graph.walk())
+    return bool(outside_calls(graph))
 
 
 def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
@@ -186,10 +191,11 @@ def _link_cpu(lowered: LoweredGraph) -> Any:
 
 
 def link_closed(spelled: Any, arrays: Sequence[Any]) -> Any:
-    """The executable of a closed program that was saved (:mod:`zenith.backends.cpu.closed`)."""
+    """The executable of a program that was saved (:mod:`zenith.backends.cpu.closed`); open ones have weights."""
     from zenith.backends.cpu.closed import put_in
 
-    executable = _executable(put_in(spelled, arrays), WeightTable())
+    weights = {name: arrays[number] for name, number in spelled.get("weights", {}).items()}
+    executable = _executable(put_in(spelled, arrays), WeightTable(weights))
     executable.report.cached = True
     return executable
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import optree
@@ -24,6 +25,14 @@ from zenith.errors import TraceError
 
 TreeDef = optree.PyTreeSpec
 NAMESPACE = "zenith"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The place of a leaf in a structure that is looked at, not computed with; ``is_size`` if it becomes an int."""
+
+    number: int
+    is_size: bool = False
 
 
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:

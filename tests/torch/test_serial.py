@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -219,3 +220,52 @@ def _run(code, folder):
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+class Summed(nn.Module):
+    """A result with a size and nothing, and arguments in a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, pair, *, scale=1.0):
+        return {"y": self.out(pair["b"] + pair["a"]) * scale, "rows": pair["a"].shape[0], "none": (None,)}
+
+
+@torch.no_grad()
+def test_numpy_arrays_in_a_process_without_torch(tmp_path):
+    module, pair = Summed().eval(), {"b": torch.rand(5, 4), "a": torch.rand(5, 4)}
+    fast = zenith.from_torch(module, (pair,), {"scale": 2.0})
+    wanted = fast(pair, scale=2.0)
+    simple = zenith.from_torch(module.out, (pair["a"],))
+    line = simple(pair["a"])
+    for function, name in ((fast, "folder"), (fast, "file.zenith"), (simple, "simple")):
+        function.save(tmp_path / name)
+    arrays = {"a": pair["a"].numpy(), "b": pair["b"].numpy()}
+    np.savez(tmp_path / "given.npz", y=wanted["y"].numpy(), line=line.numpy(), **arrays)
+    script = """
+    import sys
+    sys.modules["torch"] = None
+    import numpy as np, zenith
+    given = np.load("given.npz")
+    pair = {name: given[name] for name in "ab"}
+    for name in ("folder", "file.zenith"):
+        loaded = zenith.load(name)
+        found = loaded(pair, scale=2.0)
+        assert found["y"].tobytes() == given["y"].tobytes() and (found["rows"], found["none"]) == (5, (None,))
+        try:
+            loaded(pair, scale=3.0)
+        except TypeError as error:
+            assert "was saved without a program for" in str(error)
+        else:
+            raise AssertionError("another value has no program")
+    assert zenith.load("simple")(given["a"]).tobytes() == given["line"].tobytes()
+    assert not {"numba", "torch.export"} & {*sys.modules}
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    again = zenith.load(tmp_path / "folder", arrays="numpy")
+    assert again(arrays, scale=2.0)["y"].tobytes() == wanted["y"].numpy().tobytes()
+    assert torch.equal(zenith.load(tmp_path / "folder")(pair, scale=2.0)["y"], wanted["y"])

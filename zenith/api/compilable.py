@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenith.api.inspection import Inspectable
 from zenith.api.signature import Signature
-from zenith.api.specialize import Request
+from zenith.api.specialize import Request, Specialization
 from zenith.api.stages import Lowered
 from zenith.ir.target import Numerics
 
@@ -64,7 +64,9 @@ class Compilable(Inspectable):
     def save(self, path: str | Path) -> None:
         """Write all programs compiled so far to a file, which :func:`zenith.load` makes callable in another process.
 
-        Programs of a GPU are for GPUs of the same architecture, with the number that it has here.
+        A path without a suffix, or of a folder, makes a folder: texts, weights as safetensors under their names, object
+        code. Programs of a GPU, which it does not hold, are for GPUs of the same architecture, with the number that it
+        has here.
 
         The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
         programs read them; of the function's source, the lines that errors and listings quote. It replaces a file at
@@ -87,6 +89,41 @@ class Compilable(Inspectable):
 
         self._follow_changes()
         save(Path(path), self.FRONT, self.__name__, self._signature, self._specializer)
+
+    def eject(self, path: str | Path) -> None:
+        """Write the compiled program as one readable Python file, which needs NumPy and Numba and no Zenith.
+
+        It defines a function of this one's name, which takes NumPy arrays and gives the same bits. In front of its
+        kernels stands what a call does: checks, sizes, memory, launches in order; behind them, what their names mean to
+        compiled code. Weights and captured arrays go beside it, in a file with the suffix ``.npz``.
+
+        Raises ZenithError when there is not exactly one compiled program (``fn.lower(*args).compile().eject(path)``
+        takes one of several), UnsupportedError for what a file cannot hold: programs of a GPU, programs that call
+        Python, bfloat16 arguments; OSError when it cannot be written.
+
+        >>> import numpy as np, tempfile, zenith
+        >>> double = zenith.jit(lambda x: x * 2)
+        >>> double(np.ones(3, np.float32))
+        array([2., 2., 2.], dtype=float32)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     double.eject(folder + "/double.py")
+        ...     "import zenith" in open(folder + "/double.py").read()
+        False
+        """
+        from zenith.api.ejecting import only_program
+
+        self._follow_changes()
+        self._eject(Path(path), *only_program(self.__name__, self._specializer))
+
+    def _eject(self, path: Path, key: Hashable, program: Specialization) -> None:
+        """Write one of the programs."""
+        from zenith.api.ejecting import eject
+
+        eject(path, self.__name__, self._signature, key, program, self._written())
+
+    def _written(self) -> Any:
+        """The function or class that the user wrote."""
+        raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute."""

@@ -18,7 +18,7 @@ import collections
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,10 @@ class Form(ABC):
     @abstractmethod
     def spelled(self) -> Json:
         """The form as JSON's own types; UnsupportedError when a file cannot hold it."""
+
+    @abstractmethod
+    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Positional and keyword arguments with :class:`~zenith.tree.Leaf` where arrays stand, and other values."""
 
 
 def exactly(value: Any) -> Hashable:
@@ -57,16 +61,20 @@ def form_of(key: Any) -> Form | None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it."""
+    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it.
+
+    ``nested`` gives it with :class:`~zenith.tree.Leaf` where results stand.
+    """
 
     build: Finish
     spelled: Callable[[], Json]
+    nested: Callable[[], Any]
 
     @classmethod
     def of(cls, treedef: tree.TreeDef) -> Result:
         """Results in a structure of tuples, lists and dicts; a lone array needs no building."""
         build = _only if treedef.is_leaf() else lambda results: tree.unflatten(treedef, results)
-        return cls(build, lambda: spell(treedef))
+        return cls(build, lambda: spell(treedef), lambda: build([tree.Leaf(i) for i in range(treedef.num_leaves)]))
 
 
 def _only(results: list[Any]) -> Any:
@@ -86,6 +94,13 @@ class CallForm(Form):
             "tree": _in_order(spell(self.treedef)),
             "static": [[where, _literal(value)] for where, _, value in self.static],
         }
+
+    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The structure, with static values in their places."""
+        args, kwargs = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
+        static = {where: value for where, _, value in self.static}
+        named = {name: value for name, value in static.items() if isinstance(name, str)}
+        return [static.get(number, value) for number, value in enumerate(args)], {**kwargs, **named}
 
 
 def _literal(value: Any) -> str:
@@ -120,6 +135,61 @@ def _spell(node: Any) -> Json:
         f"a file cannot hold a {kind.__name__}" + (" with such keys" if kind is dict else ""),
         fix="take and return arrays in tuples, lists, named tuples, and dicts whose keys are str or numbers",
     )
+
+
+def spell_nested(value: Any) -> Json:
+    """A structure that holds :class:`~zenith.tree.Leaf` and plain values, in JSON's own types.
+
+    A class that is a dict, such as transformers' results, is spelled as one.
+    """
+    match value:
+        case tree.Leaf(number=number, is_size=is_size):
+            return {"leaf": [number, is_size]}
+        case dict() if all(type(key) in _KEYS for key in value):
+            return {"dict": [[key, spell_nested(item)] for key, item in value.items()]}
+        case list() | tuple() if not hasattr(value, "_fields"):
+            return {type(value).__name__: [spell_nested(item) for item in value]}
+        case tuple():
+            kind: Any = type(value)
+            name = [kind.__module__, kind.__qualname__, list(kind._fields)]
+            return {"named": name, "of": [spell_nested(item) for item in value]}
+    if type(value) not in _KEYS:
+        raise UnsupportedError(f"a file cannot hold a {type(value).__name__}", fix="take and return plain structures")
+    return {"plain": value}
+
+
+def read_nested(spelled: Json) -> Any:
+    """The structure that was spelled."""
+    match spelled:
+        case {"leaf": [number, is_size]}:
+            return tree.Leaf(number, is_size)
+        case {"plain": value}:
+            return value
+        case {"named": [module, name, fields], "of": items}:
+            return _named_tuple(module, name, fields)(*map(read_nested, items))
+        case {"tuple": items}:
+            return tuple(map(read_nested, items))
+        case {"list": items}:
+            return list(map(read_nested, items))
+    return {key: read_nested(value) for key, value in spelled["dict"]}
+
+
+def without_numbers(spelled: Json) -> tuple[str, list[int]]:
+    """A spelled nested structure as text that is the same for calls of one form, and its leaves' numbers in order."""
+    numbers: list[int] = []
+
+    def visit(part: Json) -> Json:
+        match part:
+            case {"leaf": [number, _]}:
+                numbers.append(number)
+                return "leaf"
+            case dict():
+                return {name: visit(value) for name, value in part.items()}
+            case list():
+                return [visit(item) for item in part]
+        return part
+
+    return json.dumps(visit(_in_order(spelled))), numbers
 
 
 def _in_order(spelled: Json) -> Json:

@@ -142,6 +142,9 @@ class Jitted(Compilable):
         kind = maker_of_results([a for a in adapters if a is not None])
         return tree.unflatten(treedef, [kind.from_numpy(np.asarray(r)) for r in results])
 
+    def _written(self) -> Any:
+        return self.function
+
     def _method_of(self, instance: Any) -> Jitted:
         known = self._methods.get(id(instance))
         if known is not None:

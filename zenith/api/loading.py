@@ -64,6 +64,7 @@ class Loaded(Inspectable, ABC):
         content = archive.content
         self.__name__ = content["name"]
         self.path = archive.path
+        self.given: str | None = None  # what zenith.load was asked for besides the path
         self._signature = Signature.read(content["signature"])
         self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
         self._specializer = Specializer("cpu", self.__name__)
@@ -114,8 +115,12 @@ class Loaded(Inspectable, ABC):
         origin = Saved(Binding.read(program["binding"]), self._result(program["result"]), program["graph"])
         executable, device = link(program), program["executable"].get("device")
         made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started), device=device)
-        key = keys if program["form"] is None else (_text(program["form"]), keys)
+        key = keys if program["form"] is None else (self._form_text(program["form"]), keys)
         self._specializer.add(key, tuple(program["accepts"]), made, f"loaded from {self.path}")
+
+    def _form_text(self, spelled: Json) -> str:
+        """A spelled form as keys have it."""
+        return _text(spelled)
 
     def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = self._given(args, kwargs)

@@ -25,6 +25,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zenith.api.binding import broken
@@ -51,6 +52,10 @@ class Owner(Protocol):
 
     def _captured(self) -> object:
         """What programs are bound to: another object than before when none of them may run any more."""
+        ...
+
+    def _eject(self, path: Path, key: Hashable, program: Specialization) -> None:
+        """Write one of its programs as a Python file."""
         ...
 
 
@@ -176,6 +181,11 @@ class Compiled(_Stage):
             what = f"{self.name} is compiled for other sizes: {error.what}"
             raise ShapeError(what, where=error.where, fix=_FIX.format("sizes"))
         return self._program.run(request.leaves, sizes)
+
+    def eject(self, path: str | Path) -> None:
+        """Write this program as one readable Python file: see :meth:`zenith.api.compilable.Compilable.eject`."""
+        self._owner._begin()
+        self._owner._eject(Path(path), self._key, self._program)
 
     def as_text(self, stage: str = "kernels") -> str:
         """The program as text: ``graph``, ``optimized``, ``plan`` or ``kernels`` (the generated Python)."""

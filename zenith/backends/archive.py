@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 import os
 import tempfile
@@ -138,12 +139,16 @@ def read(path: Path) -> Archive:
     sums, check = memory[length - tail : -32].tobytes(), memory[-32:].tobytes()
     if hashlib.sha256(head + sums).digest() != check:
         raise _damaged(path, "its contents have changed")
-    content = json.loads(head[len(line) :])
-    arrays = [_array(memory[first:], *kind) for kind in content["arrays"]]
+    try:
+        content = json.loads(head[len(line) :])
+        arrays = [_array(memory[first : length - tail], *kind) for kind in content["arrays"]]
+        whole = content["content"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise _damaged(path, "its contents are not what save() writes") from None
     found = [_sums(_bytes(array)) for array in arrays]
     if np.concatenate([*found, np.empty(0, np.uint64)]).tobytes() != sums:
         raise _damaged(path, "its arrays have changed")
-    return Archive(path, header["made_for"], content["content"], arrays, length)
+    return Archive(path, header["made_for"], whole, arrays, length)
 
 
 def _header(line: bytes, path: Path) -> dict[str, Any]:
@@ -157,12 +162,17 @@ def _header(line: bytes, path: Path) -> dict[str, Any]:
     if header["format"] != FORMAT or any(not isinstance(header.get(name), kind) for name, kind in kinds.items()):
         raise LoadError(f"{path} has the format {header['format']!r}, and this Zenith reads {FORMAT!r}",
                         fix="save it again with this version of Zenith")  # fmt: skip
+    if any(header[name] < 0 for name in ("content", "arrays", "sums")):
+        raise _damaged(path, "its header is not what save() writes")
     return header
 
 
 def _array(memory: Array, dtype: str, shape: list[int], start: int) -> Array:
     kind = np.dtype(dtype)
-    return memory[start : start + kind.itemsize * int(np.prod(shape))].view(kind).reshape(shape)
+    length = kind.itemsize * math.prod(shape)
+    if kind.hasobject or min(start, *shape, 0) < 0 or start + length > len(memory):
+        raise ValueError("an array lies outside of the file")
+    return memory[start : start + length].view(kind).reshape(shape)
 
 
 def _damaged(path: Path, why: str) -> LoadError:

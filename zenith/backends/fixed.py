@@ -106,6 +106,12 @@ class FixedMemory(Generic[State]):
             self.bind(processor)
             return dict(self._held)
 
+    def sources(self) -> dict[str, Array]:
+        """Constants, and weights as they are now, by the names of their places; ZenithError when one was released."""
+        with self.table.lock:
+            weights = {name: self.table.dense(weight.name, weight.type) for name, weight in self._weights.items()}
+            return {**self._constants, **weights}
+
     def _sources(self, place: Place) -> set[str]:
         """The weights that a place's contents follow from."""
         if place.kind == "weight":

@@ -20,6 +20,7 @@ from zenith.api.signature import Signature
 from zenith.arrays import torch_adapter
 from zenith.errors import LoadError, TraceError, UnsupportedError
 from zenith.ir.dims import Dim
+from zenith.tree import Leaf
 
 TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 _VALUES = (bool, int, float, str, type(None))
@@ -27,14 +28,26 @@ _VALUES = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True, slots=True)
 class ModuleForm(Form):
-    """How the tensors of a call are nested, and the values that are no tensors: path, what equals it, value."""
+    """How the tensors of a call are nested, and the values that are no tensors: path, what equals it, value.
+
+    ``places`` are the values' numbers among all leaves.
+    """
 
     spec: pytree.TreeSpec
     values: tuple[tuple[str, Hashable, Any], ...]
+    places: tuple[int, ...]
 
     def spelled(self) -> Json:
         """Torch's own text of the structure, and the values."""
         return {"spec": _dumps(self.spec), "values": [[path, _plain(value)] for path, _, value in self.values]}
+
+    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The structure, with the values in their places."""
+        values = {place: value for place, (_, _, value) in zip(self.places, self.values, strict=True)}
+        numbers = iter(range(self.spec.num_leaves))
+        leaves = [values[i] if i in values else Leaf(next(numbers)) for i in range(self.spec.num_leaves)]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return args, kwargs
 
 
 class ModuleCall:
@@ -46,10 +59,11 @@ class ModuleCall:
         tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.tensors = [tensor for _, tensor in tensors]
         self.paths = [_path(signature, path) for path, _ in tensors]
-        values = [(_path(signature, path), leaf) for path, leaf in leaves if not isinstance(leaf, torch.Tensor)]
+        places = tuple(i for i, (_, leaf) in enumerate(leaves) if not isinstance(leaf, torch.Tensor))
+        values = [(_path(signature, leaves[i][0]), leaves[i][1]) for i in places]
         for path, value in values:
             _check_value(path, value)
-        self.form = ModuleForm(spec, tuple((path, exactly(value), value) for path, value in values))
+        self.form = ModuleForm(spec, tuple((path, exactly(value), value) for path, value in values), places)
 
     @cached_property
     def names(self) -> list[str]:
@@ -118,8 +132,14 @@ def result_of(spec: pytree.TreeSpec, plain: Sequence[tuple[bool, Any]], sizes: S
     def spelled() -> Json:
         return {"spec": _dumps(spec), "plain": [[c, _plain(value)] for c, value in plain], "sizes": list(sizes)}
 
+    def nested() -> Any:
+        numbers = iter(range(len(plain)))
+        pairs = zip(plain, sizes, strict=True)
+        leaves = [Leaf(next(numbers), size) if computed else value for (computed, value), size in pairs]
+        return pytree.tree_unflatten(leaves, spec)
+
     if spec.is_leaf() and all(computed for computed, _ in plain) and not any(sizes):
-        return Result(lambda results: results[0], spelled)
+        return Result(lambda results: results[0], spelled, nested)
 
     def build(results: list[Any]) -> Any:
         tensors = iter(results)
@@ -127,7 +147,7 @@ def result_of(spec: pytree.TreeSpec, plain: Sequence[tuple[bool, Any]], sizes: S
         leaves = [int(leaf) if size else leaf for leaf, size in zip(leaves, sizes, strict=True)]
         return pytree.tree_unflatten(leaves, spec)
 
-    return Result(build, spelled)
+    return Result(build, spelled, nested)
 
 
 def read_result(spelled: Json) -> Result:

@@ -79,6 +79,9 @@ class CompiledModule(Compilable):
     def _captured(self) -> object:
         return self._weights
 
+    def _written(self) -> Any:
+        return type(self.module)
+
     def refresh(self) -> None:
         """Look at all weights again: by hand only after writes that torch does not count (through ``.data``)."""
         self._follow(every=True)

@@ -119,7 +119,9 @@ def _lower_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _teach_buffer(function: Any, dtype: Any) -> None:
+def teach_buffer(function: Any, dtype: Any) -> None:
+    """Let compiled code find buffers of ``dtype`` in an argument block by this function."""
+
     @type_callable(function)
     def typing(context: Any) -> Any:
         def typer(args: Any, slot: Any, count: Any) -> Any:
@@ -136,7 +138,9 @@ def _teach_buffer(function: Any, dtype: Any) -> None:
         return builder.inttoptr(address, context.get_value_type(sig.return_type))
 
 
-def _teach_scratch(function: Any, dtype: Any) -> None:
+def teach_scratch(function: Any, dtype: Any) -> None:
+    """Let compiled code have memory of ``dtype`` on its stack by this function."""
+
     @type_callable(function)
     def typing(context: Any) -> Any:
         return lambda length: Buffer(dtype, SCRATCH_SLOT, 0) if isinstance(length, types.IntegerLiteral) else None
@@ -151,8 +155,8 @@ def _teach_scratch(function: Any, dtype: Any) -> None:
 
 
 for _name, _dtype in NUMBA_TYPES.items():
-    _teach_buffer(s.BUFFER[f"{_name}_buffer"], _dtype)
-    _teach_scratch(s.SCRATCH[f"{_name}_scratch"], _dtype)
+    teach_buffer(s.BUFFER[f"{_name}_buffer"], _dtype)
+    teach_scratch(s.SCRATCH[f"{_name}_scratch"], _dtype)
 
 
 @type_callable(s.checked)

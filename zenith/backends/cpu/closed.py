@@ -87,10 +87,24 @@ def take_out(executable: Executable, put: Put) -> Json:
     return stored.spelled() | {"constants": arrays, "codes": codes}
 
 
+def take_out_open(executable: Executable, put: Callable[[Any, str], int]) -> Json:
+    """A copy of an executable as it is, with weights and constants by name; loading it prepares what calls read."""
+    program = executable.program
+    stored = Stored(program, executable.stages, executable.report.groups)
+    sources = executable.source_arrays()
+    linked = executable.kernels | executable.preparing
+    return stored.spelled() | {
+        "constants": {name: put(sources[name], name) for name in program.constants},
+        "weights": {weight.name: put(sources[place], weight.name) for place, weight in program.weights.items()},
+        "codes": {name: put(one.code, name) for name, one in linked.items()},
+    }
+
+
 def put_in(spelled: Json, arrays: Sequence[Any]) -> Stored:
     """The program that was taken out; linking it compiles nothing."""
     stored = Stored.read(spelled, {name: arrays[number] for name, number in spelled["constants"].items()})
-    texts = {launch.kernel.name: launch.kernel.text for launch in stored.program.launches}
+    launches = [*stored.program.launches, *(prepared.launch for prepared in stored.program.prepared)]
+    texts = {launch.kernel.name: launch.kernel.text for launch in launches}
     for name, text in texts.items():
         adopt_kernel(name, text, arrays[spelled["codes"][name]].tobytes())
     return stored

@@ -147,12 +147,14 @@ class Executable:
         self.copying: dict[tuple[int, int], int] = {}  # a result and an argument that is copied to it -> word of tasks
         self.frame = Frame(program)
         self.kernels = _link({launch.kernel.name: launch.kernel.text for launch in program.launches})
-        self._once = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
+        self.preparing = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
         self.segments = [self._segment(segment) for segment in segments(program)]
         self._empty, self._empty_address = _aligned(EMPTY_BYTES)
         self._empty[:] = 0
         self._numbers = itertools.count()
-        self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, {n: k.address for n, k in self._once.items()})
+        self._fixed: FixedMemory[_Fixed] = FixedMemory(
+            program, weights, {n: k.address for n, k in self.preparing.items()}
+        )
         self._fixed.bind(self)
         self._leases: list[_Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
@@ -173,7 +175,7 @@ class Executable:
         status = np.zeros(1, np.int64)
         places = map(self._address_of, arrays)
         block = np.array([status.ctypes.data, *places, *(0 for _ in launch.sizes)], np.int64)
-        kernel = self._once[launch.kernel.name].address
+        kernel = self.preparing[launch.kernel.name].address
         team().launch(kernel, int(launch.tasks), int(launch.grain), block.ctypes.data)
         if status[0]:
             raise _out_of_bounds(launch.lines)
@@ -187,6 +189,10 @@ class Executable:
     def fixed_arrays(self) -> dict[str, Any]:
         """The arrays that steps read at fixed places, by name."""
         return self._fixed.arrays(self)
+
+    def source_arrays(self) -> dict[str, Any]:
+        """The constants, and the weights as they are now, by the names of their places."""
+        return self._fixed.sources()
 
     def _address_of(self, array: Any) -> int:
         return NUMPY.address(array) if array.size else self._empty_address

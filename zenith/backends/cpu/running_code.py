@@ -21,7 +21,9 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 Join = Callable[[Any, Any], Any]
 
 
-def _teach(name: str, function: Callable[..., Any]) -> None:
+def teach_prefix(name: str, function: Callable[..., Any]) -> None:
+    """Let compiled code make the prefixes of a strip by this function; ``name`` says which (see :func:`_joins`)."""
+
     @type_callable(function)
     def typing(context: Any) -> Callable[..., Any]:
         def typer(LANES: Any, to: Any, to_at: Any, source: Any, at: Any, count: Any, before: Any) -> Any:
@@ -43,7 +45,7 @@ def _teach(name: str, function: Callable[..., Any]) -> None:
 
 
 for _name, _function_of_strip in RUNNING_FUNCTIONS.items():
-    _teach(_name, _function_of_strip)
+    teach_prefix(_name, _function_of_strip)
 
 
 def _function(module: Any, own: str, name: str, dtype: Any, lanes: int, given: Sequence[Any]) -> Any:

@@ -22,7 +22,9 @@ from zenith.ir import types as ir_types
 from zenith.ir.ops.reference import THREEFRY_PARITY, THREEFRY_ROTATIONS
 
 FLOATS = (types.float32, types.float64)
-INTEGERS = tuple(getattr(types, t.numpy_name) for t in ir_types.INTEGERS)
+INTEGERS = (
+    types.int8, types.int16, types.int32, types.int64, types.uint8, types.uint16, types.uint32, types.uint64,
+)  # fmt: skip
 NUMBA_TYPES = {
     "bool": types.boolean, **{t.name: kind for t, kind in zip(ir_types.INTEGERS, INTEGERS, strict=True)},
     "f32": types.float32, "f64": types.float64, "f16": HALF, "bf16": BRAIN,
@@ -112,14 +114,15 @@ def _float_to_uint64(builder: Any, x: Any) -> Any:
     return builder.select(high, builder.xor(below, top), below)
 
 
-def _teach_converter(function: Any, target: Any) -> None:
+def teach_converter(function: Any, target: Any) -> None:
+    """Let compiled code convert numbers to ``target`` by this function."""
     _teach(
         function, lambda x: target if isinstance(x, (types.Number, types.Boolean, Narrow)) else None, _emit_convert, 1
     )
 
 
 for _name, _function in s.CONVERT.items():
-    _teach_converter(_function, NUMBA_TYPES[_name])
+    teach_converter(_function, NUMBA_TYPES[_name])
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------
@@ -129,8 +132,11 @@ def _floats(name: str) -> Emit:
     return lambda context, builder, signature, args: _intrinsic(builder, name, list(args))
 
 
-for _name in ("floor", "ceil", "trunc", "sqrt", "rint"):
-    _teach(getattr(s, _name), _same_float, _floats(_name), 1)
+_teach(s.floor, _same_float, _floats("floor"), 1)
+_teach(s.ceil, _same_float, _floats("ceil"), 1)
+_teach(s.trunc, _same_float, _floats("trunc"), 1)
+_teach(s.sqrt, _same_float, _floats("sqrt"), 1)
+_teach(s.rint, _same_float, _floats("rint"), 1)
 
 
 def _emit_logaddexp(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -22,13 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.ir as ir
+from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.abreast import mark
 from zenith.backends.vecmath import FUNCTIONS, numpy_functions
-from zenith.backends.vecmath.functions import Function
 from zenith.backends.vecmath.numpy_functions import (
     arccos,
     arccosh,
@@ -224,9 +223,8 @@ class LLVMOps:
         return ir.Function(self._builder.module, ir.FunctionType(self._float, [self._float] * arity), name)
 
 
-def _register(function: Function) -> None:
-    """Teach Numba the type and the code of one elementary function."""
-    plain: Callable[..., Any] = getattr(numpy_functions, function.name)
+def teach_elementary(plain: Callable[..., Any], body: Callable[..., Any], arity: int) -> None:
+    """Teach Numba the type and the code of one elementary function: ``body(k, *arguments)`` emits it."""
 
     def typer_of_one(context: Any) -> Callable[..., Any]:
         return lambda x: x if x in (types.float32, types.float64) else None
@@ -234,16 +232,16 @@ def _register(function: Function) -> None:
     def typer_of_two(context: Any) -> Callable[..., Any]:
         return lambda x, y: x if x == y and x in (types.float32, types.float64) else None
 
-    type_callable(plain)(typer_of_one if function.arity == 1 else typer_of_two)
+    type_callable(plain)(typer_of_one if arity == 1 else typer_of_two)
 
     def emit(context: Any, builder: ir.IRBuilder, signature: Any, arguments: tuple[ir.Value, ...]) -> ir.Value:
-        result = function.body(LLVMOps(builder, str(signature.return_type)), *arguments)
+        result = body(LLVMOps(builder, str(signature.return_type)), *arguments)
         mark(builder, result)
         return result
 
     for dtype in (types.float32, types.float64):
-        lower_builtin(plain, *[dtype] * function.arity)(emit)
+        lower_builtin(plain, *[dtype] * arity)(emit)
 
 
 for _entry in FUNCTIONS.values():
-    _register(_entry)
+    teach_elementary(getattr(numpy_functions, _entry.name), _entry.body, _entry.arity)

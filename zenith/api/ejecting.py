@@ -1,0 +1,100 @@
+"""Ejecting from the user's side: which program, how it is called, and why some cannot be ejected.
+
+:mod:`zenith.eject` writes the file.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+from zenith import tree
+from zenith.api.binding import Condition
+from zenith.api.forms import form_of
+from zenith.api.signature import Signature
+from zenith.api.specialize import Specialization, Specializer
+from zenith.compile import outside_calls
+from zenith.eject import Interface
+from zenith.eject import eject as write
+from zenith.errors import UnsupportedError, ZenithError
+from zenith.ir.types import ArrayType, bfloat16
+
+
+def only_program(name: str, specializer: Specializer) -> tuple[Hashable, Specialization]:
+    """The one program of a function, with its key; ZenithError unless there is just one."""
+    found = [(key, entry.description, s) for key, entry in specializer.entries() for s in entry.specializations]
+    if not found:
+        raise ZenithError(f"{name} has no compiled program to eject", fix="call it first")
+    if len(found) > 1:
+        calls = "".join(f"\n  ({', '.join(description)})" for _, description, _ in found)
+        raise ZenithError(f"{name} has {len(found)} compiled programs, and a file holds one:{calls}",
+                          fix="choose one by its arguments: fn.lower(*args).compile().eject(path)")  # fmt: skip
+    key, _, program = found[0]
+    return key, program
+
+
+def eject(
+    path: Path,
+    name: str,
+    signature: Signature,
+    key: Any,
+    program: Specialization,
+    function: Any,
+) -> None:
+    """Write one program of a function; ``function`` is what the user wrote."""
+    _check(name, program)
+    form = form_of(key)
+    args: Sequence[Any] = [tree.Leaf(i) for i in range(len(program.kinds))]
+    args, kwargs = (args, {}) if form is None else form.nested()
+    public = tree.identifier(name) + ("_" if hasattr(builtins, tree.identifier(name)) else "")
+    plain = signature.positional[: len(args)]
+    interface = Interface(
+        name=public,
+        doc=inspect.getdoc(function) or "",
+        parameters=plain,
+        variadic=signature.variadic if len(args) > len(plain) else "",
+        args=args,
+        kwargs=kwargs,
+        result=program.origin.result.nested(),
+        leaves=[(kind.dtype, kind.rank) for kind in program.kinds],
+        shapes=program.binding.shapes,
+        conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
+    )
+    write(path, program.executable, interface, program.origin.text, f"{interface.name}: {_from(function)}")
+
+
+def _check(name: str, program: Specialization) -> None:
+    if program.device is not None:
+        raise UnsupportedError(f"{name} is compiled for a GPU, whose kernels an ejected file does not hold",
+                               fix="call it with arrays of the CPU, and eject that program")  # fmt: skip
+    if not hasattr(program.executable, "source_arrays"):
+        raise UnsupportedError(f"{name} is not compiled to machine code", fix='use backend="cpu"')
+    graph = program.origin.graph
+    outside = outside_calls(graph)
+    if outside:
+        raise UnsupportedError(f"{name} calls {outside[0].primitive.name}, Python or native code that is no kernel",
+                               where=outside[0].line, fix="call that outside of the function")  # fmt: skip
+    types = [value.type for value in (*graph.inputs, *graph.outputs)]
+    if any(isinstance(type, ArrayType) and type.dtype == bfloat16 for type in types):
+        raise UnsupportedError(f"{name} takes or returns bfloat16 arrays, which NumPy has not",
+                               fix="convert them to float32 outside or inside of the function")  # fmt: skip
+
+
+def _meaning(condition: Condition) -> str:
+    """What a condition on sizes is for, as an error says it."""
+    place = f" ({condition.line})" if condition.line else ""
+    if condition.required:
+        return f"{condition.reason or 'sizes do not fit'}{place}: {condition.source}"
+    return f"the program is made for sizes with {condition.source}{place}, which"
+
+
+def _from(function: Any) -> str:
+    """Where a function or a module's class was written."""
+    try:
+        file, line = inspect.getsourcefile(function), inspect.getsourcelines(function)[1]
+    except (TypeError, OSError):
+        return "a compiled program."
+    return f"the program compiled from {Path(file or '').name}, line {line}."

@@ -1,0 +1,117 @@
+"""Ejecting: a compiled program as one readable Python file that needs NumPy and Numba, and no Zenith.
+
+The file has the program first (checks, sizes, memory, launches in order), then the kernels as ``show("kernels")``
+prints them, then what their names mean to compiled code and how they are compiled. That is brought along from Zenith's
+own source files (:mod:`zenith.eject.bundle`), as little of it as the program needs, so that the machine code, and with
+it every bit of a result, is the same.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.cpu import compiler
+from zenith.backends.cpu.executable import Executable
+from zenith.backends.cpu.vectors import select
+from zenith.eject import runtime
+from zenith.eject.bundle import Bundle
+from zenith.eject.interface import Interface
+from zenith.eject.modules import Definition, Modules
+from zenith.eject.names import MODULE, imports_of, names_module, replaced_modules, used_names
+from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source
+
+__all__ = ["Interface", "eject"]
+
+
+def eject(path: Path, executable: Executable, interface: Interface, graph: str, origin: str) -> None:
+    """Write ``path``, and its constants and weights beside it with the suffix ``.npz``.
+
+    ``graph`` is the program's text, ``origin`` a sentence about what it was made from. Raises UnsupportedError when the
+    program's kernels use names of engines that are not Zenith's own, OSError when a file cannot be written.
+    """
+    kernels = _kernels(executable)
+    writer = ProgramWriter(executable.program, interface, kernels, executable.source_arrays())
+    stored = writer.stored()
+    head = _head(path.name, origin, stored, graph)
+    text = f"{head}\n{_bundled(writer, kernels)}"
+    if stored:
+        _replace(path.with_suffix(".npz"), _npz(stored))
+    _replace(path, text.encode())
+
+
+def _kernels(executable: Executable) -> dict[str, Source]:
+    """The kernels of a program by name: those of calls as users see them, then those that prepare."""
+    found: dict[str, Source] = {}
+    for text in ("\n" + executable.stages["kernels"]).split("\ndef ")[1:]:
+        found[text.partition("(")[0]] = Source.of("def " + text.rstrip() + "\n")
+    for prepared in executable.program.prepared:
+        code = prepared.launch.kernel
+        text = code.text.replace("def kernel(", f"def {code.name}(", 1)
+        found.setdefault(code.name, Source.of(text))
+    return found
+
+
+def _bundled(writer: ProgramWriter, kernels: Mapping[str, Source]) -> str:
+    """The program with all that it needs, as the text of one module."""
+    names = sorted({name for kernel in kernels.values() for name in used_names(kernel.text)})
+    doc = '"""The kernels. Each does the tasks from begin to before end; args is a block of addresses and sizes."""'
+    texts = {
+        PROGRAM: writer.text(),
+        KERNELS: "\n".join([doc, *imports_of(names), *(k.text for k in kernels.values())]),
+        MODULE: names_module(names),
+        **replaced_modules(select().name),
+    }
+    modules = Modules(texts)
+    registering = [MODULE, *modules.reachable(compiler.__name__, "zenith.backends.cpu.")]
+    wanted = [Definition(PROGRAM, writer.public)]
+    made = (PROGRAM, KERNELS, MODULE)
+    return Bundle(modules, wanted, (PROGRAM, KERNELS, runtime.__name__), registering, made, writer.locals).text()
+
+
+def _head(name: str, origin: str, stored: Mapping[str, Any], graph: str) -> str:
+    beside = (
+        f"""
+Weights and constants are in {Path(name).with_suffix(".npz").name}, beside this file."""
+        if stored
+        else ""
+    )
+    versions = ", ".join(importlib.metadata.version(name) for name in ("numba", "llvmlite"))
+    text = f'''"""{origin}
+
+Zenith wrote this file and does not need to be there: NumPy and Numba do. Kernels are compiled at the first call, in the
+same way as in Zenith. So results have the same bits as there, where the processor has the same instructions
+({select().name}) and Numba and llvmlite the same versions ({versions}).{beside}
+
+In this order: the program, its kernels, what both run with, what the names of kernels mean to compiled code and how
+that is compiled.
+"""
+'''
+    comment = "\n".join(f"# {line}".rstrip() for line in graph.splitlines())
+    return f"{text}\n# The graph from which the program was made:\n#\n{comment}\n\nfrom __future__ import annotations\n"
+
+
+def _npz(arrays: Mapping[str, Any]) -> bytes:
+    """The arrays as a file of NumPy's; names may be any."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a file in the place of what is there, at once or not at all."""
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        made.write_bytes(content)
+        os.replace(made, path)

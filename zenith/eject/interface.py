@@ -1,0 +1,154 @@
+"""The public function of an ejected program: from the user's arguments to arrays and sizes, and back to a structure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.errors import UnsupportedError
+from zenith.ir.types import DType
+from zenith.tree import Leaf, identifier, unique
+
+BUILTINS = frozenset({"max", "min", "range", "len", "int"})  # which generated functions use
+_PLAIN = (bool, int, float, complex, str, type(None))
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How a program is called.
+
+    ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` where arrays
+    stand and values where the program was made for one. ``leaves`` are element types and ranks, ``shapes`` names for
+    the axes of leaves, ``conditions`` Python expressions of these with what they mean.
+    """
+
+    name: str
+    doc: str
+    parameters: Sequence[str]  # of positional arguments
+    variadic: str  # what takes further ones; empty when there are none
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    result: Any
+    leaves: Sequence[tuple[DType, int]]
+    shapes: Sequence[tuple[int, Sequence[str]]]
+    conditions: Sequence[tuple[str, str]]
+
+    def head(self) -> str:
+        """The function's parameters."""
+        words = [*self.parameters, *([f"*{self.variadic}"] if self.variadic else [])]
+        words += [] if self.variadic or not self.kwargs else ["*"]
+        return ", ".join([*words, *self.kwargs])
+
+    def arguments(self) -> Iterator[tuple[str, Any]]:
+        """Each argument as Python source and its structure."""
+        for number, value in enumerate(self.args):
+            inside = f"{self.variadic}[{number - len(self.parameters)}]"
+            yield (self.parameters[number] if number < len(self.parameters) else inside), value
+        yield from self.kwargs.items()
+
+    def check_names(self) -> None:
+        """Raise UnsupportedError for a parameter that hides what generated functions use."""
+        for name in {*self.parameters, self.variadic, *self.kwargs} & BUILTINS:
+            raise UnsupportedError(f"{self.name} has a parameter {name}, which hides a builtin that a file needs",
+                                   fix="give the parameter another name")  # fmt: skip
+
+
+class Writer:
+    """Writes the public function; ``inputs`` are what the program calls its arrays, ``helper`` names the runtime's."""
+
+    def __init__(self, interface: Interface, inputs: Sequence[str], helper: Any) -> None:
+        interface.check_names()
+        self.of, self.helper = interface, helper
+        self.paths: dict[int, str] = {}
+        self.values: list[str] = []
+        self.checks = [line for path, value in interface.arguments() for line in self._checks(path, value)]
+        if interface.variadic:
+            further = len(interface.args) - len(interface.parameters)
+            self.checks[:0] = [self._structure(interface.variadic, "tuple", range(further))]
+        names = [self.paths[n] if self.paths[n].isidentifier() else name for n, name in enumerate(inputs)]
+        others = {*interface.parameters, interface.variadic, *interface.kwargs} - set(self.paths.values())
+        self.variables = unique(names, taken=others)
+        self.classes: dict[str, str] = {}
+
+    def arrays(self) -> Iterator[str]:
+        """Lines that check arguments and take their arrays, sizes, and what holds of these."""
+        yield from self.checks
+        for number, (dtype, rank) in enumerate(self.of.leaves):
+            path = self.paths[number]
+            words = f"{path}, {path!r}, {dtype.numpy_name!r}, {rank}"
+            yield f"{self.variables[number]} = {self.helper('array')}({words})"
+        for number, axes in self.of.shapes:
+            yield f"{', '.join(axes)}{',' * (len(axes) == 1)} = {self.variables[number]}.shape"
+        known = {name for _, axes in self.of.shapes for name in axes}
+        for source, text in self.of.conditions:
+            sizes = [f"{name}={name}" for name in dict.fromkeys(re.findall(r"\w+", source)) if name in known]
+            yield f"{self.helper('require')}({', '.join([f'lambda: {source}', repr(text), *sizes])})"
+
+    def accepts(self) -> str:
+        """What the program takes, for its documentation."""
+        axes = {number: ", ".join(names) for number, names in self.of.shapes}
+        types = [f"{dtype}[{axes[i]}]" if i in axes else str(dtype) for i, (dtype, _) in enumerate(self.of.leaves)]
+        return ", ".join([*(f"{self.paths[i]}: {type}" for i, type in enumerate(types)), *self.values])
+
+    def result(self, results: Sequence[str]) -> str:
+        """What the function returns."""
+        return self._spelled(self.of.result, results)
+
+    def _checks(self, path: str, value: Any) -> Iterator[str]:
+        if isinstance(value, Leaf):
+            self.paths[value.number] = path
+        elif type(value) in _PLAIN:
+            self.values.append(f"{path}={value!r}")
+            yield f"{self.helper('same')}({path}, {path!r}, {_literal(value)})"
+        elif isinstance(value, dict):
+            yield self._structure(path, "dict", value)
+            for key, inner in value.items():
+                yield from self._checks(f"{path}[{key!r}]", inner)
+        elif isinstance(value, tuple | list):
+            yield self._structure(path, "tuple" if isinstance(value, tuple) else "list", range(len(value)))
+            for number, inner in enumerate(value):
+                yield from self._checks(f"{path}[{number}]", inner)
+        else:
+            raise _unknown(value, "takes")
+
+    def _structure(self, path: str, kind: str, keys: Any) -> str:
+        return f"{self.helper('structure')}({path}, {path!r}, {kind}, {list(keys)!r})"
+
+    def _spelled(self, value: Any, results: Sequence[str]) -> str:
+        match value:
+            case Leaf():
+                return f"int({results[value.number]})" if value.is_size else results[value.number]
+            case dict():
+                items = ", ".join(f"{key!r}: {self._spelled(item, results)}" for key, item in value.items())
+                return f"{{{items}}}"
+            case list():
+                return f"[{', '.join(self._spelled(item, results) for item in value)}]"
+            case tuple():
+                items = ", ".join(self._spelled(item, results) for item in value)
+                return f"{self._class(value)}({items}{',' * (len(value) == 1 and type(value) is tuple)})"
+        if type(value) in _PLAIN:
+            return _literal(value)
+        raise _unknown(value, "returns")
+
+    def _class(self, value: Any) -> str:
+        """The name of a named tuple's class, which the file defines; nothing for a plain tuple."""
+        if type(value) is tuple:
+            return ""
+        name = identifier(type(value).__name__)
+        self.classes[name] = f'{name} = namedtuple("{name}", {list(value._fields)!r})'
+        return name
+
+
+def _literal(value: Any) -> str:
+    """A plain value as Python source."""
+    return f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
+
+
+def _unknown(value: Any, verb: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the program {verb} a {type(value).__name__}, a class that an ejected file has not",
+        fix="take and return arrays in tuples, lists, named tuples and dicts",
+    )

@@ -1,0 +1,269 @@
+"""The program of an ejected file: its constants, and what one call does, step by step, as Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.cpu.program import Launch, Prepared, Program, Step
+from zenith.backends.steps import FIXED, Branch, Loop, Place, walk
+from zenith.eject import runtime
+from zenith.eject.interface import BUILTINS, Interface, Writer
+from zenith.errors import SourceLine
+from zenith.ir.types import ArrayType
+from zenith.tree import identifier, unique
+
+KERNELS, PROGRAM = "zenith.eject.made_kernels", "zenith.eject.made_program"
+WIDTH = 110
+_IMPORTED = frozenset({"np", "cache", "Path", "namedtuple"})
+_SIZE = re.compile(r"^    (\w+) = args\[\d+\]", re.MULTILINE)
+_HELPERS = ("array", "structure", "same", "require", "address", "arena", "vector", "read", "launch", "is_true",
+            "branch", "copy")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel as Python text, and the sizes that it takes behind its buffers, in order."""
+
+    text: str
+    sizes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Source:
+        """The kernel that a text defines."""
+        return cls(text, tuple(_SIZE.findall(text)))
+
+
+class ProgramWriter:
+    """Writes the module of one program: ``text`` of it, ``locals`` of its functions."""
+
+    def __init__(
+        self, program: Program, interface: Interface, kernels: Mapping[str, Source], sources: Mapping[str, Any]
+    ) -> None:
+        self.program, self.kernels, self._sources = program, kernels, sources
+        places = dict.fromkeys(self._places())
+        taken = {*program.symbols, *kernels, *BUILTINS, *_IMPORTED, interface.name}
+        self._variables = dict(
+            zip(places, unique([identifier(p.name) for p in places], taken=[*taken, "fixed", "memory"]), strict=True)
+        )
+        self._count = 0
+        self._taken = {*taken, *self._variables.values()}
+        mine = {*interface.parameters, interface.variadic, *interface.kwargs, *self._taken}
+        own = unique([*_HELPERS, "steps", "constants"], taken=mine)
+        self._helpers = dict(zip([*_HELPERS, "steps", "constants"], own, strict=True))
+        self.writer = Writer(interface, program.inputs, self._helpers.__getitem__)
+        self.results = unique(
+            [name for name, _ in program.outputs], taken=[*self.writer.variables, *interface.parameters]
+        )
+        self.locals = (mine | {*self.results, *self.writer.variables}) - _IMPORTED
+        self.interface = interface
+
+    @property
+    def public(self) -> str:
+        """The name of the public function."""
+        return self.interface.name
+
+    def text(self) -> str:
+        """The module."""
+        called, steps = self._public(), self._steps()
+        constants = self._constants() if self._fixed else []
+        lines = ['"""The program: the public function, what one call does, and what is read and prepared once."""']
+        lines += ["import numpy as np", "from collections import namedtuple", "from functools import cache"]
+        lines += ["from pathlib import Path"]
+        lines += [f"from {runtime.__name__} import {n} as {self._helpers[n]}" for n in _HELPERS]
+        lines += [f"from {KERNELS} import {name}" for name in self.kernels]
+        lines += [*self.writer.classes.values(), "", *called, "", *steps, "", *constants]
+        return "\n".join(lines) + "\n"
+
+    # --- the public function ---
+
+    def _public(self) -> list[str]:
+        program = self.program
+        body = [*self.writer.arrays()]
+        for name, (_, type) in zip(self.results, program.outputs, strict=True):
+            shape = ", ".join(map(str, type.shape)) + "," * (len(type.shape) == 1)
+            body.append(f"{name} = np.empty(({shape}), {type.dtype.numpy_name!r})")
+        given = [f"{self._helpers['address']}({name})" for name in (*self.writer.variables, *self.results)]
+        body += _called(self._helpers["steps"], [*given, *program.symbols])
+        result = self.writer.result(self.results)
+        head = f"def {self.public}({self.interface.head()}):"
+        return [head, *_indented([*self._doc(program.outputs), *body, f"return {result}"])]
+
+    def _doc(self, outputs: Iterable[tuple[str, ArrayType]]) -> list[str]:
+        own = self.interface.doc.replace("\\", "\\\\").replace('"""', "'''").strip().splitlines()
+        own = own or [f"What {self.public} computes."]
+        types = ", ".join(str(type) for _, type in outputs)
+        made = [f"Made for {self.writer.accepts()}. Gives {types}.",
+                "Raises TypeError for other arguments, ValueError for sizes that do not fit."]  # fmt: skip
+        return ['"""' + own[0], *own[1:], "", *made, '"""']
+
+    # --- what a call does ---
+
+    def _places(self) -> Iterator[Place]:
+        yield from (Place("input", name) for name in self.program.inputs)
+        yield from (Place("output", name) for name, _ in self.program.outputs)
+        for step in walk(self.program.steps):
+            yield from step.places
+            if isinstance(step, Loop):
+                yield from (p for c in step.carries for p in (c.current, c.following))
+                yield from (s.part for s in step.slices)
+        for prepared in self.program.prepared:
+            yield from prepared.launch.places
+
+    @property
+    def _fixed(self) -> list[Place]:
+        """The fixed places that steps read."""
+        return [p for p in dict.fromkeys(p for s in walk(self.program.steps) for p in s.places) if p.kind in FIXED]
+
+    def _steps(self) -> list[str]:
+        program = self.program
+        given = [Place("input", n) for n in program.inputs] + [Place("output", n) for n, _ in program.outputs]
+        head = f"def {self._helpers['steps']}({', '.join([*map(self._at, given), *program.symbols])}):"
+        body = ['"""One call, step by step; arguments are addresses of arrays, then sizes."""']
+        body += [f"fixed = {self._helpers['constants']}()"] if self._fixed else []
+        body += [f'{self._at(p)} = {self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in self._fixed]
+        slots = {p.name: p for step in walk(program.steps) for p in step.places if p.kind == "slot"}
+        if slots:
+            body.append(f"memory, first = {self._helpers['arena']}({program.arena})  # which values on the way share")
+            offsets = {p: program.slots[name] for name, p in slots.items()}
+            body += [f"{self._at(p)} = first" + (f" + {at}" if at != "0" else "") for p, at in offsets.items()]
+        body += self._of_steps(program.steps)
+        return [head, *_indented(body)]
+
+    def _at(self, place: Place) -> str:
+        return self._variables[place]
+
+    def _of_steps(self, steps: Iterable[Step]) -> list[str]:
+        lines = [line for step in steps for line in self._step(step)]
+        return lines or ["pass"]
+
+    def _step(self, step: Step) -> list[str]:
+        match step:
+            case Launch():
+                return self._launch(step)
+            case Loop():
+                return self._loop(step)
+            case Branch():
+                return self._branch(step)
+        raise AssertionError("a program with calls into Python is refused before")
+
+    def _launch(self, launch: Launch) -> list[str]:
+        name = launch.kernel.name
+        places = ", ".join(map(self._at, launch.places))
+        sizes = ", ".join(self.kernels[name].sizes)
+        words = [name, launch.tasks, launch.grain, f"[{places}]", f"[{sizes}]"]
+        words += [repr(_line(launch.lines[0]))] if launch.can_fail and launch.lines else []
+        notes = [f"# {line}" for line in dict.fromkeys(map(_line, launch.lines))]
+        return [*notes, *_called(self._helpers["launch"], words)]
+
+    def _loop(self, loop: Loop[Step, str]) -> list[str]:
+        """Carried values take turns in two places; parts of arrays advance; see ``zenith/backends/cpu/looping.py``."""
+        count = self._new("count")
+        lines = [f"# {_line(line)}" for line in dict.fromkeys(loop.lines)]
+        lines += [f"{count} = {loop.count}"] if loop.count is not None else []
+        for c in loop.carries:
+            current, following, start, result, other = map(
+                self._at, (c.current, c.following, c.start, c.result, c.other)
+            )
+            first = f"({result} if {count} % 2 else {other})" if loop.count is not None else result
+            lines.append(f"{current}, {following} = {start}, {first}")
+        backwards = loop.reverse and loop.count is not None
+        for s in loop.slices:
+            offset = f" + ({count} - 1) * ({s.length})" if backwards else ""
+            lines.append(f"{self._at(s.part)} = {self._at(s.whole)}{offset}")
+        body: list[str] = []
+        if loop.flag is not None:
+            body += [*self._of_steps(loop.condition), f"if not {self._helpers['is_true']}({self._at(loop.flag)}):"]
+            body += ["    break"]
+        body += self._of_steps(loop.steps)
+        for c in loop.carries:
+            current, following = self._at(c.current), self._at(c.following)
+            body.append(
+                f"{current}, {following} = {following}, {self._at(c.result)} + {self._at(c.other)} - {following}"
+            )
+        body += [f"{self._at(s.part)} {'-' if backwards else '+'}= {s.length}" for s in loop.slices]
+        lines += [f"for _ in range({count}):" if loop.count is not None else "while True:", *_indented(body)]
+        for c in loop.carries:
+            current, result = self._at(c.current), self._at(c.result)
+            lines += [f"if {current} != {result}:", f"    {self._helpers['copy']}({result}, {current}, {c.length})"]
+        return lines
+
+    def _branch(self, branch: Branch[Step]) -> list[str]:
+        which = self._new("which")
+        lines = [f"# {_line(line)}" for line in dict.fromkeys(branch.lines)]
+        lines.append(f"{which} = {self._helpers['branch']}({self._at(branch.index)}, {len(branch.branches)})")
+        for number, steps in enumerate(branch.branches):
+            lines += [f"{'elif' if number else 'if'} {which} == {number}:", *_indented(self._of_steps(steps))]
+        return lines
+
+    def _new(self, stem: str) -> str:
+        self._count += 1
+        (name,) = unique([f"{stem}{self._count}"], taken=self._taken)
+        self._taken.add(name)
+        return name
+
+    # --- what is there once ---
+
+    def _constants(self) -> list[str]:
+        """The function that gives what is the same in every call."""
+        lines = ["@cache", f"def {self._helpers['constants']}():"]
+        body = ['"""Weights and constants, and what is prepared from them once."""']
+        types = [f'"{name}": ("{array.dtype}", {array.shape}),' for name, array in self.stored().items()]
+        body += ["types = {", *_indented(types), "}"] if types else []
+        body.append(
+            f'fixed = {self._helpers["read"]}(Path(__file__).with_suffix(".npz"), types)' if types else "fixed = {}"
+        )
+        for prepared in self.program.prepared:
+            body += self._prepared(prepared)
+        return [*lines, *_indented([*body, "return fixed"])]
+
+    def stored(self) -> dict[str, Any]:
+        """The constants and weights that the file beside holds, by name."""
+        made = {name for p in self.program.prepared for name, _, _ in p.results}
+        used = {p.name for p in self._fixed} | {p.name for q in self.program.prepared for p in q.launch.places}
+        return {self._key(name): _storable(self._sources[name]) for name in sorted(used - made)}
+
+    def _key(self, place: str) -> str:
+        """What a fixed place is called: a weight as in its module."""
+        return self.program.weights[place].name if place in self.program.weights else place
+
+    def _prepared(self, prepared: Prepared) -> list[str]:
+        launch = prepared.launch
+        lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{_stored_name(dtype.numpy_name)}")'
+                 for name, dtype, size in prepared.results]  # fmt: skip
+        places = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.places)
+        zeros = ", ".join("0" for _ in self.kernels[launch.kernel.name].sizes)
+        return [
+            *lines,
+            *_called(
+                self._helpers["launch"], [launch.kernel.name, launch.tasks, launch.grain, f"[{places}]", f"[{zeros}]"]
+            ),
+        ]
+
+
+def _stored_name(dtype: str) -> str:
+    """The NumPy type in which elements are stored: bfloat16, which NumPy has not, as its bits."""
+    return "uint16" if dtype == "bfloat16" else dtype
+
+
+def _storable(array: Any) -> Any:
+    return np.ascontiguousarray(array).view(_stored_name(str(array.dtype))).reshape(array.shape)
+
+
+def _called(function: str, words: Sequence[str]) -> list[str]:
+    line = f"{function}({', '.join(words)})"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"{function}(", *(f"    {word}," for word in words), ")"]
+
+
+def _line(line: SourceLine) -> str:
+    return f"{line}: {line.code}" if line.code else str(line)
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" if line else "" for line in lines]

@@ -1,0 +1,143 @@
+"""What an ejected program runs with: checked arguments, memory, kernels compiled when they are first launched."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zenith.backends.cpu.block import MAX_CHUNKS
+from zenith.backends.cpu.compiler import kernel_module, object_code
+from zenith.backends.cpu.machine import load
+
+ALIGNMENT = 64  # bytes
+NOTHING = np.zeros(1 << 16, np.uint8)  # stands behind an array without elements, of which reads are discarded
+
+_compiled: dict[str, Any] = {}
+_lock = threading.Lock()  # one compilation at a time
+
+
+def array(value: Any, path: str, dtype: str, rank: int) -> Any:
+    """The array of an argument in row-major order; TypeError unless it has this element type and number of axes."""
+    found = np.asarray(value)
+    if found.dtype != dtype or found.ndim != rank:
+        given = f"{found.dtype} with {found.ndim}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise TypeError(f"{path} is made for an array of {dtype} with {rank} axes, and is {given}")
+    return np.require(found, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def structure(value: Any, path: str, kind: type, keys: Sequence[Any]) -> None:
+    """Raise TypeError unless an argument is a dict with these keys, or a tuple or list of as many items."""
+    found = None
+    if isinstance(value, kind) and isinstance(value, (dict, tuple, list)):
+        found = list(value if isinstance(value, dict) else range(len(value)))
+    if found is None or sorted(map(repr, found)) != sorted(map(repr, keys)):
+        given = f"a {type(value).__name__}" + ("" if found is None else f" with {found}")
+        raise TypeError(f"{path} is made for a {kind.__name__} with {list(keys)}, and is {given}")
+
+
+def same(value: Any, path: str, made_for: Any) -> None:
+    """Raise TypeError unless an argument has the value for which the program was made."""
+    if type(value) is not type(made_for) or repr(value) != repr(made_for):
+        raise TypeError(f"{path} is {value!r}, and the program was made for {made_for!r}")
+
+
+def require(condition: Callable[[], bool], text: str, **sizes: int) -> None:
+    """Raise ValueError, with the sizes of this call, unless a condition holds; a division by zero makes it false."""
+    try:
+        holds = condition()
+    except ZeroDivisionError:
+        holds = False
+    if not holds:
+        known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        raise ValueError(f"{text} does not hold in this call ({known})")
+
+
+def address(memory: Any) -> int:
+    """Where an array's elements stand."""
+    return int((memory if memory.size else NOTHING).ctypes.data)
+
+
+def arena(length: int) -> tuple[Any, int]:
+    """Memory for values on the way, and the address at which it begins."""
+    owner = np.empty(length + ALIGNMENT, np.uint8)
+    return owner, -(-owner.ctypes.data // ALIGNMENT) * ALIGNMENT
+
+
+def vector(length: int, dtype: str) -> Any:
+    """An array whose elements begin at a multiple of ``ALIGNMENT``."""
+    owner, first = arena(length * np.dtype(dtype).itemsize)
+    start = first - owner.ctypes.data
+    return owner[start : start + length * np.dtype(dtype).itemsize].view(dtype)
+
+
+def read(path: Path, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Any]:
+    """Weights and constants by name, from a file of NumPy's; ValueError unless all have these types and shapes."""
+    with np.load(path, allow_pickle=False) as file:
+        found = {name: np.require(file[name], requirements=["C_CONTIGUOUS", "ALIGNED"]) for name in types}
+    for name, (dtype, shape) in types.items():
+        if (found[name].dtype, found[name].shape) != (np.dtype(dtype), shape):
+            given = f"{found[name].dtype}{list(found[name].shape)}"
+            raise ValueError(f"{name} in {path} is {given}, and the program was made for {dtype}{list(shape)}")
+    return found
+
+
+def machine_code(kernel: Callable[..., None]) -> Any:
+    """A kernel as native code, ``void(int64 begin, int64 end, int64* words)``."""
+    name = kernel.__name__
+    if name not in _compiled:
+        with _lock:
+            if name not in _compiled:
+                (place,) = load(object_code(kernel_module(kernel, name)), (name,))
+                kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+                _compiled[name] = kind(place)
+    return _compiled[name]
+
+
+@cache
+def team() -> ThreadPoolExecutor:
+    """The threads that share the chunks of launches."""
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+
+
+def launch(
+    kernel: Callable[..., None], tasks: int, grain: int, places: Sequence[int], sizes: Sequence[int], line: str = ""
+) -> None:
+    """Run a kernel for ``tasks`` tasks on what stands at ``places``, in chunks of ``grain`` that threads share.
+
+    What it computes does not depend on who runs a chunk, or when. Raises IndexError, which names ``line``, when an
+    index was outside its axis.
+    """
+    if tasks <= 0:
+        return
+    native, status = machine_code(kernel), ctypes.c_int64(0)
+    words = (ctypes.c_int64 * (1 + len(places) + len(sizes)))(ctypes.addressof(status), *places, *sizes)
+    step = max(grain, (tasks - 1) // MAX_CHUNKS + 1)
+    if tasks <= step:
+        native(0, tasks, words)
+    else:
+        list(team().map(lambda begin: native(begin, min(begin + step, tasks), words), range(0, tasks, step)))
+    if status.value:
+        raise IndexError(f"an index is outside its axis{line and ': ' + line}")
+
+
+def is_true(place: int) -> bool:
+    """The condition that stands at an address."""
+    return ctypes.c_bool.from_address(place).value
+
+
+def branch(place: int, count: int) -> int:
+    """Which of so many branches the index at an address chooses; it is clamped."""
+    return min(max(ctypes.c_int32.from_address(place).value, 0), count - 1)
+
+
+def copy(to: int, source: int, length: int) -> None:
+    """Copy bytes."""
+    ctypes.memmove(to, source, length)
