@@ -8,25 +8,46 @@ from zenith.torch.aten import (
     attention,
     complex_numbers,
     creation,
+    distances,
     elementwise,
+    gradients,
+    matrices,
     order,
+    places,
     products,
     reductions,
     shapes,
     spectra,
 )
-from zenith.torch.aten.rules import RULES, Context, find
+from zenith.torch.aten.refused import REFUSED, Absent, core_operators, reason_of
+from zenith.torch.aten.rules import RULES, Context, find, of_rows
+
+of_rows(
+    "sum", "mean", "prod", "amax", "amin", "any", "max.dim", "min.dim", "argmax", "argmin", "var.correction", "var.dim",
+    "var_mean.correction", "var_mean.dim", "linalg_vector_norm", "softmax.int", "_softmax", "log_softmax.int",
+    "_log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "sort.stable", "argsort",
+    "argsort.stable", "topk", "kthvalue", "median.dim", "nanmedian.dim", "transpose.int", "transpose_copy.int",
+    "index_select", "gather",
+)  # fmt: skip
 
 __all__ = [
+    "REFUSED",
     "RULES",
+    "Absent",
     "Context",
     "attention",
     "complex_numbers",
+    "core_operators",
     "creation",
+    "distances",
     "elementwise",
     "find",
+    "gradients",
+    "matrices",
     "order",
+    "places",
     "products",
+    "reason_of",
     "reductions",
     "shapes",
     "spectra",

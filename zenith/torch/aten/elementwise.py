@@ -22,21 +22,27 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "erf": implementation("_erf"), "sigmoid": implementation("_expit"), "relu": lambda x: znp.maximum(x, 0),
     "silu": lambda x: x * implementation("_expit")(x),
     "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": znp.rint, "sign": znp.sign,
-    "bitwise_not": znp.invert,
+    "bitwise_not": znp.invert, "lgamma": znp.special.gammaln, "digamma": znp.special.psi, "erfc": znp.special.erfc,
+    "erfinv": znp.special.erfinv, "i0": znp.special.i0, "special_i0e": znp.special.i0e, "special_i1": znp.special.i1,
+    "special_i1e": znp.special.i1e, "special_modified_bessel_i0": znp.special.i0,
+    "special_modified_bessel_i1": znp.special.i1,
 }  # fmt: skip
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
     "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "__and__": znp.bitwise_and,
     "__or__": znp.bitwise_or, "__xor__": znp.bitwise_xor, "max.other": znp.maximum, "min.other": znp.minimum,
     "remainder": znp.remainder, "fmod": znp.fmod,
-    "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign,
+    "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign, "nextafter": znp.nextafter, "fmax": znp.fmax,
+    "fmin": znp.fmin, "gcd": znp.gcd, "lcm": znp.lcm, "bitwise_left_shift": znp.left_shift,
+    "bitwise_right_shift": znp.right_shift, "__lshift__": znp.left_shift, "__rshift__": znp.right_shift,
+    "ldexp": lambda x, power: x * znp.exp2(power),
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
 }  # fmt: skip
 _COPIES = ("alias", "clone", "contiguous", "detach", "to", "_to_copy", "type_as")
-_QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf}
+_QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf, "signbit": znp.signbit}
 _LOGIC: dict[str, Callable[..., Any]] = {
     "logical_and": znp.logical_and, "logical_or": znp.logical_or, "logical_xor": znp.logical_xor,
     "logical_not": znp.logical_not,
@@ -102,6 +108,29 @@ def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
 def _pow(c: Context, x: Any, exponent: Any) -> Any:
     x, exponent = c.cast(x, exponent)
     return x**exponent
+
+
+@rule("round.decimals")
+@rounded_once
+def _round_to(c: Context, x: Any, *, decimals: int) -> Any:
+    """So many digits behind the point, or that many in front of it zero."""
+    scale = 10.0 ** abs(decimals)
+    return znp.rint(x * scale) / scale if decimals >= 0 else znp.rint(x / scale) * scale
+
+
+@rule("polygamma")
+def _polygamma(c: Context, order: int, x: Any) -> Any:
+    return znp.special.polygamma(order, c.cast(x))
+
+
+@rule("frexp")
+def _frexp(c: Context, x: Any) -> Any:
+    return znp.frexp(x)
+
+
+@rule("fill")
+def _fill(c: Context, x: Any, value: Any) -> Any:
+    return znp.broadcast_to(znp.asarray(c.operands(value), dtype=c.dtype), x.shape)
 
 
 @rule("clamp")
