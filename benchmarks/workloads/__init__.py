@@ -4,7 +4,7 @@ from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
 from benchmarks.workloads.kernels import ATTENTION, MATMUL_HALVES, RELU
 from benchmarks.workloads.order import ARGSORT, SORT
-from benchmarks.workloads.places import GATHER, SCATTER_ADD, SCATTER_SET
+from benchmarks.workloads.places import GATHER, SCATTER_ADD, SCATTER_MAX, SCATTER_SET
 from benchmarks.workloads.prefixes import CUMSUM, CUMSUM_ROWS
 from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B32
 from benchmarks.workloads.recurrent import RNN_FORWARD, RNN_FORWARD_SHORT, RNN_GRADIENT, RNN_GRADIENT_SHORT
@@ -28,6 +28,7 @@ _ALL = (
     GATHER,
     SCATTER_SET,
     SCATTER_ADD,
+    SCATTER_MAX,
     LOW_PASS,
     MATMUL,
     MATMUL_HALVES,

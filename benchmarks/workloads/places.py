@@ -1,4 +1,4 @@
-"""A million elements at places in random order: read, written over, and added."""
+"""A million elements at places in random order: read, written over, added, and the larger ones kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _numpy_scatter(function: str) -> Any:
             if function == "set":
                 result[places] = values
             else:
-                np.add.at(result, places, values)
+                {"add": np.add, "max": np.maximum}[function].at(result, places, values)
             return result
 
         return scatter
@@ -64,6 +64,16 @@ def _torch_add(_: Arrays) -> Any:
             return torch.index_add(x, 0, places, values)
 
     return Add()
+
+
+def _torch_max(_: Arrays) -> Any:
+    import torch
+
+    class Max(torch.nn.Module):
+        def forward(self, x: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            return torch.scatter_reduce(x, 0, places, values, "amax")
+
+    return Max()
 
 
 def _torch_set(_: Arrays) -> Any:
@@ -107,4 +117,13 @@ SCATTER_ADD = Workload(
     first=lambda: _arrays(1000, 2),
     torch=_torch_add,
     numpy=_numpy_scatter("add"),
+)
+SCATTER_MAX = Workload(
+    name="scatter_max",
+    description="1e6 floats, the larger of two at places in random order",
+    batches=lambda: [_arrays(SIZE, 2)],
+    first=lambda: _arrays(1000, 2),
+    torch=_torch_max,
+    numpy=_numpy_scatter("max"),
+    bound=0.0,
 )

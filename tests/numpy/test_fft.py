@@ -6,6 +6,7 @@ import pytest
 import zenith
 from tests.numpy.comparison import check, run_traced, values
 from zenith.errors import ArgumentError, DTypeError, ShapeError
+from zenith.ir.ops.pocketfft import transform
 from zenith.numpy import fft
 
 REAL, COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
@@ -102,3 +103,18 @@ def test_what_is_wrong_is_said(call, error, text):
     with pytest.raises(error, match=text) as caught:
         run_traced(call, np.ones((2, 4)))
     assert "test_fft.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(1 << 16,), (2, 96 * 1000), (65537,)], ids=str)  # rows by steps; the last is a prime
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("inverse", [False, True])
+def test_long_rows_in_two_steps(shape, norm, inverse, monkeypatch):
+    for dtype, bound in ((np.complex64, 1e-6), (np.complex128, 1e-14)):
+        x, found = values(np.dtype(dtype), shape, 7), {}
+        for threads in "12":
+            monkeypatch.setenv("ZENITH_NUM_THREADS", threads)
+            found[threads] = np.empty_like(x)
+            transform(x, found[threads], (len(shape) - 1,), inverse, norm)
+        np.testing.assert_array_equal(found["1"], found["2"])
+        expected = (np.fft.ifft if inverse else np.fft.fft)(x.astype(complex), norm=norm)
+        assert np.abs(found["1"] - expected).max() < bound * np.abs(expected).max()

@@ -164,10 +164,14 @@ def _type_checked(context: Any) -> Any:
 def _lower_checked(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     place, size, block = args
     word = ir.IntType(64)
-    size = context.cast(builder, size, sig.args[1], types.int64)
+    size, before = context.cast(builder, size, sig.args[1], types.int64), builder.block
     with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
         status = builder.inttoptr(builder.load(block, typ=word), word.as_pointer())
         builder.store(word(1), status)
-    last = builder.sub(size, word(1))
-    low = builder.select(builder.icmp_signed("<", place, last), place, last)
-    return builder.select(builder.icmp_signed(">", low, word(0)), low, word(0))
+        last = builder.sub(size, word(1))
+        low = builder.select(builder.icmp_signed("<", place, last), place, last)
+        inside, outside = builder.select(builder.icmp_signed(">", low, word(0)), low, word(0)), builder.block
+    found = builder.phi(word)
+    found.add_incoming(place, before)
+    found.add_incoming(inside, outside)
+    return found

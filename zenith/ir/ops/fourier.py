@@ -1,6 +1,6 @@
 """Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
 
-They are computed by pocketfft (M. Reinecke), which NumPy has and Python calls between kernels. ``norm`` says, as
+They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`). ``norm`` says, as
 NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
 root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
 transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
@@ -28,6 +28,7 @@ from zenith.ir.ops.common import (
     same_op_jvp,
     sample,
 )
+from zenith.ir.ops.pocketfft import real_inverse, real_transform, transform
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, dtype_of, int64
 
@@ -68,18 +69,16 @@ def _of_kind(b: Any, x: Any, cotangent: Any) -> Any:
 
 
 def _fft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
-    """One axis after the other, in the memory of the result."""
-    found = values[0]
-    transform = np.fft.ifft if params["inverse"] else np.fft.fft
-    for axis in params["axes"]:
-        found = transform(found, axis=axis, norm=params["norm"], out=results[0])
-    if not params["axes"]:
-        results[0][...] = found
+    transform(values[0], results[0], params["axes"], params["inverse"], params["norm"])
 
 
 def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
-    out = np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
-    _fft(values, [out], params)
+    """One axis after the other, in the memory of the result."""
+    found, out = values[0], np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
+    for axis in params["axes"]:
+        found = (np.fft.ifft if params["inverse"] else np.fft.fft)(found, axis=axis, norm=params["norm"], out=out)
+    if not params["axes"]:
+        out[...] = found
     return (out,)
 
 
@@ -111,7 +110,7 @@ def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _rfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
-    np.fft.rfft(values[0], norm=params["norm"], out=results[0])
+    real_transform(values[0], results[0], params["norm"])
 
 
 def _rfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
@@ -151,7 +150,7 @@ def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _irfft(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
-    np.fft.irfft(values[0], results[0].shape[-1], norm=params["norm"], out=results[0])
+    real_inverse(values[0], results[0], params["norm"])
 
 
 def _irfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:

@@ -210,6 +210,6 @@ _scatter("scatter_add", "The first operand with the second added at places", "x 
 _scatter("scatter_mul", "The first operand multiplied by the second at places", "x * y", np.multiply.at,
          _mul_jvp, _mul_vjp, ulp=8)  # fmt: skip
 _scatter("scatter_max", "The larger of the first operand and the second at places, nan if any is",
-         "maximum(x, y)", np.maximum.at, _extreme_jvp, _extreme_vjp)  # fmt: skip
+         "where((x >= y) | (x != x), x, y)", np.maximum.at, _extreme_jvp, _extreme_vjp)  # fmt: skip
 _scatter("scatter_min", "The smaller of the first operand and the second at places, nan if any is",
-         "minimum(x, y)", np.minimum.at, _extreme_jvp, _extreme_vjp)  # fmt: skip
+         "where((x <= y) | (x != x), x, y)", np.minimum.at, _extreme_jvp, _extreme_vjp)  # fmt: skip

@@ -1,0 +1,79 @@
+"""Fourier transforms on the host: pocketfft (M. Reinecke), as SciPy has it, with vectors and threads over rows.
+
+One long row has no rows beside it. It is seen as a matrix, whose columns are transformed, turned by roots of unity, and
+whose rows are transformed then: two steps with many short rows each, which stay in the cache (D. H. Bailey, *FFTs in
+external or hierarchical memory*, 1990).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+LONG = 1 << 16  # points from which a row does not stay in the cache
+SHORT = 64  # points of a row that are worth a step of their own
+
+
+def transform(x: Any, out: Any, axes: Sequence[int], inverse: bool, norm: str) -> None:
+    """Fill ``out`` with the discrete Fourier transform of ``x`` over some axes, or with its inverse."""
+    from scipy import fft
+
+    if out.size == 0 or not axes:
+        out[...] = x
+    elif tuple(axes) == (x.ndim - 1,) and x.dtype.kind == "c" and (rows := _rows_of(x.shape[-1])) > 1:
+        _in_two_steps(x, out, rows, inverse, norm)
+    else:
+        out[...] = (fft.ifftn if inverse else fft.fftn)(x, axes=tuple(axes), norm=norm, workers=_workers())
+
+
+def real_transform(x: Any, out: Any, norm: str) -> None:
+    """Fill ``out`` with the first half of the transform of real ``x`` over its last axis."""
+    from scipy import fft
+
+    if out.size:
+        out[...] = fft.rfft(x, norm=norm, workers=_workers())
+
+
+def real_inverse(x: Any, out: Any, norm: str) -> None:
+    """Fill ``out`` with the real array whose spectrum begins with ``x``, over the last axis."""
+    from scipy import fft
+
+    if out.size:
+        out[...] = fft.irfft(x, out.shape[-1], norm=norm, workers=_workers())
+
+
+def _workers() -> int:
+    """As many threads as Zenith's kernels have."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(os.environ.get("ZENITH_NUM_THREADS") or cores or 1)
+
+
+def _in_two_steps(x: Any, out: Any, rows: int, inverse: bool, norm: str) -> None:
+    from scipy import fft
+
+    step, columns = (fft.ifft if inverse else fft.fft), x.shape[-1] // rows
+    matrix = step(x.reshape(*x.shape[:-1], rows, columns), axis=-2, norm=norm, workers=_workers())
+    matrix *= _roots(rows, columns, inverse, matrix.dtype)
+    matrix = step(matrix, axis=-1, norm=norm, workers=_workers(), overwrite_x=True)
+    out.reshape(*x.shape[:-1], columns, rows)[...] = matrix.swapaxes(-1, -2)
+
+
+@lru_cache(maxsize=256)
+def _rows_of(points: int) -> int:
+    """The rows of the matrix that a row of so many points is seen as; 1 where it is short or has no such divisors."""
+    if points < LONG:
+        return 1
+    return next((rows for rows in range(math.isqrt(points), SHORT - 1, -1) if points % rows == 0), 1)
+
+
+@lru_cache(maxsize=2)  # they take the memory of a row
+def _roots(rows: int, columns: int, inverse: bool, dtype: np.dtype[Any]) -> Any:
+    """The roots of unity by which element (j, k) is turned, ``exp(-2 pi i j k / (rows columns))``."""
+    points = rows * columns
+    angles = np.arange(points) * ((2 if inverse else -2) * np.pi / points)
+    return np.exp(1j * angles).astype(dtype)[np.outer(np.arange(rows), np.arange(columns))]
