@@ -208,6 +208,17 @@ def variances(x):
     yield x.round(decimals=1), x.round(decimals=-1), (x.bfloat16() * 7).round(decimals=0), x.double().round(decimals=2)
 
 
+def bools_and_integers(n):
+    yield n.round(), n.conj_physical(), n.floor(), n.sign(), n.sgn()
+    yield (
+        (n > 0).sign(),
+        (n > 0).sgn(),
+        (n > 0).conj_physical(),
+        (n > 0).masked_fill(n > 3, 10),
+        n.masked_fill(n > 3, 7),
+    )
+
+
 def places_found(x):
     yield torch.nonzero_static(x, size=4), torch.nonzero_static(x > 9, size=2, fill_value=7)
     yield x[0].gather(0, x.long()[:0]), torch.empty(0, 4).roll(1, 0) + x[:0]
@@ -237,6 +248,6 @@ _ARGUMENTS = {
     diagonals: (BATCH, X), copies_of_views: (BATCH,), inverses: (torch.stack([SQUARE, SQUARE + torch.eye(4)]),),
     equations: (SQUARE, BATCH), factors: (SQUARE, X), ranks_and_norms: (SQUARE, X), distances: (X, BATCH),
     searches: (X, N), more_products: (BATCH, X), special_functions: (X,), more_arithmetic: (X, N), empty: (X,),
-    numbers: (X, N), variances: (X,), places_found: (X,), gradients: (X, PLACES),
+    numbers: (X, N), variances: (X,), bools_and_integers: (N,), places_found: (X,), gradients: (X, PLACES),
 }  # fmt: skip
 CHAPTERS = {f.__name__.replace("_", " "): (_gathered(f), *args) for f, args in _ARGUMENTS.items()}

@@ -13,6 +13,15 @@ from zenith.ir.types import kind_of
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
 from zenith.trace.dispatch import implementation
 
+
+def _round(x: Any) -> Any:
+    return znp.rint(x) if kind_of(x.dtype) == "f" else x
+
+
+def _sign(x: Any) -> Any:
+    return x if kind_of(x.dtype) == "b" else znp.sign(x)
+
+
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
@@ -21,7 +30,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "asinh": znp.arcsinh, "acosh": znp.arccosh, "atanh": znp.arctanh,
     "erf": implementation("_erf"), "sigmoid": implementation("_expit"), "relu": lambda x: znp.maximum(x, 0),
     "silu": lambda x: x * implementation("_expit")(x),
-    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": znp.rint, "sign": znp.sign,
+    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": _round, "sign": _sign,
     "bitwise_not": znp.invert, "lgamma": znp.special.gammaln, "digamma": znp.special.psi, "erfc": znp.special.erfc,
     "erfinv": znp.special.erfinv, "i0": znp.special.i0, "special_i0e": znp.special.i0e, "special_i1": znp.special.i1,
     "special_i1e": znp.special.i1e, "special_modified_bessel_i0": znp.special.i0,
@@ -162,7 +171,7 @@ def _elu(c: Context, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale
 
 @rule("masked_fill")
 def _masked_fill(c: Context, x: Any, mask: Any, value: Any) -> Any:
-    return znp.where(mask, *c.cast(value, x))
+    return to(znp.where(mask, *c.cast(value, x)), c.dtype)
 
 
 @rule("dropout")
