@@ -135,6 +135,7 @@ def factors(a, x):
 def ranks_and_norms(a, x):
     yield torch.linalg.pinv(x), torch.linalg.pinv(x, rtol=0.1), torch.pinverse(x.mT)
     yield torch.linalg.matrix_rank(x), torch.linalg.matrix_rank(a, hermitian=True)
+    yield torch.linalg.pinv(a, hermitian=True)
     yield torch.linalg.matrix_rank(x, atol=1.0), torch.linalg.matrix_rank(x, rtol=0.5), torch.linalg.cond(a)
     yield torch.linalg.cond(a, 1), torch.linalg.norm(x), torch.linalg.norm(x, 1), torch.linalg.norm(x, "nuc")
     yield torch.linalg.norm(x, 2, 0), torch.linalg.norm(x, dim=(0,), keepdim=True)

@@ -24,7 +24,7 @@ _REFUSING = """
     cov equal exponential geometric geqrf grid_sampler_2d grid_sampler_3d hash_tensor histogram histogramdd igamma
     igammac item linalg.cholesky_ex linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex
     linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu
-    linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.norm linalg.pinv.hermitian linalg.solve_ex
+    linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.norm linalg.solve_ex
     log_normal lu lu_solve lu_unpack masked_select matrix_exp max_pool2d_with_indices_backward mode multinomial
     narrow native_batch_norm native_group_norm nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d
     nn.functional.adaptive_avg_pool3d nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d

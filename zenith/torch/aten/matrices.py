@@ -160,12 +160,13 @@ def _svd(c: Context, a: Any, full_matrices: bool = True, compute_uv: bool = True
 
 @rule("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float", "pinverse")
 def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """What is Hermitian has no other pseudoinverse than its own."""
     if atol is not None:
         raise UnsupportedError(
             "an absolute tolerance of pinv is not supported", fix="give rtol, a share of the largest"
         )
     given = rcond if rtol is None else rtol
-    return linalg.pinv(a, rtol=given if given is not None else _share(a), hermitian=hermitian)
+    return linalg.pinv(a, rtol=given if given is not None else _share(a))
 
 
 @rule("linalg_matrix_rank", "linalg_matrix_rank.atol_rtol_float", "linalg_matrix_rank.atol_rtol_tensor")
