@@ -1,7 +1,8 @@
-"""Writes docs/coverage.md: the functions of the array API standard and of NumPy, and what Zenith does with each.
+"""Writes docs/coverage.md: the functions of the array API standard and of NumPy, PyTorch's core operators, and what
+Zenith does with each.
 
-The text is docs/coverage.in.md; the tables are read off the tables in which functions are registered, for the version
-of NumPy that is installed.
+The text is docs/coverage.in.md; the tables are read off the tables in which functions are registered, for the versions
+of NumPy and PyTorch that are installed.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def exhibits() -> dict[str, str]:
     """Every table by name, as Markdown."""
     return {
         "standard": standard(), "conformance": conformance(), "functions": functions(), "outside": outside(),
-        "special": special(), "dtypes": element_types(),
+        "special": special(), "aten": core_aten(), "aten_refused": core_aten_refused(), "dtypes": element_types(),
     }  # fmt: skip
 
 
@@ -211,6 +212,41 @@ def special() -> str:
     """The names of the chapter on special functions."""
     chapter = getattr(znp, "special", None)
     return code(chapter.__all__ if chapter is not None else ())
+
+
+# --- PyTorch ---------------------------------------------------------------------------------------------------
+
+
+def name_of(operator: Any) -> str:
+    """An operator's name as a rule would have it, without `default`."""
+    return str(operator).removeprefix("aten.").removesuffix(".default")
+
+
+def core_aten() -> str:
+    """The core operators with a rule, and how many there are of each kind."""
+    import torch
+
+    from zenith.torch import aten
+
+    operators = aten.core_operators()
+    done = [o for o in operators if aten.find(o) is not None]
+    left = [o for o in operators if aten.find(o) is None and aten.reason_of(o) is None]
+    version = torch.__version__.partition("+")[0]
+    counts = f"PyTorch {version} has {len(operators)} core operators; {len(done)} have a rule"
+    counts += f", {len(left)} are not done yet: {code(map(name_of, left))}." if left else ", every other one a reason."
+    return "\n".join([counts, "", code(map(name_of, done))])
+
+
+def core_aten_refused() -> str:
+    """The core operators that are refused, by reason."""
+    from zenith.torch import aten
+
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for operator in aten.core_operators():
+        reason = aten.reason_of(operator)
+        if reason is not None:
+            reasons.setdefault(reason, []).append(name_of(operator))
+    return table(("operators", "why", "instead"), [(code(names), *map(escaped, why)) for why, names in reasons.items()])
 
 
 # --- element types ---------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from zenith.api.forms import Form, Json, Result, exactly
 from zenith.api.leaves import dtype_text, input_names, symbolic_sizes
 from zenith.api.signature import Signature
-from zenith.arrays import torch_adapter
+from zenith.arrays import adapter_for, torch_adapter
 from zenith.errors import LoadError, TraceError, UnsupportedError
 from zenith.ir.dims import Dim
 from zenith.tree import Leaf
@@ -139,15 +139,30 @@ def result_of(spec: pytree.TreeSpec, plain: Sequence[tuple[bool, Any]], sizes: S
         return pytree.tree_unflatten(leaves, spec)
 
     if spec.is_leaf() and all(computed for computed, _ in plain) and not any(sizes):
-        return Result(lambda results: results[0], spelled, nested)
+        return Result(lambda results: as_tensor(results[0]), spelled, nested)
 
     def build(results: list[Any]) -> Any:
-        tensors = iter(results)
+        tensors = map(as_tensor, results)
         leaves = [next(tensors) if computed else value for computed, value in plain]
         leaves = [int(leaf) if size else leaf for leaf, size in zip(leaves, sizes, strict=True)]
         return pytree.tree_unflatten(leaves, spec)
 
     return Result(build, spelled, nested)
+
+
+def as_tensor(result: Any) -> torch.Tensor:
+    """A result as a tensor; a program whose arguments are none has made an array of NumPy's or CuPy's."""
+    if isinstance(result, torch.Tensor):
+        return result
+    adapter = adapter_for(result)
+    kind = None if adapter is None else adapter.dtype(result)
+    assert adapter is not None and kind is not None, "a program's results are arrays"
+    if not adapter.on_host:
+        return torch.from_dlpack(result)
+    target = torch_adapter()
+    tensor: torch.Tensor = target.empty(adapter.shape(result), kind)
+    target.numpy(tensor)[...] = result
+    return tensor
 
 
 def read_result(spelled: Json) -> Result:

@@ -307,10 +307,10 @@ def _all_guards(program: Any, labels: Sequence[Sequence[str]]) -> list[str]:
 def _kept_by_squeeze(program: Any) -> Iterator[str]:
     """The free sizes of axes that a squeeze was asked to remove: the export takes it that they are not 1."""
     for node in program.graph.nodes:
-        if getattr(node.target, "overloadpacket", None) is torch.ops.aten.squeeze:
+        if getattr(node.target, "overloadpacket", None) in (torch.ops.aten.squeeze, torch.ops.aten.squeeze_copy):
             shape = node.args[0].meta["val"].shape
             axes = node.args[1] if len(node.args) > 1 else range(len(shape))
-            asked = [shape[a] for a in ([axes] if isinstance(axes, int) else axes)]
+            asked = [shape[a] for a in ([axes] if isinstance(axes, int) else axes) if shape]
             yield from (str(size) for size in asked if _fixed(size) is None)
 
 

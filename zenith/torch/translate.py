@@ -6,6 +6,7 @@ at the module's own source line, so that graph nodes, messages and kernels show 
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from collections import Counter
@@ -13,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from zenith.arrays import adapter_for
-from zenith.errors import UnsupportedError
+from zenith.errors import UnsupportedError, user_line
 from zenith.torch import aten
 from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
@@ -27,13 +29,20 @@ _LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_w
 def check_supported(program: Any, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
     calls = (n.target for n in program.graph.nodes if n.op == "call_function")
-    missing = Counter(str(target) for target in calls if aten.find(target) is None)
+    missing = Counter(call for call in calls if aten.find(call) is None)
     if missing:
-        listed = ", ".join(f"{target} ({count} times)" for target, count in sorted(missing.items()))
+        known = {str(target): aten.reason_of(target) for target in missing}
+        counts = sorted((str(target), count) for target, count in missing.items())
         raise UnsupportedError(
-            f"{name} uses operators of PyTorch that Zenith does not know yet: {listed}",
-            fix="rewrite these parts of the module, or add a rule for each below zenith/torch/aten/",
+            f"{name} uses operators of PyTorch that Zenith does not compute: "
+            + ", ".join(f"{target} ({count} times{_because(known[target])})" for target, count in counts),
+            fix="; ".join(dict.fromkeys(why[1] for why in known.values() if why is not None))
+            or "rewrite these parts of the module, or add a rule for each below zenith/torch/aten/",
         )
+
+
+def _because(reason: tuple[str, str] | None) -> str:
+    return "" if reason is None else f": {reason[0]}"
 
 
 def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
@@ -47,7 +56,7 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
             if node.op == "call_function":
                 values[node] = _apply(node, values)
         (output,) = [n for n in program.graph.nodes if n.op == "output"]
-        return [values[v] if isinstance(v, torch.fx.Node) else v for v in output.args[0]]
+        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in output.args[0]]
 
     return run
 
@@ -83,7 +92,20 @@ def _apply(node: Any, values: Mapping[Any, Any]) -> Any:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: values[n])
     examples = torch.fx.map_arg(node.args, lambda n: n.meta["val"])
     context = aten.Context(node.meta.get("val"), tuple(examples))
-    return _at_line(node.meta.get("stack_trace") or "", lambda: rule(context, *args, **kwargs))
+
+    def action() -> Any:
+        if node.target is not operator.getitem:
+            pytree.tree_map(_known, args)
+        return rule(context, *args, **kwargs)
+
+    return _at_line(node.meta.get("stack_trace") or "", action)
+
+
+def _known(value: Any) -> Any:
+    """A value that some rule computed; UnsupportedError for what one left out."""
+    if isinstance(value, aten.Absent):
+        raise UnsupportedError(value.why, where=user_line(), fix=value.fix)
+    return value
 
 
 def _at_line(stack_trace: str, action: Callable[[], Any]) -> Any:

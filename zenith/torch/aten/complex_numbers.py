@@ -42,7 +42,7 @@ def _polar(c: Context, size: Any, angle: Any) -> Any:
 
 @rule("conj", "_conj", "_conj_physical", "conj_physical", "_conj_copy")
 def _conj(c: Context, x: Any) -> Any:
-    return znp.conjugate(x)
+    return znp.conjugate(x) if kind_of(x.dtype) == "c" else x
 
 
 @rule("resolve_conj", "resolve_neg")
@@ -67,4 +67,4 @@ def _angle(c: Context, x: Any) -> Any:
 
 @rule("sgn")
 def _sgn(c: Context, x: Any) -> Any:
-    return znp.sign(x)
+    return x if kind_of(x.dtype) == "b" else znp.sign(x)

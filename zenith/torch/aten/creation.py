@@ -30,6 +30,22 @@ def _register_constants() -> None:
 _register_constants()
 
 
+@rule("empty.memory_format", "empty_strided", "empty_permuted")
+def _empty(c: Context, shape: Sequence[Any], *_: Any, **__: Any) -> Any:
+    """Elements that nobody has written are 0, in row-major order."""
+    return znp.zeros(tuple(shape), dtype=c.dtype)
+
+
+@rule("new_empty", "new_empty_strided")
+def _new_empty(c: Context, x: Any, shape: Sequence[Any], *_: Any, **__: Any) -> Any:
+    return _empty(c, shape)
+
+
+@rule("empty_like")
+def _empty_like(c: Context, x: Any, **_: Any) -> Any:
+    return _empty(c, x.shape)
+
+
 @rule("scalar_tensor")
 def _scalar_tensor(c: Context, value: Any, **_: Any) -> Any:
     return znp.full((), c.operands(value), dtype=c.dtype)
@@ -58,14 +74,37 @@ def _index_select(c: Context, x: Any, dim: int, index: Any) -> Any:
 
 @rule("gather")
 def _gather(c: Context, x: Any, dim: int, index: Any, **_: Any) -> Any:
+    if index.ndim != x.ndim:  # PyTorch takes such an index where it is empty
+        return znp.zeros(index.shape, dtype=x.dtype)
     at = dim % x.ndim
     inside = x[tuple(slice(None) if a == at else slice(n) for a, n in enumerate(index.shape))]
     return znp.take_along_axis(inside, index, axis=at)
 
 
+@rule("nonzero_static")
+def _nonzero_static(c: Context, x: Any, *, size: Any, fill_value: int = -1) -> Any:
+    """The places of the first so many elements that are not zero, rows of -1 where there are fewer."""
+    return znp.argwhere(x, size=size, fill_value=fill_value)
+
+
+@rule("tril_indices")
+def _lower_places(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
+    return np.stack(np.tril_indices(rows, offset, columns)).astype(c.dtype)
+
+
+@rule("triu_indices")
+def _upper_places(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
+    return np.stack(np.triu_indices(rows, offset, columns)).astype(c.dtype)
+
+
 @rule("sym_size")
 def _sym_size(c: Context, x: Any, dim: int) -> Any:
     return x.shape[dim]
+
+
+@rule("sym_numel")
+def _sym_numel(c: Context, x: Any) -> Any:
+    return x.size
 
 
 @rule("_assert_tensor_metadata")

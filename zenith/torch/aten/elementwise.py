@@ -12,6 +12,15 @@ from zenith.ir.types import kind_of
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
 from zenith.trace.bind import b
 
+
+def _round(x: Any) -> Any:
+    return znp.rint(x) if kind_of(x.dtype) == "f" else x
+
+
+def _sign(x: Any) -> Any:
+    return x if kind_of(x.dtype) == "b" else znp.sign(x)
+
+
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
@@ -19,22 +28,28 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
     "asinh": znp.arcsinh, "acosh": znp.arccosh, "atanh": znp.arctanh,
     "erf": znp.special.erf,
-    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": znp.rint, "sign": znp.sign,
-    "bitwise_not": znp.invert,
+    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": _round, "sign": _sign,
+    "bitwise_not": znp.invert, "lgamma": znp.special.gammaln, "digamma": znp.special.psi, "erfc": znp.special.erfc,
+    "erfinv": znp.special.erfinv, "i0": znp.special.i0, "special_i0e": znp.special.i0e, "special_i1": znp.special.i1,
+    "special_i1e": znp.special.i1e, "special_modified_bessel_i0": znp.special.i0,
+    "special_modified_bessel_i1": znp.special.i1,
 }  # fmt: skip
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
     "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "__and__": znp.bitwise_and,
     "__or__": znp.bitwise_or, "__xor__": znp.bitwise_xor, "max.other": znp.maximum, "min.other": znp.minimum,
     "remainder": znp.remainder, "fmod": znp.fmod,
-    "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign,
+    "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign, "nextafter": znp.nextafter, "fmax": znp.fmax,
+    "fmin": znp.fmin, "gcd": znp.gcd, "lcm": znp.lcm, "bitwise_left_shift": znp.left_shift,
+    "bitwise_right_shift": znp.right_shift, "__lshift__": znp.left_shift, "__rshift__": znp.right_shift,
+    "ldexp": lambda x, power: x * znp.exp2(power),
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
 }  # fmt: skip
 _COPIES = ("alias", "clone", "contiguous", "to", "_to_copy", "type_as")
-_QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf}
+_QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf, "signbit": znp.signbit}
 _LOGIC: dict[str, Callable[..., Any]] = {
     "logical_and": znp.logical_and, "logical_or": znp.logical_or, "logical_xor": znp.logical_xor,
     "logical_not": znp.logical_not,
@@ -101,6 +116,29 @@ def _pow(c: Context, x: Any, exponent: Any) -> Any:
     return x**exponent
 
 
+@rule("round.decimals")
+@rounded_once
+def _round_to(c: Context, x: Any, *, decimals: int) -> Any:
+    """So many digits behind the point, or that many in front of it zero."""
+    scale = 10.0 ** abs(decimals)
+    return znp.rint(x * scale) / scale if decimals >= 0 else znp.rint(x / scale) * scale
+
+
+@rule("polygamma")
+def _polygamma(c: Context, order: int, x: Any) -> Any:
+    return znp.special.polygamma(order, c.cast(x))
+
+
+@rule("frexp")
+def _frexp(c: Context, x: Any) -> Any:
+    return znp.frexp(x)
+
+
+@rule("fill")
+def _fill(c: Context, x: Any, value: Any) -> Any:
+    return znp.broadcast_to(znp.asarray(c.operands(value), dtype=c.dtype), x.shape)
+
+
 @rule("clamp")
 def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> Any:
     """The derivative at a bound is that of x."""
@@ -127,7 +165,7 @@ def _detach(c: Context, x: Any) -> Any:
 
 @rule("masked_fill")
 def _masked_fill(c: Context, x: Any, mask: Any, value: Any) -> Any:
-    return znp.where(mask, *c.cast(value, x))
+    return to(znp.where(mask, *c.cast(value, x)), c.dtype)
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import zenith.numpy as znp
-from zenith.torch.aten.rules import Context, rule
+from zenith.torch.aten.rules import Context, rule, to
 
 
 @rule("sort")
 def _sort(c: Context, x: Any, dim: int = -1, descending: bool = False) -> Any:
-    """Every sort is stable. A number is a row of one."""
-    if x.ndim == 0:
-        return x, znp.zeros_like(x, dtype=znp.int64)
+    """Every sort is stable."""
     return znp.top_k(x, x.shape[dim], dim, largest=descending)
 
 
@@ -57,6 +55,52 @@ def _median(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 @rule("median")
 def _median_of_all(c: Context, x: Any) -> Any:
     return _median(c, znp.reshape(x, (-1,)), 0)[0]
+
+
+@rule("nanmedian.dim")
+def _nanmedian(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The lower of the two in the middle of what is a number."""
+    values, places = znp.top_k(x, x.shape[dim], dim, largest=False)
+    middle = znp.maximum(znp.sum(x == x, axis=dim, keepdims=True) - 1, 0) // 2
+    found = (znp.take_along_axis(v, middle, axis=dim) for v in (values, places))
+    return tuple(f if keepdim else znp.squeeze(f, axis=dim) for f in found)
+
+
+@rule("nanmedian")
+def _nanmedian_of_all(c: Context, x: Any) -> Any:
+    return _nanmedian(c, znp.reshape(x, (-1,)), 0)[0]
+
+
+@rule("searchsorted.Tensor", "searchsorted.Scalar")
+def _searchsorted(
+    c: Context, row: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Any = None,
+) -> Any:  # fmt: skip
+    """Rows of several axes are searched each for its own values, by counting what stands before them."""
+    right = right or side == "right"
+    row = row if sorter is None else znp.take_along_axis(row, sorter, axis=-1)
+    if row.ndim == 1:
+        return to(znp.searchsorted(row, x, side="right" if right else "left"), c.dtype)
+    values, row = znp.expand_dims(x, -1), znp.expand_dims(row, -2)
+    before = (values >= row) if right else (values > row)
+    return to(znp.sum(before, axis=-1), c.dtype)
+
+
+@rule("bucketize.Tensor", "bucketize.Scalar")
+def _bucketize(c: Context, x: Any, row: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    return _searchsorted(c, row, x, right=right)
+
+
+@rule("histc")
+def _histc(c: Context, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+    """How many elements are in each of so many equal parts of a range, that of the elements for an empty one."""
+    x = znp.reshape(x, (-1,))
+    low, high = (znp.min(x), znp.max(x)) if min == max else (min, max)
+    place = znp.floor((x - low) / (high - low) * bins)
+    place = znp.where(x == high, bins - 1, place)
+    inside = (x >= low) & (x <= high)
+    counted = znp.expand_dims(znp.where(inside, place, -1), 0) == znp.reshape(znp.arange(bins), (-1, 1))
+    return to(znp.sum(counted, axis=1), c.dtype)
 
 
 def _at(x: Any, place: Any, dim: int, keepdim: bool) -> Any:

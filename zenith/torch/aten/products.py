@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import zenith.numpy as znp
@@ -16,6 +17,36 @@ for _name in ("mm", "bmm", "matmul"):
 def _addmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     product = znp.matmul(x, y)
     return (product if alpha == 1 else product * alpha) + (bias if beta == 1 else bias * beta)
+
+
+@rule("addmv")
+@rounded_once
+def _addmv(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    return _addmm(c, bias, x, y, beta=beta, alpha=alpha)
+
+
+@rule("addbmm")
+@rounded_once
+def _addbmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """The sum of the products of a stack."""
+    return bias * beta + znp.einsum("bij,bjk->ik", x, y) * alpha
+
+
+@rule("_trilinear")
+@rounded_once
+def _trilinear(
+    c: Context, x: Any, y: Any, z: Any, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
+    sumdim: Sequence[int], unroll_dim: int = 1,
+) -> Any:  # fmt: skip
+    """The sum of products of three arrays over axes that all of them have, once new axes of size 1 are put in."""
+    x, y, z = (_with_axes(a, at) for a, at in ((x, expand1), (y, expand2), (z, expand3)))
+    return znp.sum(x * y * z, axis=tuple(sumdim))
+
+
+def _with_axes(x: Any, axes: Sequence[int]) -> Any:
+    for axis in sorted(axes):
+        x = znp.expand_dims(x, axis)
+    return x
 
 
 @rule("linear")

@@ -11,7 +11,7 @@ from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.dispatch import implementation
 
 
-def _axes(dim: Any) -> Any:
+def axes_of(dim: Any) -> Any:
     """PyTorch's ``dim`` as NumPy's ``axis``: nothing and an empty list mean all."""
     if dim is None or isinstance(dim, int):
         return dim
@@ -20,7 +20,7 @@ def _axes(dim: Any) -> Any:
 
 def _reduction(function: Callable[..., Any]) -> Rule:
     def reduce(c: Context, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-        return function(c.cast(x), axis=_axes(dim), keepdims=keepdim)
+        return function(c.cast(x), axis=axes_of(dim), keepdims=keepdim)
 
     return reduce
 
@@ -29,7 +29,7 @@ def _total(function: Callable[..., Any]) -> Rule:
     """A sum or product in the result's type; NumPy's would be wider."""
 
     def total(c: Context, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-        return function(c.cast(x), axis=_axes(dim), dtype=c.dtype, keepdims=keepdim)
+        return function(c.cast(x), axis=axes_of(dim), dtype=c.dtype, keepdims=keepdim)
 
     return total
 
@@ -61,22 +61,36 @@ def _argmin(c: Context, x: Any, dim: int | None = None, keepdim: bool = False) -
     return znp.argmin(x, axis=dim, keepdims=keepdim)
 
 
-@rule("var")
+@rule("var.correction")
 @rounded_once
-def _var(c: Context, x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
-    return znp.var(x, axis=_axes(dim), ddof=1 if correction is None else int(correction), keepdims=keepdim)
+def _var(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """The squares about the mean, divided by their number less ``correction``, which may be a fraction."""
+    return znp.var(x, axis=axes_of(dim), ddof=1 if correction is None else correction, keepdims=keepdim)
 
 
-@rule("var_mean")
+@rule("var_mean.correction")
 @rounded_once
-def _var_mean(c: Context, x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
-    return _var(c, x, dim, correction, keepdim), znp.mean(x, axis=_axes(dim), keepdims=keepdim)
+def _var_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    mean = znp.mean(x, axis=axes_of(dim), keepdims=keepdim)
+    return _var(c, x, dim, correction=correction, keepdim=keepdim), mean
+
+
+def _register_unbiased() -> None:
+    """The older forms, which say whether one is taken off the number."""
+    for name, function in (("var", _var), ("var_mean", _var_mean)):
+        RULES[name] = lambda c, x, unbiased=True, f=function: f(c, x, correction=int(unbiased))
+        RULES[f"{name}.dim"] = lambda c, x, dim, unbiased=True, keepdim=False, f=function: f(
+            c, x, dim, correction=int(unbiased), keepdim=keepdim
+        )
+
+
+_register_unbiased()
 
 
 @rule("linalg_vector_norm")
 @rounded_once
 def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    x, along = c.cast(x), {"axis": _axes(dim), "keepdims": keepdim}
+    x, along = c.cast(x), {"axis": axes_of(dim), "keepdims": keepdim}
     if ord == 2:
         return znp.linalg.norm(x, **along)
     if ord == 0:

@@ -117,6 +117,26 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def of_rows(*names: str) -> None:
+    """Have rules of one axis take a number, which PyTorch treats as a row of one element."""
+    for function in {RULES[name] for name in names}:
+        taken = _of_row(function)
+        RULES.update({name: taken for name in names if RULES[name] is function})
+
+
+def _of_row(function: Rule) -> Rule:
+    def computed(c: Context, x: Any, *args: Any, **options: Any) -> Any:
+        if x.ndim:
+            return function(c, x, *args, **options)
+        rows = [znp.reshape(a, (-1,)) if hasattr(a, "dtype") else a for a in (x, *args)]
+        found = function(c, *rows, **options)
+        if not isinstance(found, tuple):
+            return znp.reshape(found, ())
+        return tuple(znp.reshape(f, ()) for f in found)
+
+    return computed
+
+
 def find(target: Any) -> Rule | None:
     """The rule for a node's target; None when there is none, as for all that write in place.
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.errors import UnsupportedError
-from zenith.torch.aten.rules import Context, rule
+from zenith.torch.aten.rules import RULES, Context, rule
+from zenith.trace.bind import b
 
 _END = 2**63 - 1  # how torch.export writes an open end of a slice
 
@@ -49,7 +50,7 @@ def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
 def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
     """Removes axes that are 1 for every size of this export; others are not 1, by torch.export's own guards."""
     sizes = c.arguments[0].shape
-    asked = range(len(sizes)) if dim is None else [dim] if isinstance(dim, int) else dim
+    asked: Any = range(len(sizes)) if dim is None or not sizes else [dim] if isinstance(dim, int) else dim
     axes = tuple(d for d in asked if isinstance(sizes[d], int) and sizes[d] == 1)
     return znp.squeeze(x, axis=axes) if axes else x
 
@@ -109,6 +110,13 @@ def _unbind(c: Context, x: Any, dim: int = 0) -> Any:
     return tuple(_select(c, x, dim, i) for i in range(len(c.value)))
 
 
+@rule("roll")
+def _roll(c: Context, x: Any, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Any:
+    if not dims:
+        return znp.roll(x, shifts[0] if isinstance(shifts, (list, tuple)) else shifts)
+    return znp.roll(x, tuple(shifts), tuple(dims))
+
+
 @rule("flip")
 def _flip(c: Context, x: Any, dims: Sequence[int]) -> Any:
     return znp.flip(x, tuple(dims))
@@ -133,3 +141,44 @@ def _select_scatter(c: Context, x: Any, part: Any, dim: int, index: Any) -> Any:
 @rule("copy")
 def _copy(c: Context, x: Any, other: Any, *_: Any) -> Any:
     return znp.broadcast_to(c.cast(other), x.shape)
+
+
+@rule("diagonal")
+def _diagonal(c: Context, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    return znp.diagonal(x, offset, dim1, dim2)
+
+
+@rule("diagonal_scatter")
+def _diagonal_scatter(c: Context, x: Any, part: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    number = znp.arange(part.shape[-1])
+    front = znp.moveaxis(x, (dim1, dim2), (0, 1))
+    found = b.scatter_set(front, znp.moveaxis(part, -1, 0), number + max(-offset, 0), number + max(offset, 0))
+    return znp.moveaxis(found, (0, 1), (dim1, dim2))
+
+
+@rule("unfold")
+def _unfold(c: Context, x: Any, dim: int, size: int, step: int) -> Any:
+    """Windows of an axis, each in the last axis of the result."""
+    x = x if x.ndim else znp.reshape(x, (1,))
+    at = dim % x.ndim
+    first = znp.arange((x.shape[at] - size) // step + 1) * step
+    windows = znp.take(x, znp.expand_dims(first, 1) + znp.arange(size), axis=at)
+    windows = znp.moveaxis(windows, at + 1, -1)
+    return windows if c.arguments[0].ndim else windows[0]
+
+
+@rule("narrow", "narrow_copy")
+def _narrow(c: Context, x: Any, dim: int, start: Any, length: Any) -> Any:
+    start = start if not isinstance(start, int) or start >= 0 else start + x.shape[dim]
+    return _slice(c, x, dim, start, start + length)
+
+
+def _register_copies() -> None:
+    """Views under their other names: here no result shares memory with an argument."""
+    for name in ("view.default", "permute", "expand", "squeeze", "slice", "select", "transpose.int", "unsqueeze",
+                 "split_with_sizes", "split.Tensor", "unbind", "diagonal", "unfold"):  # fmt: skip
+        packet, dot, overload = name.partition(".")
+        RULES[f"{packet}_copy{dot}{overload}".removesuffix(".default")] = RULES[name]
+
+
+_register_copies()

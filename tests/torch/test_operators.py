@@ -1,0 +1,115 @@
+"""PyTorch's core operators: each has a rule or a reason, and whoever uses one that is refused reads the reason."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import zenith
+from zenith.errors import UnsupportedError
+from zenith.torch import aten
+
+# What is not done yet. Nothing may be added here: an operator gets a rule, or a reason in zenith/torch/aten/refused.py.
+NOT_YET = {
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d", "_embedding_bag",
+    "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "_native_batch_norm_legit_no_training",
+    "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool2d_backward", "avg_pool3d", "col2im", "convolution",
+    "convolution_backward", "grid_sampler_2d", "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
+    "max_pool3d_with_indices", "native_dropout", "native_group_norm", "native_group_norm_backward", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "replication_pad2d", "replication_pad3d", "upsample_bilinear2d.vec",
+    "upsample_nearest2d.vec",
+}  # fmt: skip
+LEFT_OUT = 15  # at most so many core operators are refused
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def name(operator):
+    return str(operator).removeprefix("aten.").removesuffix(".default")
+
+
+def test_every_core_operator_has_a_rule_or_a_reason():
+    operators = aten.core_operators()
+    assert len(operators) >= 190  # 193 in PyTorch 2.13
+    refused = {name(o) for o in operators if aten.reason_of(o) is not None}
+    unknown = {name(o) for o in operators if aten.find(o) is None} - refused
+    assert unknown <= NOT_YET
+    assert len(refused) <= LEFT_OUT, refused
+
+
+def test_no_operator_has_both():
+    both = [o for o in map(str, aten.REFUSED) if o in aten.RULES]
+    assert both == []
+
+
+def test_refused_operators_exist():
+    """A misspelt name would refuse nothing."""
+    for key in aten.REFUSED:
+        packet, _, overload = key.partition(".")
+        assert hasattr(torch.ops.aten, packet), key
+        assert not overload or overload in getattr(torch.ops.aten, packet).overloads(), key
+
+
+X = torch.tensor([[0.5, -1.5, 2.0], [3.0, -0.25, 1.0], [1.0, 2.0, 4.0]])
+USES = {
+    "shapes": (lambda x: x.nonzero(), "shape of its result depends on values(.|\n)*torch.where"),
+    "masks": (lambda x: x[x > 0] * 2, "Python number(.|\n)*torch.where"),
+    "numbers": (lambda x: x * x.sum().item(), "makes a Python number"),
+    "draws": (lambda x: x + torch.randn(3), "draws from PyTorch's generator(.|\n)*draw outside"),
+    "order by chance": (lambda x: x[torch.randperm(3)], "draws from PyTorch's generator"),
+    "factors": (lambda x: torch.linalg.lu(x)[1], "factors of LU"),
+    "eigenvalues": (lambda x: torch.linalg.eigvals(x), "eigenvalues(.|\n)*eigh"),
+    "codes": (lambda x: torch.linalg.inv_ex(x).info + 1, "which matrix has no result(.|\n)*isfinite"),
+    "codes as results": (lambda x: torch.linalg.cholesky_ex(x), "which matrix has no result(.|\n)*isfinite"),
+    "strides of views": (lambda x: x.t().as_strided((2,), (1,)), "memory of a view(.|\n)*contiguous"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_reasons_are_told(use):
+    function, message = USES[use]
+    with torch.no_grad(), pytest.raises(UnsupportedError, match=message):
+        zenith.from_torch(Function(function), (X,), backend="reference")(X)
+
+
+def test_a_mixture_names_each_with_its_count_and_its_reason():
+    def mixture(x):
+        return x + torch.rand(3) + torch.rand(3), x.nonzero()
+
+    with pytest.raises(UnsupportedError) as caught:
+        zenith.from_torch(Function(mixture), (X,), backend="reference")
+    text = str(caught.value)
+    assert "aten.rand.default (2 times: it draws" in text and "aten.nonzero.default (1 times: the shape" in text
+
+
+def test_results_into_a_given_tensor():
+    """The core operator atan2.out comes as atan2."""
+
+    def into(x):
+        return torch.atan2(x, x + 1, out=torch.empty_like(x))
+
+    fast = zenith.from_torch(Function(into), (X,), backend="reference")
+    with torch.no_grad():
+        torch.testing.assert_close(fast(X), into(X))
+
+
+def test_the_number_of_elements():
+    counted = aten.find(torch.ops.aten.sym_numel.default)
+    assert zenith.jit(lambda x: x * counted(None, x))(np.ones((2, 3), np.float32)).sum() == 36
+
+
+def test_places_are_checked():
+    index = torch.tensor([[0, 2, 1]])
+    fast = zenith.from_torch(Function(lambda x, i: x.scatter(0, i, x)), (X, index), backend="reference")
+    with torch.no_grad():
+        torch.testing.assert_close(fast(X, index), X.scatter(0, index, X))
+        for outside in (3, -1):
+            with pytest.raises(zenith.errors.OutOfBoundsError):
+                fast(X, index * 0 + outside)

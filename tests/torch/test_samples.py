@@ -1,0 +1,133 @@
+"""PyTorch's own samples of its operators: what from_torch gives is what PyTorch gives, or a reason why not.
+
+The samples come with torch (``op_db``). They take minutes, so `make test` leaves them out: tests/torch/chapters.py has
+the same operators in fewer calls.
+"""
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+import zenith
+from zenith.errors import ZenithError
+
+PARTS = 32
+VALUES = (bool, int, float, str, type(None), torch.Tensor)
+
+# Operators of which some sample is refused, by Zenith or by torch.export; a result, where there is one, must be right.
+_REFUSING = """
+    _batch_norm_with_update _native_batch_norm_legit _segment_reduce.lengths _segment_reduce.offsets
+    _upsample_bilinear2d_aa allclose argwhere as_strided.partial_views bernoulli cauchy chalf combinations corrcoef
+    cov equal exponential geometric geqrf grid_sampler_2d grid_sampler_3d hash_tensor histogram histogramdd igamma
+    igammac item linalg.cholesky_ex linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex
+    linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu
+    linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.norm linalg.solve_ex
+    log_normal lu lu_solve lu_unpack masked_select matrix_exp max_pool2d_with_indices_backward mode multinomial
+    narrow native_batch_norm native_group_norm nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d
+    nn.functional.adaptive_avg_pool3d nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d
+    nn.functional.adaptive_max_pool3d nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d
+    nn.functional.batch_norm nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d
+    nn.functional.conv_transpose1d nn.functional.conv_transpose2d nn.functional.conv_transpose3d
+    nn.functional.ctc_loss nn.functional.dropout2d nn.functional.dropout3d nn.functional.embedding
+    nn.functional.embedding_bag nn.functional.feature_alpha_dropout.with_train nn.functional.fractional_max_pool2d
+    nn.functional.fractional_max_pool3d nn.functional.gaussian_nll_loss nn.functional.grid_sample
+    nn.functional.group_norm nn.functional.instance_norm nn.functional.interpolate.area
+    nn.functional.interpolate.bilinear nn.functional.interpolate.nearest nn.functional.linear_cross_entropy.chunked
+    nn.functional.linear_cross_entropy.chunked_none nn.functional.local_response_norm nn.functional.max_pool1d
+    nn.functional.max_pool2d nn.functional.max_pool3d nn.functional.rrelu nn.functional.upsample_bilinear
+    nn.functional.upsample_nearest nonzero normal normal.in_place normal.number_mean ormqr pca_lowrank rand_like
+    randint randint_like randn randn_like resize_ resize_as_ sparse.mm.reduce sparse.sampled_addmm special.airy_ai
+    special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t
+    special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w special.erfcx
+    special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l
+    special.legendre_polynomial_p special.log_ndtr special.modified_bessel_k0 special.modified_bessel_k1
+    special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
+    special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
+    special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0
+    special.zeta svd_lowrank tensor_split to_sparse uniform unique unique_consecutive
+"""
+REFUSING = set(_REFUSING.split())
+# What PyTorch leaves open: contents, signs of vectors, which of equal elements comes first.
+OPEN = {
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "linalg.eigh", "svd",
+    "linalg.svd", "linalg.qr", "qr", "topk", "kthvalue", "sort", "argsort", "msort", "mode", "median", "nanmedian",
+}  # fmt: skip
+LOOSE = {"polygamma", "special.polygamma"}  # PyTorch's own error is larger than the tolerance of the others
+
+
+class Call(nn.Module):
+    """One call of an operator: tensors and plain values are arguments, everything else belongs to the module."""
+
+    def __init__(self, operator, args, kwargs):
+        super().__init__()
+        self.operator, self.args, self.kwargs = operator, args, kwargs
+
+    def forward(self, *given):
+        args, kwargs = pytree.tree_unflatten(self.filled(given), self.spec)
+        return self.operator(*args, **kwargs)
+
+    @property
+    def spec(self):
+        return pytree.tree_structure((self.args, self.kwargs))
+
+    def filled(self, given):
+        rest = iter(given)
+        return [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+
+    @property
+    def leaves(self):
+        return pytree.tree_leaves((self.args, self.kwargs))
+
+
+def operators():
+    """Every operator with samples, by its name and variant."""
+    pytest.importorskip("expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [op for op in op_db if "jiterator" not in op.name]
+
+
+def name_of(op):
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def samples(op, dtype, most):
+    """Some samples, spread over all that there are."""
+    torch.manual_seed(0)
+    found = list(op.sample_inputs("cpu", dtype))
+    return found[:: max(1, len(found) // most)][:most]
+
+
+def check(op, sample, dtype):
+    call = Call(op.op, (sample.input, *sample.args), sample.kwargs)
+    given = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]
+    with torch.no_grad():
+        expected = call(*[g.clone() for g in given])
+        try:
+            found = zenith.from_torch(call, tuple(given), backend="reference")(*given)
+        except ZenithError:
+            assert name_of(op) in REFUSING, name_of(op)
+            return
+    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True)
+    for f, e in pairs:
+        if op.name in OPEN:
+            assert (f.shape, f.dtype) == (e.shape, e.dtype)
+            continue
+        loose = {"rtol": 1e-4, "atol": 1e-4 if op.name in LOOSE else 2e-5} if dtype == torch.float32 else {}
+        same = isinstance(e, torch.Tensor) and e.dtype == dtype
+        torch.testing.assert_close(f, e, equal_nan=True, check_stride=False, **(loose if same else {}))
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_samples(part):
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    for op in operators()[part::PARTS]:
+        for dtype, most in ((torch.float32, 3), (torch.int64, 1), (torch.bool, 1)):
+            if dtype in op.supported_dtypes("cpu"):
+                for sample in samples(op, dtype, most):
+                    check(op, sample, dtype)

@@ -1,0 +1,235 @@
+"""Linear algebra: ``torch.linalg`` over ``zenith.numpy.linalg``.
+
+A matrix without a result, such as a singular one, gives nan or infinities where PyTorch raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import zenith.numpy as znp
+from zenith.errors import UnsupportedError
+from zenith.ir.types import kind_of
+from zenith.torch.aten.reductions import axes_of
+from zenith.torch.aten.refused import Absent
+from zenith.torch.aten.rules import RULES, Context, rounded_once, rule, to
+
+linalg = znp.linalg
+_NO_CODE = Absent(
+    "which matrix has no result is not known: programs give nan or infinities there",
+    fix="ask torch.isfinite of the result",
+)
+_NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg.qr, cholesky or svd")
+
+# Operators of one matrix argument and one result.
+_OF_ONE = {
+    "linalg_inv": linalg.inv, "inverse": linalg.inv, "linalg_det": linalg.det, "det": linalg.det,
+    "linalg_svdvals": linalg.svdvals, "linalg_eigvalsh": linalg.eigvalsh, "linalg_matrix_power": linalg.matrix_power,
+    "matrix_power": linalg.matrix_power, "linalg_tensorinv": linalg.tensorinv,
+}  # fmt: skip
+
+
+def _register() -> None:
+    for name, function in _OF_ONE.items():
+        RULES[name] = lambda c, a, *rest, f=function: to(f(a, *rest), c.dtype)
+
+
+_register()
+
+
+@rule("linalg_inv_ex")
+def _inv_ex(c: Context, a: Any, *, check_errors: bool = False) -> Any:
+    return linalg.inv(a), _NO_CODE
+
+
+@rule("_linalg_det")
+def _det(c: Context, a: Any) -> Any:
+    return linalg.det(a), _NO_FACTORS, _NO_FACTORS
+
+
+@rule("linalg_slogdet", "slogdet", "_linalg_slogdet")
+def _slogdet(c: Context, a: Any) -> Any:
+    return (*linalg.slogdet(a), *[_NO_FACTORS] * (len(c.value) - 2))
+
+
+@rule("logdet")
+def _logdet(c: Context, a: Any) -> Any:
+    """nan where the determinant is negative."""
+    sign, logarithm = linalg.slogdet(a)
+    return znp.where(sign < 0, c.cast(znp.nan), logarithm)
+
+
+@rule("linalg_solve")
+def _solve(c: Context, a: Any, y: Any, *, left: bool = True) -> Any:
+    return _solved(c.arguments, a, y, left)
+
+
+@rule("linalg_solve_ex", "_linalg_solve_ex")
+def _solve_ex(c: Context, a: Any, y: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+    absent = [_NO_CODE] if len(c.value) == 2 else [_NO_FACTORS, _NO_FACTORS, _NO_CODE]
+    return (_solved(c.arguments, a, y, left), *absent)
+
+
+def _solved(examples: Sequence[Any], a: Any, y: Any, left: bool) -> Any:
+    """A right side of one axis less is vectors, of as many as there are matrices; NumPy takes one vector only."""
+    vectors = len(examples[1].shape) == 1 or tuple(examples[1].shape) == tuple(examples[0].shape)[:-1]
+    y = znp.expand_dims(y, -1) if vectors else y
+    if left or vectors:
+        x = linalg.solve(a, y)
+    else:
+        x = znp.matrix_transpose(linalg.solve(znp.matrix_transpose(a), znp.matrix_transpose(y)))
+    return x[..., 0] if vectors else x
+
+
+@rule("linalg_solve_triangular")
+def _solve_triangular(
+    c: Context, a: Any, y: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """Only one triangle is read, with ones on its diagonal if so wanted."""
+    triangle = znp.triu(a) if upper else znp.tril(a)
+    if unitriangular:
+        one = znp.eye(a.shape[-1], dtype=a.dtype)
+        triangle = znp.where(one != 0, one, triangle)
+    if left:
+        return linalg.solve(triangle, y)
+    return znp.matrix_transpose(linalg.solve(znp.matrix_transpose(triangle), znp.matrix_transpose(y)))
+
+
+@rule("triangular_solve")
+def _triangular_solve(
+    c: Context, y: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    a = znp.matrix_transpose(a) if transpose else a
+    return _solve_triangular(c, a, y, upper=upper != transpose, unitriangular=unitriangular), a
+
+
+@rule("linalg_cholesky", "cholesky")
+def _cholesky(c: Context, a: Any, upper: bool = False) -> Any:
+    return linalg.cholesky(a, upper=upper)
+
+
+@rule("linalg_cholesky_ex")
+def _cholesky_ex(c: Context, a: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+    return linalg.cholesky(a, upper=upper), _NO_CODE
+
+
+@rule("cholesky_solve")
+def _cholesky_solve(c: Context, y: Any, factor: Any, upper: bool = False) -> Any:
+    return linalg.solve(_of_factor(factor, upper), y)
+
+
+@rule("cholesky_inverse")
+def _cholesky_inverse(c: Context, factor: Any, upper: bool = False) -> Any:
+    return linalg.inv(_of_factor(factor, upper))
+
+
+def _of_factor(factor: Any, upper: bool) -> Any:
+    """The matrix of which this is Cholesky's factor."""
+    factor = znp.triu(factor) if upper else znp.tril(factor)
+    other = znp.conjugate(znp.matrix_transpose(factor))
+    return other @ factor if upper else factor @ other
+
+
+@rule("linalg_qr")
+def _qr(c: Context, a: Any, mode: str = "reduced") -> Any:
+    if mode == "r":
+        return znp.zeros((0,), dtype=a.dtype), linalg.qr(a, "r")
+    return tuple(linalg.qr(a, mode))
+
+
+@rule("linalg_eigh")
+def _eigh(c: Context, a: Any, triangle: str = "L") -> Any:
+    return tuple(linalg.eigh(a, triangle))
+
+
+@rule("_linalg_eigh")
+def _eigh_or_values(c: Context, a: Any, triangle: str = "L", compute_v: bool = True) -> Any:
+    if compute_v:
+        return tuple(linalg.eigh(a, triangle))
+    return linalg.eigvalsh(a, triangle), znp.zeros((0,), dtype=a.dtype)
+
+
+@rule("linalg_svd", "_linalg_svd")
+def _svd(c: Context, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: str | None = None) -> Any:
+    if compute_uv:
+        return tuple(linalg.svd(a, full_matrices))
+    none = znp.zeros((0,), dtype=a.dtype)
+    return none, linalg.svdvals(a), none
+
+
+@rule("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float", "pinverse")
+def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """What is Hermitian has no other pseudoinverse than its own."""
+    if atol is not None:
+        raise UnsupportedError(
+            "an absolute tolerance of pinv is not supported", fix="give rtol, a share of the largest"
+        )
+    given = rcond if rtol is None else rtol
+    return linalg.pinv(a, rtol=given if given is not None else _share(a))
+
+
+@rule("linalg_matrix_rank", "linalg_matrix_rank.atol_rtol_float", "linalg_matrix_rank.atol_rtol_tensor")
+def _matrix_rank(
+    c: Context, a: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Any:
+    """How many singular values are above ``atol`` and above the share ``rtol`` of the largest."""
+    atol = tol if atol is None else atol
+    values = znp.abs(linalg.eigvalsh(a)) if hermitian else linalg.svdvals(a)
+    if rtol is None:
+        rtol = _share(a) if atol is None else 0.0
+    limit = znp.max(values, axis=-1) * rtol
+    limit = limit if atol is None else znp.maximum(limit, atol)
+    return znp.count_nonzero(values > znp.expand_dims(limit, -1), axis=-1)
+
+
+def _share(a: Any) -> Any:
+    """The share of the largest singular value below which PyTorch takes one for 0."""
+    rows, columns = a.shape[-2:]
+    return znp.maximum(rows, columns) * znp.finfo(a.dtype).eps
+
+
+@rule("linalg_cond", "linalg_cond.p_str")
+def _cond(c: Context, a: Any, p: Any = None) -> Any:
+    return linalg.cond(a, p)
+
+
+@rule("linalg_norm", "linalg_norm.ord_str")
+@rounded_once
+def _norm(c: Context, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return linalg.norm(_wide(c, x), ord, axes_of(dim), keepdim)
+
+
+@rule("linalg_matrix_norm", "linalg_matrix_norm.str_ord")
+@rounded_once
+def _matrix_norm(
+    c: Context, x: Any, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    return linalg.norm(_wide(c, x), ord, tuple(dim), keepdim)
+
+
+def _wide(c: Context, x: Any) -> Any:
+    """An operand in the element type of its norm; complex ones have real norms."""
+    return x if kind_of(x.dtype) == "c" else c.cast(x)
+
+
+@rule("linalg_multi_dot", "chain_matmul")
+def _multi_dot(c: Context, arrays: Sequence[Any]) -> Any:
+    return linalg.multi_dot(arrays)
+
+
+@rule("linalg_tensorsolve")
+def _tensorsolve(c: Context, a: Any, y: Any, dims: Any = None) -> Any:
+    return linalg.tensorsolve(a, y, dims)
+
+
+@rule("linalg_vecdot")
+def _vecdot(c: Context, x: Any, y: Any, *, dim: int = -1) -> Any:
+    return linalg.vecdot(x, y, axis=dim)
+
+
+@rule("linalg_cross", "cross")
+def _cross(c: Context, x: Any, y: Any, dim: int | None = None) -> Any:
+    """Without an axis, the first of size 3 where ``cross`` is asked, as PyTorch's own error says."""
+    x, y = c.cast(x, y)
+    return linalg.cross(x, y, axis=-1 if dim is None else dim)

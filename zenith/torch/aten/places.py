@@ -1,0 +1,219 @@
+"""Writing at computed places: scatter, index_put and their kin give copies with elements replaced or joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.errors import UnsupportedError
+from zenith.ir.types import kind_of
+from zenith.torch.aten.rules import Context, rounded_once, rule, to
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implementation
+
+_JOINS = {"sum": "scatter_add", "add": "scatter_add", "prod": "scatter_mul", "multiply": "scatter_mul",
+          "mean": "scatter_add", "amax": "scatter_max", "amin": "scatter_min"}  # fmt: skip
+_OF_BOOLS = {"scatter_add": "scatter_max", "scatter_mul": "scatter_min"}
+
+
+def join(how: str, x: Any, updates: Any, places: Sequence[Any]) -> Any:
+    """``x`` with updates joined to it at places, one index array for each leading axis; bools count as 0 and 1."""
+    if how == "scatter_set" or kind_of(x.dtype) != "b":
+        return getattr(b, how)(x, updates, *places)
+    small = np.dtype(np.int32)
+    found = getattr(b, _OF_BOOLS.get(how, how))(to(x, small), to(updates, small), *places)
+    return znp.astype(found, np.bool_)
+
+
+def _start(how: str, dtype: np.dtype[Any]) -> Any:
+    """What leaves any element as it is when the two are joined."""
+    if how in ("scatter_add", "scatter_mul"):
+        return int(how == "scatter_mul")
+    lowest = how == "scatter_max"
+    if kind_of(dtype) == "f":
+        return -np.inf if lowest else np.inf
+    if kind_of(dtype) == "b":
+        return not lowest
+    limits = np.iinfo(dtype)
+    return int(limits.min if lowest else limits.max)
+
+
+def _reduced(how: str, x: Any, updates: Any, places: Sequence[Any], include_self: bool) -> Any:
+    """Updates joined by their sum, prod, mean, amax or amin, with the elements that are there or without them."""
+    name = _JOINS[how]
+    if include_self:
+        found = join(name, x, updates, places)
+    else:
+        blank = znp.full(updates.shape, _start(name, x.dtype), dtype=x.dtype)
+        found = join(name, b.scatter_set(x, blank, *places), updates, places)
+    if how != "mean":
+        return found
+    ones = znp.ones(updates.shape, dtype=znp.int64)
+    first = znp.full(x.shape, int(include_self), dtype=znp.int64)
+    count = znp.maximum(b.scatter_add(first, ones, *places), 1)
+    return found / to(count, x.dtype) if kind_of(x.dtype) in "fc" else found // to(count, x.dtype)
+
+
+# --- one index for each element ---------------------------------------------------------------------------------
+
+
+def _grid(index: Any, dim: int) -> list[Any]:
+    """The place of each element of ``index``: along ``dim`` what it holds, along the other axes its own."""
+    places = []
+    for axis, size in enumerate(index.shape):
+        own = znp.reshape(znp.arange(size), (-1,) + (1,) * (index.ndim - 1 - axis))
+        places.append(znp.astype(index, np.int64) if axis == dim else znp.broadcast_to(own, index.shape))
+    return places
+
+
+def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | None, include_self: bool = True) -> Any:
+    """The rule of all that scatters; ``src`` is a number, or at least as large as ``index``."""
+    if not hasattr(src, "dtype"):
+        src = znp.full(index.shape, c.operands(src), dtype=c.dtype)
+    if not x.ndim:  # a number is a row of one
+        row, places, source = (znp.reshape(v, (-1,)) for v in (x, index, src))
+        return znp.reshape(_scattered(c, row, 0, places, source, how, include_self), ())
+    x, src = c.cast(x, src[tuple(slice(n) for n in index.shape)])
+    places = _grid(index, dim % x.ndim)
+    return b.scatter_set(x, src, *places) if how is None else _reduced(how, x, src, places, include_self)
+
+
+@rule("scatter.src", "scatter.value")
+def _scatter(c: Context, x: Any, dim: int, index: Any, src: Any) -> Any:
+    return _scattered(c, x, dim, index, src, None)
+
+
+@rule("scatter.reduce", "scatter.value_reduce")
+@rounded_once
+def _scatter_joined(c: Context, x: Any, dim: int, index: Any, src: Any, *, reduce: str) -> Any:
+    return _scattered(c, x, dim, index, src, reduce)
+
+
+@rule("scatter_add")
+@rounded_once
+def _scatter_add(c: Context, x: Any, dim: int, index: Any, src: Any) -> Any:
+    return _scattered(c, x, dim, index, src, "sum")
+
+
+@rule("scatter_reduce.two")
+@rounded_once
+def _scatter_reduce(
+    c: Context, x: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    return _scattered(c, x, dim, index, src, reduce, include_self)
+
+
+# --- one index for each slice -----------------------------------------------------------------------------------
+
+
+def _along(c: Context, x: Any, dim: int, index: Any, source: Any, how: str | None, include_self: bool = True) -> Any:
+    """Slices of ``source`` written over, or joined to, those of ``x`` at places of one axis."""
+    x, source = c.cast(x, source)
+    if not x.ndim:
+        row = _along(c, znp.reshape(x, (1,)), 0, index, znp.reshape(source, (-1,)), how, include_self)
+        return znp.reshape(row, ())
+    target = znp.moveaxis(x, dim, 0)
+    updates = znp.moveaxis(source, dim, 0) if source.ndim == x.ndim else source
+    index = znp.astype(znp.reshape(index, (-1,)), np.int64)
+    updates = znp.broadcast_to(updates, (*index.shape, *target.shape[1:]))
+    if how is None:
+        found = b.scatter_set(target, updates, index)
+    else:
+        found = _reduced(how, target, updates, [index], include_self)
+    return znp.moveaxis(found, 0, dim)
+
+
+@rule("index_add")
+@rounded_once
+def _index_add(c: Context, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    return _along(c, x, dim, index, source if alpha == 1 else c.operands(source * c.operands(alpha)), "sum")
+
+
+@rule("index_copy")
+def _index_copy(c: Context, x: Any, dim: int, index: Any, source: Any) -> Any:
+    return _along(c, x, dim, index, source, None)
+
+
+@rule("index_fill.int_Scalar", "index_fill.int_Tensor")
+def _index_fill(c: Context, x: Any, dim: int, index: Any, value: Any) -> Any:
+    value = znp.reshape(value, ()) if hasattr(value, "dtype") else znp.full((), c.operands(value), dtype=c.dtype)
+    return _along(c, x, dim, index, value, None)
+
+
+@rule("index_reduce")
+@rounded_once
+def _index_reduce(
+    c: Context, x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    return _along(c, x, dim, index, source, reduce, include_self)
+
+
+# --- NumPy's indices --------------------------------------------------------------------------------------------
+
+
+@rule("index_put", "_unsafe_index_put")
+def _index_put(c: Context, x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """Masks pick places where one value, or one row of values, is written."""
+    place = tuple(slice(None) if i is None else i for i in indices)
+    held, values = znp.copy(x), c.cast(values)
+    if accumulate:
+        implementation("_ufunc_at")(np.add if kind_of(c.dtype) != "b" else np.logical_or, held, place, values)
+    else:
+        held[place] = values
+    return held
+
+
+@rule("put")
+def _put(c: Context, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """Places count in the flattened array, from behind where they are negative."""
+    flat, index = znp.reshape(x, (-1,)), znp.reshape(index, (-1,))
+    return znp.reshape(_index_put(c, flat, [index], znp.reshape(source, (-1,)), accumulate), x.shape)
+
+
+@rule("take")
+def _take(c: Context, x: Any, index: Any) -> Any:
+    return znp.take(x, index)
+
+
+@rule("masked_scatter")
+def _masked_scatter(c: Context, x: Any, mask: Any, source: Any) -> Any:
+    """The places of a mask take, in order, the elements of ``source``, of which there must be enough."""
+    x, mask = znp.broadcast_arrays(x, mask)
+    chosen = znp.reshape(mask, (-1,))
+    number = znp.cumsum(znp.astype(chosen, znp.int64)) - 1
+    found = znp.take(znp.reshape(c.cast(source), (-1,)), znp.where(chosen, number, 0))
+    return znp.where(mask, znp.reshape(found, x.shape), x)
+
+
+@rule("as_strided", "as_strided_copy")
+def _as_strided(c: Context, x: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None) -> Any:
+    return znp.take(znp.reshape(x, (-1,)), _by_strides(c, size, stride, storage_offset))
+
+
+@rule("as_strided_scatter")
+def _as_strided_scatter(
+    c: Context, x: Any, part: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+) -> Any:
+    places = znp.reshape(_by_strides(c, size, stride, storage_offset), (-1,))
+    return znp.reshape(b.scatter_set(znp.reshape(x, (-1,)), znp.reshape(part, (-1,)), places), x.shape)
+
+
+def _by_strides(c: Context, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> Any:
+    """Places in a dense tensor, as a program sees it: an argument in rows without gaps, from its first element on.
+
+    A view has another memory than its elements, and is refused.
+    """
+    example = c.arguments[0]
+    if not example.is_contiguous() or example.storage_offset() != 0:
+        raise UnsupportedError(
+            "as_strided reads the memory of a view, and programs have no strides",
+            fix="index the tensor, or use unfold; or take strides of x.contiguous()",
+        )
+    place: Any = 0 if offset is None else offset
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+        own = znp.reshape(znp.arange(count), (-1,) + (1,) * (len(size) - 1 - axis))
+        place = own * step + place
+    return znp.broadcast_to(znp.asarray(place), tuple(size))
