@@ -302,9 +302,13 @@ def test_inserted_units():
 def test_borders_and_slices_move_before_what_turns_an_array():
     signature = "x: f32[n, k, h, w, c]"
     turned = "v1 = transpose(x, axes=(0, 1, 4, 2, 3))\nv2 = reshape(v1, shape=(n, c*k, h, w))\n"
-    before = turned + ("z = literal(value=0.0, dtype=f32)\n"
-                       "v3 = pad(v2, z, low=(0, 0, 1, 2), high=(0, 0, 0, 1), interior=(0, 0, 0, 1))\n"
-                       "v4 = slice(v3, start=(0, 0, 0, 1), stop=(n, c*k, h, 2), step=(1, 1, 2, 3))\nreturn (v4,)")  # fmt: skip
+    before = (
+        turned
+        + """z = literal(value=0.0, dtype=f32)
+v3 = pad(v2, z, low=(0, 0, 1, 2), high=(0, 0, 0, 1), interior=(0, 0, 0, 1))
+v4 = slice(v3, start=(0, 0, 0, 1), stop=(n, c*k, h, 2), step=(1, 1, 2, 3))
+return (v4,)"""
+    )
     result = verify(movement(program(signature, before)))
     names = [node.primitive.name for _, node in dce(result).nodes()]
     assert names == ["input", "literal", "pad", "slice", "transpose", "reshape"]

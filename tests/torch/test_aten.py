@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import zenith
-from tests.torch.image_cases import IMAGES
 from tests.torch.chapters import CHAPTERS
+from tests.torch.image_cases import IMAGES
 from zenith.errors import ZenithError
 from zenith.torch import aten
 

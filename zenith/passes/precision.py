@@ -14,8 +14,8 @@ again gets the same y. Which values are rounded follows from the program alone, 
 kernels. Rounding where kernels end, as compilers do that treat it as their own affair, has neither property. Rounding
 behind every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
 
-Matrix products and convolutions of 8- and 16-bit integers become int32's, too, and their results are cut to the low bits, which are the
-same: integers wrap. No processor multiplies vectors of bytes.
+Matrix products and convolutions of 8- and 16-bit integers become int32's, too, and their results are cut to the low
+bits, which are the same: integers wrap. No processor multiplies vectors of bytes.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ from zenith.backends.shared_product import shared_product, tf32_product
 from zenith.errors import CompileError
 
 TILE_FUNCTIONS = {
-    "product_tile": product_tile, "gathered_tile": gathered_tile, "pack_panel": pack_panel, "shared_product": shared_product,
+    "product_tile": product_tile, "gathered_tile": gathered_tile,
+    "pack_panel": pack_panel, "shared_product": shared_product,
     "stage_tile": stage_tile, "held_product": held_product,
     "tf32_product": tf32_product,
     "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,

@@ -13,7 +13,7 @@ panels once, others copied by the tasks. The order of summation is a product's: 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from zenith.backends.kernel import (
     Branch,
@@ -295,7 +295,7 @@ class _Convolution:
         self._line(b, first, parts, symbol(line), place)
         e.append(Loop(line, dim(0), self.height, False, e.close()))
 
-    def _line(self, b: Operand, first: Dim, parts: Dim, line: Dim, place: Index) -> None:
+    def _line(self, b: Operand, first: Dim, parts: Dim, line: Dim, place: Sequence[Dim]) -> None:
         """The tiles of a piece of a line, of nearly equal heights."""
         e, most = self.e, self.tile.rows
         tiles = bind(e, "tiles", quotient_up(self.count, most))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import Dim, dim, product, prove_at_least, prove_equal
+from zenith.ir.dims import Dim, dim, dims, product, prove_at_least, prove_equal
 from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import arrays, random_array, require_kind, require_same_dtype, rng, sample, wide
 from zenith.ir.ops.windows import window_count
@@ -102,14 +102,14 @@ def unblocked(b: Any, y: Any) -> Any:
 
 def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
-    outputs, channels, *window = share(w.shape[0], groups), *w.shape[1:]
+    outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
     block = block_of(channels)
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
     x = blocked(b, x, groups, borders)
     own = {name: params[name] for name in ("strides", "dilation")}
-    return unblocked(b, b.conv_blocks(x, weights, window=tuple(window), block=block_of(outputs), **own))
+    return unblocked(b, b.conv_blocks(x, weights, window=window, block=block_of(outputs), **own))
 
 
 def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
@@ -155,7 +155,8 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 def correlate(x: Any, w: Any, strides: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
     """The convolution of NumPy arrays (n, c, sizes...) and (o, c / groups, sizes...)."""
     axes = x.ndim - 2
-    sizes = [int(n.static or 0) for n in covered(*(tuple(map(dim, a.shape[2:])) for a in (x, w)), strides, dilation)]
+    counts = covered(dims(x.shape[2:]), dims(w.shape[2:]), strides, dilation)
+    sizes = [int(n.static or 0) for n in counts]
     found = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
     with np.errstate(all="ignore"):
         for place in itertools.product(*map(range, w.shape[2:])):
@@ -163,7 +164,8 @@ def correlate(x: Any, w: Any, strides: Sequence[int], dilation: Sequence[int], g
             seen = x[(..., *(slice(p * d, p * d + (n - 1) * s + 1 if n else 0, s) for p, s, d, n in parts))]
             for g in range(groups):
                 left = np.split(seen, groups, 1)[g]
-                right = np.split(w, groups)[g][(..., *place)]
+                right: Any = np.split(w, groups)[g]
+                right = right[(..., *place)]
                 sums = np.moveaxis(np.tensordot(left, right, axes=((1,), (1,))), -1, 1)
                 np.split(found, groups, 1)[g][...] += sums.astype(x.dtype, copy=False)
     assert found.ndim == 2 + axes
@@ -183,7 +185,8 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
 
 def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
     """A multiplication and an addition for each term of each sum."""
-    return 2 * types[1].shape[1] * product(results[0].shape)
+    terms: Dim = types[1].shape[1]
+    return 2 * terms * product(results[0].shape)
 
 
 def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:

@@ -144,7 +144,7 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 
 register(Primitive(
-    name="conv", doc="Correlation of channels (n, c, sizes...) with weights (o, c / groups, sizes...), without a border.",
+    name="conv", doc="Correlation of channels (n, c, sizes...) with weights (o, c / groups, sizes...), no border.",
     params={"strides": "ints", "dilation": "ints", "groups": "size"}, typing=_type, evaluate=_evaluate,
     lowering=Composite(expand, sums=True), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=4, effect=False, samples=_samples,
 ))  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, rule
 
