@@ -19,10 +19,11 @@ KINDS = {
     "gru": (nn.gru, torch.nn.GRU, {}),
 }
 FORMS = {
-    "two layers": {"num_layers": 2},
     "both directions, batch first": {"num_layers": 2, "bidirectional": True, "batch_first": True},
+    "two layers": {"num_layers": 2},
     "no biases": {"bias": False},
 }
+THOROUGH, OTHERS = pytest.mark.thorough, ("two layers", "no biases")
 
 
 def flat(result):
@@ -56,7 +57,7 @@ def pair(kind, **options):
     return ours, theirs, [*states, *(w.detach().numpy() for w in weights)]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["both directions, batch first", *(pytest.param(f, marks=THOROUGH) for f in OTHERS)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_and_gradients(kind, form):
     ours, theirs, rest = pair(kind, **FORMS[form])
@@ -73,10 +74,10 @@ def test_without_states_and_batch():
             np.testing.assert_allclose(f, e.detach().numpy(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("kind", ["lstm", pytest.param("gru", marks=THOROUGH)])
 def test_compiled_with_gradients(kind):
     """One program for all lengths and batches, in float32."""
-    ours, _, rest = pair(kind, num_layers=2)
+    ours, _, rest = pair(kind)
 
     def loss(x, *rest):
         return sum(np.sum(np.sin(r)) for r in ours(x, *rest))
