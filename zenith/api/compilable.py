@@ -101,13 +101,13 @@ class Compilable(Inspectable):
         takes one of several), UnsupportedError for what a file cannot hold: programs of a GPU, programs that call
         Python, bfloat16 arguments; OSError when it cannot be written.
 
-        >>> import numpy as np, tempfile, zenith
+        >>> import numpy as np, pathlib, tempfile, zenith
         >>> double = zenith.jit(lambda x: x * 2)
         >>> double(np.ones(3, np.float32))
         array([2., 2., 2.], dtype=float32)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     double.eject(folder + "/double.py")
-        ...     "import zenith" in open(folder + "/double.py").read()
+        ...     "import zenith" in pathlib.Path(folder, "double.py").read_text()
         False
         """
         from zenith.api.ejecting import only_program

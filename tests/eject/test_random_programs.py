@@ -1,0 +1,48 @@
+"""Random programs, ejected, give the bits that the executable gives."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from tests.programs import random_program
+from zenith.arrays import NUMPY
+from zenith.compile import compile_graph, outside_calls
+from zenith.eject import Interface, eject
+from zenith.ir.types import bfloat16
+from zenith.tree import Leaf
+
+
+def interface(graph, name):
+    """A function of flat arrays, and the name of each axis; those that are no symbol, or a known one, are its own."""
+    seen, shapes = set(), []
+    for number, value in enumerate(graph.inputs):
+        axes = []
+        for axis, size in enumerate(map(str, value.type.shape)):
+            axes.append(size if size.isidentifier() and size not in seen else f"axis{number}_{axis}")
+            seen.add(axes[-1])
+        shapes += [(number, axes)] if axes else []
+    leaves = [Leaf(number) for number in range(len(graph.inputs))]
+    results = tuple(Leaf(number) for number in range(len(graph.outputs)))
+    types = [(value.type.dtype, len(value.type.shape)) for value in graph.inputs]
+    return Interface(name, "", [f"a{i}" for i in range(len(leaves))], "", leaves, {}, results, types, shapes, [])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(12))
+def test_same_bits(seed, tmp_path):
+    graph, args = random_program(seed)
+    if outside_calls(graph) or any(v.type.dtype == bfloat16 for v in (*graph.inputs, *graph.outputs)):
+        pytest.skip("a file does not hold such a program")
+    executable, face = compile_graph(graph, "cpu"), interface(graph, f"program{seed}")
+    sizes = {name: n for i, axes in face.shapes for name, n in zip(axes, args[i].shape, strict=True)}
+    wanted = executable.run(args, [NUMPY] * len(args), {s: sizes[s] for s in executable.program.symbols}, NUMPY)
+    path = tmp_path / f"{face.name}.py"
+    eject(path, executable, face, str(graph), "A random program.")
+    spec = importlib.util.spec_from_file_location(face.name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[face.name] = module
+    spec.loader.exec_module(module)
+    found = getattr(module, face.name)(*args)
+    for here, there in zip(wanted, found, strict=True):
+        assert (here.dtype, here.shape, here.tobytes()) == (there.dtype, there.shape, there.tobytes())
