@@ -142,9 +142,10 @@ class Modules:
         if not found.is_ours or not found.name:
             return found
         inner = f"{found.module}.{found.name}"
-        if found.module not in self._texts and importlib.util.find_spec(found.module).submodule_search_locations:  # type: ignore[union-attr]
-            if inner in self._texts or importlib.util.find_spec(inner) is not None:
-                return Definition(inner, "")
+        spec = None if found.module in self._texts else importlib.util.find_spec(found.module)
+        is_package = spec is not None and bool(spec.submodule_search_locations)
+        if is_package and (inner in self._texts or importlib.util.find_spec(inner) is not None):
+            return Definition(inner, "")
         return self[found.module].meaning(found.name) or found
 
     def reachable(self, start: str, below: str) -> list[str]:
