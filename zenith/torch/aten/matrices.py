@@ -73,7 +73,8 @@ def _solve_ex(c: Context, a: Any, y: Any, *, left: bool = True, check_errors: bo
 
 def _solved(examples: Sequence[Any], a: Any, y: Any, left: bool) -> Any:
     """A right side of one axis less is vectors, of as many as there are matrices; NumPy takes one vector only."""
-    vectors = len(examples[1].shape) == 1 or tuple(examples[1].shape) == tuple(examples[0].shape)[:-1]
+    first, second = (tuple(e.shape) for e in examples[:2])
+    vectors = len(second) == 1 or (len(second) == len(first) - 1 and second == first[:-1])
     y = znp.expand_dims(y, -1) if vectors else y
     if left or vectors:
         x = linalg.solve(a, y)
