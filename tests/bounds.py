@@ -47,7 +47,8 @@ def reference_bounds(graph: Graph, args: Sequence[Any]) -> list[Bound]:
     runs = [interpret(graph, *args, watch=_perturbation(graph, args, run)) for run in range(RUNS)]
     narrow = any(isinstance(t, ArrayType) and t.dtype.is_narrow for node in graph.walk() for t in node.types)
     loose = _LOOSE_NARROW if narrow else _LOOSE
-    return [_bound(wide[i], plain[i], [run[i] for run in runs], loose) for i in range(len(plain))]
+    own = [graph.node(v.node).primitive.ulp for v in graph.outputs]
+    return [_bound(wide[i], plain[i], [run[i] for run in runs], loose, own[i]) for i in range(len(plain))]
 
 
 def violations(results: Sequence[Any], bounds: Sequence[Bound]) -> list[str]:
@@ -83,7 +84,8 @@ def _near(result: Any, bound: Bound) -> Any:
     return close | (result == reference) | (np.isnan(result) & np.isnan(reference))
 
 
-def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float) -> Bound:
+def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float, own: float) -> Bound:
+    """``own`` is the declared ulp of who computes the output: where slopes fall, its move may undo an operand's."""
     if kind_of(plain.dtype) not in INEXACT:
         same = np.asarray(np.logical_and.reduce([np.asarray(r == plain) for r in (wide, *runs)]))
         return Bound(np.asarray(plain), np.zeros(plain.shape), same)
@@ -92,7 +94,8 @@ def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float) -> Bound:
     everything = [np.asarray(r, double) for r in (plain, *runs)]
     with np.errstate(all="ignore"):
         change = [np.abs(r - everything[0]) for r in everything[1:]]
-        tolerance = FACTOR * np.maximum.reduce([np.abs(everything[0] - reference), *change])
+        unit = np.ceil(own) * np.spacing(np.abs(plain)).astype(np.float64)
+        tolerance = FACTOR * np.maximum.reduce([np.abs(everything[0] - reference), unit, *change])
         compared = tolerance <= loose * np.maximum(1.0, np.abs(reference))
     special = ~np.isfinite(reference)  # nan and infinity: exact, where every run has it
     agreed = np.logical_and.reduce([(r == reference) | (np.isnan(r) & np.isnan(reference)) for r in everything])

@@ -12,6 +12,7 @@ from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.sentences import MINILM_B1, MINILM_B8
 from benchmarks.workloads.spectra import LOW_PASS
 from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER
+from benchmarks.workloads.vision import DIGITS, RESNET50_B1, RESNET50_B8
 from benchmarks.workloads.workload import Array, Arrays, Program, Workload
 
 _ALL = (
@@ -39,6 +40,9 @@ _ALL = (
     ENCODER,
     MINILM_B1,
     MINILM_B8,
+    RESNET50_B1,
+    RESNET50_B8,
+    DIGITS,
     TINY_CALL,
     TRAIN_MLP,
     TRAIN_TRANSFORMER,
