@@ -43,11 +43,11 @@ def _resnet(_: Arrays) -> Any:
         blocks += [Block(channels if i == 0 else 4 * width, width, stride if i == 0 else 1) for i in range(count)]
         channels = 4 * width
     module = nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
-    for norm in module.modules():
-        if isinstance(norm, nn.BatchNorm2d):
-            nn.init.normal_(norm.running_mean, std=0.1)
-            for drawn, low, high in ((norm.running_var, 0.5, 1.5), (norm.weight, 0.5, 1.0), (norm.bias, -0.1, 0.1)):
-                nn.init.uniform_(drawn, low, high)
+    norms: list[Any] = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms:
+        nn.init.normal_(norm.running_mean, std=0.1)
+        for drawn, low, high in ((norm.running_var, 0.5, 1.5), (norm.weight, 0.5, 1.0), (norm.bias, -0.1, 0.1)):
+            nn.init.uniform_(drawn, low, high)
     return module
 
 

@@ -238,6 +238,24 @@ def gradients(x, i):
     )[0]
 
 
+def gradients_of_layers(t):
+    t, none = t.double(), [0, 0]  # long sums
+    x, steps = t[:, None].repeat(1, 4, 1, 1), ([2, 1], [1, 1], [1, 1])
+    w = (torch.arange(72.0).double().reshape(2, 4, 3, 3) * 0.3).sin()
+    y = torch.convolution(x, w, None, *steps, False, none, 1)
+    yield aten.convolution_backward(y, x, w, [2], *steps, False, none, 1, [True, True, True])
+    y = torch.convolution(y, w, None, *steps, True, [1, 0], 1)
+    yield aten.convolution_backward(y, y[:, :2, :2, :4], w, None, *steps, True, [1, 0], 1, [True, True, False])[:2]
+    yield aten.avg_pool2d_backward(x[..., :2, :3], x, [2, 2], [1, 1], none, False, True, None)
+    yield aten.avg_pool2d_backward(x[..., :2, :2], x, [2, 2], [], [1, 0], False, False, 3)
+    yield aten._adaptive_avg_pool2d_backward(x[..., :2, :2], x)
+    y, i = F.max_pool2d(x, 2, 1, return_indices=True)
+    yield aten.max_pool2d_with_indices_backward(y, x, [2, 2], [1, 1], none, [1, 1], False, i)
+    y, mean, scale = torch.native_group_norm(x, t[0, 0], t[0, 1], 2, 4, 12, 2, 1e-5)
+    yield aten.native_group_norm_backward(x + y, x, mean, scale, t[0, 2], 2, 4, 12, 2, [True, True, True])
+    yield aten.native_group_norm_backward(x, x, mean, scale, None, 2, 4, 12, 2, [True, False, False])[0]
+
+
 def _gathered(function):
     """A function that gives what another one yields."""
     return lambda *args: tuple(function(*args))
@@ -250,5 +268,6 @@ _ARGUMENTS = {
     equations: (SQUARE, BATCH), factors: (SQUARE, X), ranks_and_norms: (SQUARE, X), distances: (X, BATCH),
     searches: (X, N), more_products: (BATCH, X), special_functions: (X,), more_arithmetic: (X, N), empty: (X,),
     numbers: (X, N), variances: (X,), bools_and_integers: (N,), places_found: (X,), gradients: (X, PLACES),
+    gradients_of_layers: (BATCH,),
 }  # fmt: skip
 CHAPTERS = {f.__name__.replace("_", " "): (_gathered(f), *args) for f, args in _ARGUMENTS.items()}

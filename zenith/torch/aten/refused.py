@@ -20,6 +20,8 @@ _DRAWS = ("it draws from PyTorch's generator, whose state no compiled program ha
 _STRIDES = ("it asks how a tensor's memory is laid out, and programs take arguments of any strides",
             "compute from sizes, x.shape")  # fmt: skip
 _WRITES = ("it writes into its argument", "use the operator that makes a new tensor")
+_STATE = ("it writes its running statistics, which a compiled program does not",
+          "call module.eval() before from_torch; zenith.nn.batch_norm_training returns the new statistics")  # fmt: skip
 _RESULTS = (
     "it writes into an argument: torch.export makes it atan2.default, which has a rule",
     "write torch.atan2(x, y)",
@@ -45,6 +47,7 @@ for _reason, _names in {
     _STRIDES: "sym_stride sym_storage_offset sym_is_contiguous",
     _WRITES: "resize_ resize",
     _RESULTS: "atan2.out",
+    _STATE: "_native_batch_norm_legit.default",
     _FACTORS: (
         "linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve lu_solve lu_unpack linalg_ldl_factor "
         "linalg_ldl_factor_ex linalg_ldl_solve linalg_householder_product orgqr ormqr geqrf"
