@@ -47,9 +47,9 @@ def generated_primitives() -> list[Primitive]:
     """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
 
     Nor composites without samples, which hold subgraphs or mean something to transforms alone; nor the bits of floats,
-    which are others in the wider type that is the reference.
+    which are others in the wider type that is the reference; nor conv_blocks, to which conv expands.
     """
-    left_out = ("input", "constant", "weight", "token", "float_bits", "bits_float")
+    left_out = ("input", "constant", "weight", "token", "float_bits", "bits_float", "conv_blocks")
     return [
         p for p in all_primitives()
         if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out

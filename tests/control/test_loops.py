@@ -378,7 +378,7 @@ def test_errors_name_the_line_and_both_types(traced: bool) -> None:
         run(lambda x: zenith.while_loop(lambda c: c.sum() < 0, lambda c: c.astype(np.int32), x))
     with refused(DTypeError, "bounds of a fori_loop"):
         run(lambda x: zenith.fori_loop(0, x[0], lambda i, c: c, x))
-    with refused(ShapeError, "cannot have -1 steps"):
+    with refused(ShapeError, "the length -1 is negative"):
         run(lambda x: zenith.scan(lambda c, p: (c, p), x, length=-1))
 
 

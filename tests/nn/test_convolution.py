@@ -36,7 +36,7 @@ def arrays(x, w, outputs):
 
 # Programs of every case are compiled in `make fuzz`, and those of some in `make test`.
 WAYS = [(lambda f: f, "at once", name) for name in CASES] + [(zenith.jit, "compiled", name) for name in CASES]
-SAMPLED = ("plane", "groups", "by channels", "no example")
+SAMPLED = ("plane", "by channels")
 
 
 @pytest.mark.parametrize(("wrap", "name"), [

@@ -64,4 +64,8 @@ def _kept(x: Any, p: float, key: Any, axes: Sequence[int] | None) -> Any:
 
 def _check(p: float) -> None:
     if not 0 <= p <= 1:
-        raise NumberError(f"a probability of dropout of {p} is not between 0 and 1", where=user_line())
+        raise NumberError(
+            f"a probability of dropout of {p} is not between 0 and 1",
+            where=user_line(),
+            fix="give the share that is dropped",
+        )

@@ -62,7 +62,8 @@ def embedding_bag(
         raise ArgumentError("weights of samples are for sums", where=user_line(), fix='use mode="sum"')
     places = znp.astype(znp.asarray(indices), np.int64)
     if places.ndim != (2 if offsets is None else 1):
-        raise ShapeError("embedding_bag needs indices of one axis with offsets, or of two without", where=user_line())
+        raise ShapeError("embedding_bag needs indices of one axis with offsets, or of two without", where=user_line(),
+                         fix="give offsets, or a bag a row")  # fmt: skip
     bags, counts = _bags(places, offsets, include_last_offset)
     flat = znp.reshape(places, (-1,))
     present = None if padding_idx is None else flat != padding_idx
@@ -80,7 +81,8 @@ def _bags(places: Any, offsets: Any, include_last: bool) -> tuple[Any, Any]:
     begins = znp.astype(znp.asarray(offsets), np.int64)
     begins = begins[:-1] if include_last else begins
     if begins.ndim != 1:
-        raise ShapeError("embedding_bag needs offsets of one axis", where=user_line())
+        raise ShapeError("embedding_bag needs offsets of one axis", where=user_line(),
+                         fix="give the place where each bag begins")  # fmt: skip
     require(dims_of(begins)[0], ">", 0, "embedding_bag needs at least one bag")
     return znp.searchsorted(begins, znp.arange(places.shape[0]), side="right") - 1, begins.shape[0]
 

@@ -188,7 +188,7 @@ def _widened(state: Any) -> Any:
 def _check(name: str, x: Any, weights: Sequence[Weights], directions: int) -> None:
     if x.ndim != 3:
         raise ShapeError(f"{name} needs sequences [length, n, inputs], or one without n", where=user_line(),
-                         types=(shape_text(dims_of(x)),))  # fmt: skip
+                         types=(shape_text(dims_of(x)),), fix="reshape x to three axes")  # fmt: skip
     known = (2, 3, 4, 5) if name == "lstm" else (2, 4)
     if not weights or len(weights) % directions or any(len(own) not in known for own in weights):
         raise ArgumentError(

@@ -129,6 +129,7 @@ def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, p
     assert shared_bytes(multiply) <= SHARED
 
 
+@pytest.mark.thorough
 def test_blocks_of_threads_count_each_other() -> None:
     """The printed source, on threads: three parts of a tile, which the block that comes last adds up."""
     x, w = random((3, 300), float32, seed=1), random((300, 5), float32, seed=2)
