@@ -100,7 +100,13 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+# The first and the one on GPUs run in `make test`, the long ones in `make fuzz`.
+LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb")
+
+
+@pytest.mark.parametrize("path", [
+    pytest.param(path, marks=[pytest.mark.thorough] * (path.name in LONG), id=path.name) for path in NOTEBOOKS
+])  # fmt: skip
 def test_notebook_is_stored_without_outputs_and_runs(path):
     if path.name == "04_gpu.ipynb" and not available():
         pytest.skip("the CUDA compiler has wheels for Linux x86-64")

@@ -31,7 +31,7 @@ from zenith.passes.pipeline import PIPELINE, run
 from zenith.trace.nested import replay
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = programs(15, one_in=10)
+PROGRAMS = programs(10, one_in=10)
 BLOCK = 5
 blocks = pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
 

@@ -44,6 +44,9 @@ def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, 
             check(call(compiled(graph, backend), graph, args), graph, args)
 
 
+LONG = ("attention_vjp",)  # they compile longest, and have tests of their own
+
+
 def _planned_cases() -> Iterator[Any]:
     """Each primitive on most element types, and on those that are left."""
     for number, primitive in enumerate(OTHERS):
@@ -52,7 +55,7 @@ def _planned_cases() -> Iterator[Any]:
             groups[not in_turn(number, dtype)].append(dtype)
         for dtypes, rest in zip(groups, ([], ["rest"]), strict=True):
             if dtypes:
-                marks = [pytest.mark.thorough] * bool(rest)
+                marks = [pytest.mark.thorough] * (bool(rest) or primitive.name in LONG)
                 yield pytest.param(primitive, dtypes, marks=marks, id="-".join([primitive.name, *rest]))
 
 

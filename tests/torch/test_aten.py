@@ -241,6 +241,7 @@ def test_rules_agree_with_torch(name, whole):
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
+@pytest.mark.thorough  # it exports every case again
 def test_every_rule_is_exercised():
     unused = set(aten.RULES) - {"sym_numel"}  # torch.export writes the product of the sizes (test_operators.py)
     for whole in (True, False):

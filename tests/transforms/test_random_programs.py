@@ -10,8 +10,8 @@ from tests.rewrite import widen, widen_array
 from tests.transforms.checks import check_forward_against_reverse, check_gradients, check_second_derivatives
 from zenith.trace.nested import replay
 
-PROGRAMS = programs(15, one_in=10)
-SECOND = programs(10, one_in=20)
+PROGRAMS = programs(10, one_in=10)
+SECOND = programs(5, one_in=20)
 NESTS = programs(1, one_in=200)
 BLOCK = 5
 

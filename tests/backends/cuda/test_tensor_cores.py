@@ -115,7 +115,8 @@ def test_the_printed_source_on_a_grid_of_threads(element, name, tile, arch, wide
     np.testing.assert_array_equal(result, left @ right)
 
 
-@pytest.mark.parametrize("arch", [pytest.param("sm_90a", marks=pytest.mark.thorough), "sm_75"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_75"])
 def test_known_and_unknown_sizes_with_work_behind_in_parts(arch):
     """Batches, terms in parts and a bias with an activation, whose result is turned and rounded."""
     x, w, b = (random(s, float16, n) for n, s in enumerate([(2, 24, 296), (2, 296, 40), (40,)]))
