@@ -155,7 +155,7 @@ def standard() -> str:
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """NumPy's public functions, under their own names."""
-    for name in sorted(dir(np)):
+    for name in sorted(set(dir(np)) & set(np.__all__)):  # other libraries put functions of their own there
         found = getattr(np, name)
         if name.startswith("_") or isinstance(found, (type, ModuleType)) or not callable(found):
             continue
