@@ -11,6 +11,7 @@ from typing import Any, cast
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
 from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
+from zenith.backends.routines import is_outside
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.errors import UnsupportedError
@@ -146,14 +147,14 @@ def _is_cacheable(graph: Graph) -> bool:
     return config.cache and not config.debug and own_choice and not calls_outside(graph)
 
 
-def outside_calls(graph: Graph) -> list[Node]:
-    """The nodes of a program that call functions of this process, Python or native ones."""
+def calls(graph: Graph) -> list[Node]:
+    """The nodes of a program that no kernel computes: Python and native functions, and routines of libraries."""
     return [node for node in graph.walk() if isinstance(node.primitive.lowering, HostCall | NativeCall)]
 
 
 def calls_outside(graph: Graph) -> bool:
-    """Whether a program calls functions of this process, Python or native ones."""
-    return bool(outside_calls(graph))
+    """Whether a program calls functions of this process, the user's Python or native ones."""
+    return any(map(is_outside, calls(graph)))
 
 
 def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:

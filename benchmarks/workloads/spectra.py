@@ -13,7 +13,8 @@ KEPT = 1000  # frequencies
 def _numpy(_: Arrays, np: Any) -> Program:
     def low_pass(x: Array) -> Array:
         spectrum = np.fft.rfft(x)
-        result: Array = np.fft.irfft(spectrum * (np.arange(spectrum.shape[0]) < KEPT), x.shape[0])
+        number = np.cumsum(np.ones_like(spectrum.real))  # NumPy's arange takes no size that is a symbol
+        result: Array = np.fft.irfft(spectrum * (number <= KEPT), x.shape[0])
         return result
 
     return low_pass

@@ -7,7 +7,7 @@ import pytest
 
 from tests.programs import random_program
 from zenith.arrays import NUMPY
-from zenith.compile import compile_graph, outside_calls
+from zenith.compile import calls, compile_graph
 from zenith.eject import Interface, eject
 from zenith.ir.types import bfloat16
 from zenith.tree import Leaf
@@ -32,7 +32,7 @@ def interface(graph, name):
 @pytest.mark.parametrize("seed", range(12))
 def test_same_bits(seed, tmp_path):
     graph, args = random_program(seed)
-    if outside_calls(graph) or any(v.type.dtype == bfloat16 for v in (*graph.inputs, *graph.outputs)):
+    if calls(graph) or any(v.type.dtype == bfloat16 for v in (*graph.inputs, *graph.outputs)):
         pytest.skip("a file does not hold such a program")
     executable, face = compile_graph(graph, "cpu"), interface(graph, f"program{seed}")
     sizes = {name: n for i, axes in face.shapes for name, n in zip(axes, args[i].shape, strict=True)}

@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 import zenith
 from tests.torch.chapters import CHAPTERS
+from tests.torch.function import Function
 from tests.torch.image_cases import IMAGES
 from zenith.errors import ZenithError
 from zenith.torch import aten
@@ -202,15 +203,6 @@ CASES = {
         X, torch.tensor([3, 0, 2]), BATCH, torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]])),
     **IMAGES,
 } | CHAPTERS  # fmt: skip
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 @functools.cache

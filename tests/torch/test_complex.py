@@ -2,18 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
 
 import zenith
-
-
-class Operation(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
+from tests.torch.function import Function
 
 
 def complex_values(*shape, dtype=torch.complex64):
@@ -21,7 +12,7 @@ def complex_values(*shape, dtype=torch.complex64):
 
 
 def check(function, *args):
-    fast = zenith.from_torch(Operation(function).eval(), args)
+    fast = zenith.from_torch(Function(function).eval(), args)
     with torch.no_grad():
         expected, found = function(*args), fast(*args)
     for f, e in zip(found, expected, strict=True):

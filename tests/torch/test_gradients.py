@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from tests.torch.function import Function
 from zenith.torch.translate import translate
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -41,15 +41,6 @@ CASES = {
     "gru": (lambda x, h, *w: torch.gru(x, h, list(w), True, 1, 0.0, False, False, False),
             draw(6, 2, 3), draw(1, 2, 4), *WEIGHTS),
 }  # fmt: skip
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def number(results):

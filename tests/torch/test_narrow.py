@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from tests.torch.function import Function
 from tests.torch.test_models import EAGER, SDPA, SMALL, build, rmse, tensors, text, transformers  # noqa: F401
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -25,15 +26,6 @@ def check(module, *args, dtype, backend="cpu", **kwargs):
     for f, e, x in zip(tensors(found), tensors(expected), tensors(exact), strict=True):
         assert (f.shape, f.dtype) == (e.shape, e.dtype)
         assert rmse(f, x) <= 1.5 * rmse(e, x) + torch.finfo(dtype).eps / 16 * x.abs().max().item()
-
-
-class Operation(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 OPERATIONS = {
@@ -62,7 +54,7 @@ OPERATIONS = {
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations(name, dtype):
     torch.manual_seed(0)
-    check(Operation(OPERATIONS[name]), torch.randn(37, 65), dtype=dtype)
+    check(Function(OPERATIONS[name]), torch.randn(37, 65), dtype=dtype)
 
 
 @DTYPES
@@ -79,7 +71,7 @@ def test_attention(causal, dtype):
     torch.manual_seed(2)
     q, k, v = (torch.randn(2, 3, n, 16) for n in (19, 21, 21))
     function = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
-    check(Operation(function), q, k, v, dtype=dtype)
+    check(Function(function), q, k, v, dtype=dtype)
 
 
 MODELS = {

@@ -3,22 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import zenith
+from tests.torch.function import Function
 from zenith.errors import UnsupportedError
 from zenith.torch import aten
 
 LEFT_OUT = 15  # at most so many core operators are refused
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def name(operator):

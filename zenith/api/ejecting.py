@@ -16,7 +16,7 @@ from zenith.api.binding import Condition
 from zenith.api.forms import form_of
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
-from zenith.compile import outside_calls
+from zenith.compile import calls
 from zenith.eject import Interface
 from zenith.eject import eject as write
 from zenith.errors import UnsupportedError, ZenithError
@@ -73,7 +73,7 @@ def _check(name: str, program: Specialization) -> None:
     if not hasattr(program.executable, "source_arrays"):
         raise UnsupportedError(f"{name} is not compiled to machine code", fix='use backend="cpu"')
     graph = program.origin.graph
-    outside = outside_calls(graph)
+    outside = calls(graph)
     if outside:
         raise UnsupportedError(f"{name} calls {outside[0].primitive.name}, Python or native code that is no kernel",
                                where=outside[0].line, fix="call that outside of the function")  # fmt: skip

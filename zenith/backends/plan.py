@@ -27,7 +27,7 @@ from zenith.backends.lower.groups import Lowered, lower_beside, lower_group, tem
 from zenith.backends.lower.library_product import SUMS
 from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs, root_of
-from zenith.backends.routines import Use, python_routine
+from zenith.backends.routines import Use
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,
@@ -240,10 +240,8 @@ class _Planner:
         arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
         results = self._place_results(number, node)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
-        lines = () if node.line is None else (node.line,)
-        places, work = (*map(self._place, arrays), *results), Work(dim(0), bytes_of(types), dim(0))
-        routine = python_routine(node, self.target.libraries)
-        self.steps.append(Call(routine, places, tuple(types), len(results), lines, work))
+        places = (*map(self._place, arrays), *results)
+        self.steps.append(Call.of(node, places, types, self.target.libraries))
 
     def _call_native(self, number: int, node: Node) -> None:
         """A kernel of its own, which finds the function's address among the program's constants."""

@@ -37,6 +37,7 @@ class Routine:
     ready: on the device: ``ready(sizes, alignments)`` gives what calls it, or why it does not take these sizes;
         ``alignments`` are the bytes that the addresses are multiples of.
     among: ``among(namespace, arrays)`` does what ``run`` does on the arrays of ``library``, by NumPy's names.
+    node: the node of a graph that it computes, by which another process finds it; None for the user's functions.
     """
 
     library: str
@@ -45,6 +46,7 @@ class Routine:
     run: Callable[[Sequence[Any]], None] | None = None
     ready: Callable[[Mapping[str, int], Sequence[int]], Ready | str] | None = None
     among: Callable[[Any, Sequence[Any]], None] | None = None
+    node: Node | None = None
 
     @property
     def on_host(self) -> bool:
@@ -91,10 +93,20 @@ def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
     assert isinstance(lowering, HostCall)
     name = node.primitive.name if function is None else function.label
     run, library = partial(_call_back, node, lowering.function), f"{CUPY}.{lowering.part}"
+    own = None if is_outside(node) else node
     if lowering.among is None or library not in libraries:
-        return Routine(PYTHON, name, run=run)
+        return Routine(PYTHON, name, run=run, node=own)
     among = lowering.among
-    return Routine(library, name, run=run, among=lambda xp, arrays: _call_back(node, partial(among, xp), arrays))
+
+    def on_device(xp: Any, arrays: Sequence[Any]) -> None:
+        _call_back(node, partial(among, xp), arrays)
+
+    return Routine(library, name, run=run, among=on_device, node=own)
+
+
+def is_outside(node: Node) -> bool:
+    """Whether a node calls a function of this process, the user's Python or native code, or prints."""
+    return "function" in node.params or (node.primitive.effect and isinstance(node.primitive.lowering, HostCall))
 
 
 def _call_back(node: Node, function: Callable[..., None], arrays: Sequence[Any]) -> None:

@@ -7,16 +7,17 @@ program's (:mod:`zenith.backends.cpu`) have its own steps and sizes as texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from zenith.backends.footprint import is_copy
 from zenith.backends.kernel import Kernel
-from zenith.backends.routines import PYTHON, Routine
-from zenith.backends.work import NO_WORK, Work
+from zenith.backends.routines import PYTHON, Routine, python_routine
+from zenith.backends.work import NO_WORK, Work, bytes_of
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, dim
+from zenith.ir.graph import Node
 from zenith.ir.types import ArrayType, DType
 
 FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
@@ -82,6 +83,15 @@ class Call:
     def sizes(self) -> tuple[str, ...]:
         """The sizes of all arrays, one after the other."""
         return tuple(str(size) for type in self.types for size in type.shape)
+
+    @classmethod
+    def of(
+        cls, node: Node, places: Sequence[Place], types: Sequence[ArrayType], libraries: Collection[str] = ()
+    ) -> Call:
+        """The call of what no kernel computes; ``types`` are those of the arguments and the results."""
+        results, work = sum(isinstance(t, ArrayType) for t in node.types), Work(dim(0), bytes_of(types), dim(0))
+        lines = () if node.line is None else (node.line,)
+        return cls(python_routine(node, libraries), tuple(places), tuple(types), results, lines, work)
 
     def __call__(self, arrays: Sequence[Any]) -> None:
         """Run a routine of the host."""

@@ -202,3 +202,22 @@ def test_kernels_that_differ_in_the_names_of_sizes_only_are_linked_once() -> Non
         executable = compile_graph(graph)
         check(call(executable, graph, args), graph, args)
         assert linked_count() == before and not executable.report.cached
+
+
+def test_routines_of_libraries_come_back_from_json() -> None:
+    text = """def f(x: f32[n]) -> (f32[n], f32[2]):
+    v1 = rfft(x, norm='ortho')
+    v2 = irfft(v1, size=n, norm='ortho')
+    v3 = slice(x, start=(0,), stop=(4,), step=(1,))
+    v4 = reshape(v3, shape=(2, 2))
+    v5, v6, v7 = svd(v4)
+    return (v2, v6)"""
+    graph = parse(text)
+    program = program_of(plan_of(graph))
+    again = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
+    assert str(again) == str(program) and "call irfft(" in str(again) and "call svd(" in str(again)
+    first, second = compile_graph(graph), compile_graph(graph)
+    assert (first.report.cached, second.report.cached) == (False, True)
+    args = [np.arange(9, dtype=np.float32)]
+    for one, other in zip(call(first, graph, args), call(second, graph, args), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -14,8 +14,8 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,11 @@ import numpy as np
 from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.program import Code, Launch, Prepared, Program, Step
-from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Weight
+from zenith.backends.steps import Branch, Call, Carry, Loop, Place, Slice, Weight
 from zenith.errors import SourceLine
 from zenith.ir import dims
-from zenith.ir.graph import Graph
-from zenith.ir.text import print_graph
+from zenith.ir.graph import Graph, Node
+from zenith.ir.text import parse, print_graph
 from zenith.ir.types import BY_NAME, ArrayType
 
 _ZENITH = Path(__file__).resolve().parents[2]
@@ -92,7 +92,7 @@ def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
 
 
 def encode(program: Program) -> Json:
-    """A program without host calls as JSON's own types; its arrays, which are no part of that, by name."""
+    """A program that calls no function of this process as JSON's own types; its arrays, no part of that, by name."""
     tables = _Tables()
     return {
         "name": program.name,
@@ -157,6 +157,9 @@ class _Tables:
                 return {"index": _place(step.index), "branches": branches, "lines": self._numbers(step.lines)}
             case Launch():
                 return self.launch(step)
+            case Call() if step.routine.node is not None:
+                text = _call_text(step.routine.node, step.types)
+                return {"call": text, "places": list(map(_place, step.places)), "lines": self._numbers(step.lines)}
         raise TypeError(f"a program with {step} is not stored")
 
     def _loop(self, loop: Loop[Step, str]) -> Json:
@@ -194,6 +197,11 @@ class _Reader:
         if isinstance(stored, list):
             return self.launch(stored)
         lines = self._lines(stored["lines"])
+        if "call" in stored:
+            graph = parse(stored["call"])
+            node = replace(graph.node(graph.outputs[0].node), line=next(iter(lines), None))
+            types = [v.type for v in (*graph.inputs, *graph.outputs) if isinstance(v.type, ArrayType)]
+            return Call.of(node, [Place(*p) for p in stored["places"]], types)
         if "branches" in stored:
             branches = tuple(tuple(map(self.step, steps)) for steps in stored["branches"])
             return Branch(Place(*stored["index"]), branches, lines)
@@ -210,6 +218,14 @@ class _Reader:
 
     def _lines(self, numbers: Iterable[int]) -> tuple[SourceLine, ...]:
         return tuple(self.lines[number] for number in numbers)
+
+
+def _call_text(node: Node, types: Sequence[ArrayType]) -> str:
+    """A node that a routine computes as a program of its own, from the types of its arguments and results."""
+    graph = Graph("call")
+    arguments = [graph.add_input(t, f"x{i}") for i, t in enumerate(types[: len(types) - len(node.types)])]
+    graph.set_outputs(graph.add(node.primitive, arguments, node.params))
+    return str(graph)
 
 
 def _read_carry(parts: list[Any]) -> Carry[str]:

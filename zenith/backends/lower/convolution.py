@@ -35,7 +35,7 @@ from zenith.backends.lower.collapse import spread, step
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results
-from zenith.backends.lower.operand import source_of, tile_result
+from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.target import TileShape
@@ -71,6 +71,8 @@ def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ())
 
 
 class _Convolution:
+    """The cut of one convolution, found once, and the kernels that it gives."""
+
     def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str]) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
@@ -81,15 +83,15 @@ class _Convolution:
         self.dtype: DType = self.result.dtype
         self.examples, self.groups, self.blocks, *sizes, self.block = self.result.shape
         self.outputs, self.all_terms = w.shape[2], w.shape[1]
-        self.of_window(x)
+        self._find_parts(x)
         self.sizes = [product(sizes[a] for a in group) for group in self.axes]
         e = self.face.builder()
         self.places, self.packed = e.fresh("places"), e.fresh("packed")
         self.is_packed = self.w.buffer in fixed
-        self.cut_channels()
-        self.cut_lines()
+        self._cut_channels()
+        self._cut_lines()
 
-    def of_window(self, x: Value) -> None:
+    def _find_parts(self, x: Value) -> None:
         """Parts of terms: the blocks of channels times all axes of the window, but those that follow each other."""
         (channels, *along), inner = self.x.steps[2:-1], self.x.steps[-1]
         self.radix = [x.shape[2], *self.window]
@@ -123,11 +125,11 @@ class _Convolution:
                 found.append(joined)
         return found or [[len(steps) - 1]]
 
-    def place_of(self, line: Sequence[Dim], at: Dim) -> Index:
+    def _place_of(self, line: Sequence[Dim], at: Dim) -> Index:
         """The index of a place from the lines' and that in the line."""
         return spread(self.axes, len(self.window), [*line, at])
 
-    def cut_channels(self) -> None:
+    def _cut_channels(self) -> None:
         """Panels of output channels: whole blocks of them, as many as a tile has room for, or a part of one."""
         lanes, block = self.tile.lanes, self.block.static
         self.vectors = self.tile.vectors
@@ -141,7 +143,7 @@ class _Convolution:
             self.cuts = quotient_up(self.block, self.width)
             self.panels = self.blocks * self.cuts
 
-    def columns_of(self, e: ElementBuilder, panel: Dim) -> tuple[Dim, Dim]:
+    def _columns_of(self, e: ElementBuilder, panel: Dim) -> tuple[Dim, Dim]:
         """The first output channel of a panel, and how many it has."""
         if self.together:
             width = self.together * self.block
@@ -151,7 +153,7 @@ class _Convolution:
         column = bind(e, "column", panel // self.cuts * self.block + inside)
         return column, bind(e, "columns", minimum(self.block - inside, self.width))
 
-    def cut_lines(self) -> None:
+    def _cut_lines(self) -> None:
         """Pieces of lines, and how many lines a task takes where they are short."""
         *outer, self.length = self.sizes
         self.lines, most = product(outer), self.tile.row_block
@@ -164,14 +166,14 @@ class _Convolution:
 
     # --- kernels in front ---
 
-    def builder(self) -> ElementBuilder:
+    def _builder(self) -> ElementBuilder:
         e = self.face.builder()
         e.taken |= {self.places, self.packed}
         return e
 
     def table(self) -> Kernel:
         """Where each part of a window begins, from the window's first element on."""
-        e = self.builder()
+        e = self._builder()
         p = e.fresh("part")
         e.open(p)
         digits = decode_into(e, symbol(p), self.radix)
@@ -183,12 +185,12 @@ class _Convolution:
 
     def pack(self) -> Kernel:
         """Task t copies panel t of the weights."""
-        e = self.builder()
+        e = self._builder()
         t = e.fresh("t")
         e.open(t)
         panel, group = bind(e, "panel", symbol(t) % self.panels), bind(e, "group", symbol(t) // self.panels)
         size = self.all_terms * self.width
-        self._copy(e, group, self.columns_of(e, panel), (dim(0), self.all_terms), self.packed, symbol(t) * size)
+        self._copy(e, group, self._columns_of(e, panel), (dim(0), self.all_terms), self.packed, symbol(t) * size)
         tasks = self.groups * self.panels
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
         buffers = (next(b for b in self.face.buffers if b.name == self.w.buffer), self._packed("temporary"))
@@ -212,7 +214,7 @@ class _Convolution:
 
     def kernel(self) -> Kernel:
         """Task t computes a panel of channels of some pieces of lines; neighbours share the panel."""
-        e = self.e = self.builder()
+        e = self.e = self._builder()
         rows = self.tile.row_block
         self.sums = self._scratch("sums", rows * self.width)
         t = e.fresh("t")
@@ -222,7 +224,7 @@ class _Convolution:
         self.example, self.group, panel, block, piece = (
             bind(e, "at", v) for v in _digits(symbol(t), [self.examples, self.groups, panels, lines, pieces])
         )
-        self.column, self.columns = self.columns_of(e, panel)
+        self.column, self.columns = self._columns_of(e, panel)
         self.number = bind(e, "number", self.group * panels + panel)
         self.top = bind(e, "top", block * self.lines // lines)
         self.height = bind(e, "height", (block + 1) * self.lines // lines - self.top)
@@ -232,9 +234,7 @@ class _Convolution:
         self._epilogue()
         tasks = self.examples * self.groups * self.panels * self.line_blocks * self.pieces
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        names = (r.primitive.name for _, r in self.body.nodes() if r.primitive.name not in ("input", "transpose"))
-        doc = "; ".join(dict.fromkeys(names))
-        return Kernel("kernel", doc, self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
+        return Kernel("kernel", tile_doc(self.body), self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
 
     def _scratch(self, stem: str, length: int) -> str:
         name = self.e.fresh(stem)
@@ -245,21 +245,9 @@ class _Convolution:
         table = Buffer(self.places, int64, self.parts, "in")
         if not self.is_packed:
             return (*self.face.buffers, table)
-        read = [self.face.inputs[key] for key in self._read_elsewhere()]
-        others = [b for b in self.face.buffers if b.name != self.w.buffer or b.name in read]
+        elsewhere = is_read_elsewhere(self.face, self.body.args(self.result.node)[1], 1)
+        others = [b for b in self.face.buffers if b.name != self.w.buffer or elsewhere]
         return (*others, self._packed("in"), table)
-
-    def _read_elsewhere(self) -> set[tuple[int, int]]:
-        """The inputs that something else reads than the weights' way to the convolution."""
-        path, value = {self.result.node}, self.body.args(self.result.node)[1]
-        while (value.node, value.output) not in self.face.inputs:
-            path.add(value.node)
-            (value,) = self.body.args(value.node)
-        found = {(v.node, v.output) for n, _ in self.body.nodes() if n not in path for v in self.body.args(n)}
-        left = self.body.args(self.result.node)[0]
-        while (left.node, left.output) not in self.face.inputs:
-            (left,) = self.body.args(left.node)
-        return (found | {(left.node, left.output)}) & self.face.inputs.keys()
 
     def _cost(self) -> Dim:
         rows = minimum(self.tile.row_block, maximum(1, self.length))
@@ -333,7 +321,7 @@ class _Convolution:
         block, inside = self.column // self.block + symbol(k), symbol(j)
         if not self.together:
             inside = inside + self.column % self.block
-        places = self.place_of(place, self.left + symbol(r))
+        places = self._place_of(place, self.left + symbol(r))
         store_results(e, self.face, (self.example, self.group, block, *places, inside))
         extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
         e.append(Loop(j, dim(0), extent, True, e.close()))

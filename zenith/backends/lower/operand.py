@@ -60,3 +60,20 @@ def access(face: Interface, value: Value, batch: Index) -> Access:
     assert strides[0] is not None and strides[1] is not None, "fusion keeps operands at constant strides"
     origin = at.substitute({row: 0, column: 0})
     return Access(face.inputs[value.node, value.output], origin, (strides[0], strides[1]), value.dtype)
+
+
+def is_read_elsewhere(face: Interface, operand: Value, argument: int) -> bool:
+    """Whether what an operand of the tile kernel reads, its argument of that number, is read by anything else too."""
+    body, reader = face.body, (tile_result(face.body).node, argument)
+    while True:
+        if any((user, place) != reader for _, user, place in body.users(operand.node)):
+            return True
+        if (operand.node, operand.output) in face.inputs:
+            return False
+        reader, (operand,) = (operand.node, 0), body.args(operand.node)
+
+
+def tile_doc(body: Graph) -> str:
+    """What a tile kernel's body computes, as its one line of documentation."""
+    names = (r.primitive.name for _, r in body.nodes() if r.primitive.name not in ("input", "transpose"))
+    return "; ".join(dict.fromkeys(names))

@@ -38,7 +38,7 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.cut import Cut
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, write_case
-from zenith.backends.lower.operand import Access, access, tile_result
+from zenith.backends.lower.operand import Access, access, is_read_elsewhere, tile_doc, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.target import TileShape
@@ -140,7 +140,7 @@ class _Product:
         self._epilogue()
         tasks = product(self.batch) * self.cut.panels * self.cut.blocks
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        return Kernel("kernel", self._doc(), self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
+        return Kernel("kernel", tile_doc(self.body), self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
 
     def _scratch(self, stem: str, length: int) -> str:
         name = self.e.fresh(stem)
@@ -151,30 +151,14 @@ class _Product:
         if not self.is_packed:
             return self.face.buffers
         right = self._access(self.right, tuple(dim(0) for _ in self.batch)).buffer
-        others = [b for b in self.face.buffers if b.name != right or self._read_elsewhere(right)]
+        others = [b for b in self.face.buffers if b.name != right or is_read_elsewhere(self.face, self.right, 1)]
         return (*others, self._packed_buffer("in"))
-
-    def _read_elsewhere(self, buffer: str) -> bool:
-        """Whether the packed operand's buffer is also the left operand or read behind the product."""
-        if self._access(self.left, tuple(dim(0) for _ in self.batch)).buffer == buffer:
-            return True
-        number = next(n for (n, _), name in self.face.inputs.items() if name == buffer)
-        path: set[int] = set()
-        value = self.right
-        while (value.node, value.output) not in self.face.inputs:
-            path.add(value.node)
-            (value,) = self.body.args(value.node)
-        return any(user not in path and user != self.result.node for _, user, _ in self.body.users(number))
 
     def _cost(self) -> Dim:
         blocks = maximum(1, self.cut.blocks)
         rows = (self.m + (blocks - 1)) // blocks
         passes = rows + STREAMED if self.is_packed else rows + 2 * STREAMED
         return self.tile.panel * (self.k * passes + rows * scalar_cost(self.body))
-
-    def _doc(self) -> str:
-        names = (r.primitive.name for _, r in self.body.nodes() if r.primitive.name not in ("input", "transpose"))
-        return "; ".join(dict.fromkeys(names))
 
     def _terms(self) -> None:
         """All blocks of terms; without terms there is one, which makes the sums zero."""
