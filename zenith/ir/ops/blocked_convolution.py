@@ -6,13 +6,15 @@ holds outputs of one place, and the terms of a row of a window follow each other
 behind in ``expand`` are movements only, and those of two convolutions with elementwise operations between them cancel
 (:mod:`zenith.passes.movement`): so arrays are turned where a network begins and ends, and weights once.
 
+How many channels a block has is a *layout*: a register's on a CPU; all of a group, which is channels last, on a GPU.
+
 A convolution of each channel by itself has no sum over channels. It is written out as products of shifted arrays.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,11 +55,20 @@ def block_of(channels: Dim) -> Dim:
 # --- the layout ----------------------------------------------------------------------------------------------------
 
 
-def expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+Layout = Callable[[Any, Any, Dim], tuple[Dim, Dim]]
+"""The channels of a block of the array and of the result, for a builder, weights and a number of groups."""
+
+
+def in_blocks(b: Any, w: Any, groups: Dim) -> tuple[Dim, Dim]:
+    """The layout of registers."""
+    return block_of(w.shape[1]), block_of(share(w.shape[0], groups))
+
+
+def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_blocks) -> Sequence[Any]:
     """A convolution as one on blocks, with what brings arrays there and back."""
     x, w = args
     if x.dtype.is_narrow:  # sums are rounded once
-        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params)
+        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params, layout)
         return [b.cast(wide[0], dtype=x.dtype)]
     if params["groups"] == 0 or w.shape[1] == 0:  # nothing is summed
         sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
@@ -65,8 +76,8 @@ def expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
     x, borders = _without_border(b, x)
     by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
     if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
-        return [_by_channels(b, x, w, borders, params)]
-    return [_by_blocks(b, x, w, borders, params)]
+        return [_by_channels(b, x, w, borders, params, layout(b, w, dim(1))[1])]
+    return [_by_blocks(b, x, w, borders, params, layout(b, w, params["groups"]))]
 
 
 def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
@@ -81,10 +92,9 @@ def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
     return x, None
 
 
-def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None) -> Any:
+def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None, block: Dim) -> Any:
     """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
-    channels = share(x.shape[1], groups)
-    block, axes = block_of(channels), range(4, 2 + len(x.shape))
+    channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
     apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
     turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
     if borders is None:
@@ -100,23 +110,25 @@ def unblocked(b: Any, y: Any) -> Any:
     return b.reshape(turned, shape=(y.shape[0], product(turned.shape[1:4]), *y.shape[3:last]))
 
 
-def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
+def _by_blocks(
+    b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params, blocks: tuple[Dim, Dim]
+) -> Any:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
     outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
-    block = block_of(channels)
+    block, of_result = blocks
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
-    x = blocked(b, x, groups, borders)
+    x = blocked(b, x, groups, borders, block)
     own = {name: params[name] for name in ("strides", "dilation")}
-    return unblocked(b, b.conv_blocks(x, weights, window=window, block=block_of(outputs), **own))
+    return unblocked(b, b.conv_blocks(x, weights, window=window, block=of_result, **own))
 
 
-def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
+def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params, block: Dim) -> Any:
     """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
     one = dim(1)
-    x, window = blocked(b, x, one, borders), [int(k.static) for k in w.shape[2:]]
-    blocks, block, axes = x.shape[2], x.shape[-1], len(window)
+    x, window = blocked(b, x, one, borders, block), [int(k.static) for k in w.shape[2:]]
+    blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
     total = None
