@@ -41,11 +41,11 @@ class _Convolution(SharedTiles):
     """The product of windows with weights, group by group."""
 
     def shape(self) -> tuple[list[Dim], Dim, Dim, Dim]:
-        examples, groups, self.blocks, *sizes, self.block = self.result.shape
+        examples, groups, self.channel_blocks, *sizes, self.block = self.result.shape
         self.x, self.w = (Strided.of(self.face, operand) for operand in (self.left, self.right))
         self._find_rows(examples, sizes)
         self._find_terms()
-        return [groups], examples * product(sizes), self.blocks * self.block, self.right.shape[1]
+        return [groups], examples * product(sizes), self.channel_blocks * self.block, self.right.shape[1]
 
     def _find_rows(self, examples: Dim, sizes: list[Dim]) -> None:
         """Which axes of the result are a digit of rows, and how far its neighbours are apart in the array."""
@@ -91,7 +91,7 @@ class _Convolution(SharedTiles):
         return (index[0], self.index[0], dim(0), *index[3:])
 
     def element_of(self, row: tuple[Dim, ...], column: Dim) -> tuple[Dim, ...]:
-        if self.blocks == 1:
+        if self.channel_blocks == 1:
             return (*row[:-1], column)
         block = bind(self.e, "block", column // self.block)
         return (*row[:2], block, *row[3:-1], bind(self.e, "channel", column % self.block))

@@ -105,7 +105,7 @@ class SharedTiles:
         """
         e, tile, blocks = self.e, self.tile, bind(self.e, "blocks", self.blocks)
         matrix = dim(0)
-        if self.batch:
+        if product(self.batch) != 1:
             matrix = bind(e, "matrix", number // (blocks * self.panels))
             number = bind(e, "of_matrix", number % (blocks * self.panels))
         if self.blocks.static is not None and self.blocks.static <= TOGETHER:

@@ -83,6 +83,9 @@ def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_bloc
 def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
     """What a border of zeros was put around, and the border along its last axes: blocks get it."""
     made = b.graph.node(x.node)
+    if made.primitive.name == "cast" and b.graph.args(x.node)[0].dtype.is_narrow:  # a border is put around 16 bits
+        source, borders = _without_border(b, b.graph.args(x.node)[0])
+        return (x, None) if borders is None else (source, borders)
     if made.primitive.name == "pad":
         source, value = b.graph.args(x.node)
         zero = b.graph.node(value.node)
@@ -92,15 +95,16 @@ def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
     return x, None
 
 
-def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None, block: Dim) -> Any:
-    """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
+def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None, block: Dim, dtype: Any) -> Any:
+    """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros; ``dtype`` computes."""
     channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
     apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
     turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
     if borders is None:
         return turned
     nothing = {name: (0, 0, 0, *sizes, 0) for name, sizes in borders.items()}
-    return b.pad(turned, b.full(0, x.dtype, ()), **nothing)
+    found = b.pad(turned, b.full(0, x.dtype, ()), **nothing)
+    return found if x.dtype == dtype else b.cast(found, dtype=dtype)
 
 
 def unblocked(b: Any, y: Any) -> Any:
@@ -119,7 +123,7 @@ def _by_blocks(
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
-    x = blocked(b, x, groups, borders, block)
+    x = blocked(b, x, groups, borders, block, w.dtype)
     own = {name: params[name] for name in ("strides", "dilation")}
     return unblocked(b, b.conv_blocks(x, weights, window=window, block=of_result, **own))
 
@@ -127,7 +131,7 @@ def _by_blocks(
 def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params, block: Dim) -> Any:
     """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
     one = dim(1)
-    x, window = blocked(b, x, one, borders, block), [int(k.static) for k in w.shape[2:]]
+    x, window = blocked(b, x, one, borders, block, w.dtype), [int(k.static) for k in w.shape[2:]]
     blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
