@@ -124,9 +124,9 @@ class SharedProduct:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
 
     The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
-    strides, and the left one may be folded; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
-    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
-    up to ``STAGED`` terms of the tile's rows and of its columns.
+    strides, and the left one may be folded; nothing outside of height and width is read or written. An element's terms
+    are taken in order, from zero; unless ``onto`` is 0, the sums are added to what the target holds. Where all its
+    threads find them, the team keeps up to ``STAGED`` terms of the tile's rows and of its columns.
 
     With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
     terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums

@@ -26,11 +26,11 @@ def shared_product(
     """Compute ``C[r, j] = sum over kk of A[r, kk] * B[kk, j]`` for ``r < height`` and ``j < width``.
 
     ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, and so on: positions and strides are counted in elements. An axis of
-    A that is folded has ``(first, (extent, step), ...)`` for a stride: digits of ``first + r``, outermost first. The three
-    buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; beside a C of float32, A
-    and B may hold 16-bit floats. Unless ``onto`` is 0, the sums are added to what C held. C overlaps neither A nor B;
-    ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are literals in
-    compiled code; the result does not depend on them.
+    A that is folded has ``(first, (extent, step), ...)`` for a stride: digits of ``first + r``, outermost first. The
+    three buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; beside a C of
+    float32, A and B may hold 16-bit floats. Unless ``onto`` is 0, the sums are added to what C held. C overlaps neither
+    A nor B; ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are
+    literals in compiled code; the result does not depend on them.
 
     >>> c, a, b = np.zeros(6, np.float32), np.arange(6, dtype=np.float32), np.ones(12, np.float32)
     >>> shared_product(4, 4, 2, 2, c, 0, 3, 1, a, 0, 3, 1, b, 0, 4, 1, 3, 0)

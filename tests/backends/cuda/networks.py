@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ LAYERS = {
 def parameters(channels: tuple[int, int, int] = CHANNELS, classes: int = 10, seed: int = 0) -> dict[str, Any]:
     """Weights of the small network, drawn by the numbers of terms; its norms begin with ones and zeros."""
     rng, made = np.random.default_rng(seed), dict[str, Any]()
-    for number, (before, after) in enumerate(zip(channels, channels[1:], strict=False)):
+    for number, (before, after) in enumerate(pairwise(channels)):
         made[f"w{number}"] = _drawn(rng, (after, before, 3, 3), 9 * before)
         made[f"b{number}"] = _drawn(rng, (after,), 9 * before)
         made[f"scale{number}"], made[f"shift{number}"] = np.ones(after, np.float32), np.zeros(after, np.float32)

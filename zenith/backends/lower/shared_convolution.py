@@ -32,7 +32,7 @@ def lower_shared_convolution(body: Graph, tile: Tile, once: bool = False) -> lis
 
 
 def product_shape(result: Sequence[Dim], terms: Dim) -> ProductShape:
-    """The products that a convolution on blocks is, where sizes are known: groups, places, channels of a group, terms."""
+    """The products that a convolution is, where sizes are known: groups, places, channels of a group, terms."""
     examples, groups, blocks, *sizes, block = result
     return groups.static, (examples * product(sizes)).static, (blocks * block).static, terms.static
 

@@ -62,7 +62,9 @@ def _write(body: Graph, target: Target, fixed: Collection[str], tiles: Sequence[
     return lower_shared_product(body, target.pick(tiles, _shape(body)), len(fixed) == len(body.inputs))
 
 
-def _write_convolution(body: Graph, target: Target, fixed: Collection[str], tiles: Sequence[MatrixTile]) -> list[Kernel]:
+def _write_convolution(
+    body: Graph, target: Target, fixed: Collection[str], tiles: Sequence[MatrixTile]
+) -> list[Kernel]:
     result = tile_result(body)
     shape = product_shape(result.shape, body.args(result.node)[1].shape[1])
     return lower_shared_convolution(body, target.pick(tiles, shape), len(fixed) == len(body.inputs))
