@@ -21,7 +21,7 @@ from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.target import EXACT, Numerics, Target
 from zenith.ir.text import print_graph
 from zenith.ir.types import ArrayType
-from zenith.passes.pipeline import PassReport, run
+from zenith.passes.pipeline import PassReport, passes_for, run
 
 BACKENDS = ("cpu", "cuda", "lanes", "reference")
 
@@ -94,8 +94,9 @@ class LoweredGraph:
             return Lowering(self.traced, [], None)
         from zenith.backends.plan import plan
 
-        optimized, passes = run(self.traced)
-        return Lowering(optimized, passes, plan(optimized, self._target()))
+        target = self._target()
+        optimized, passes = run(self.traced, passes_for(target))
+        return Lowering(optimized, passes, plan(optimized, target))
 
     def _target(self) -> Target:
         if self.backend == "cuda":

@@ -28,6 +28,7 @@ from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.primitive import Primitive, Sample
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, dtype_of
+from zenith.passes.pipeline import passes_for
 from zenith.passes.pipeline import run as run_passes
 
 
@@ -57,7 +58,8 @@ class OnDevice:
 
 def plan_of(graph: Graph, target: Target | None = None) -> Plan:
     """The plan of a graph after all passes, for this processor or another target."""
-    return plan(run_passes(graph)[0], target or cpu_target())
+    target = target or cpu_target()
+    return plan(run_passes(graph, passes_for(target))[0], target)
 
 
 def compiled(graph: Graph, backend: str) -> Any:

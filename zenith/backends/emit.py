@@ -28,6 +28,7 @@ from zenith.backends.kernel import (
     EachHeld,
     Expr,
     Fold,
+    Folded,
     FoldHeld,
     Held,
     HeldProduct,
@@ -39,6 +40,7 @@ from zenith.backends.kernel import (
     Loop,
     Name,
     Number,
+    Operand,
     PackPanel,
     Position,
     ProductTile,
@@ -286,10 +288,20 @@ class Printer:
         """A call of the product by a team."""
         words = [str(p.rows), str(p.columns), self.size(p.height), self.size(p.width)]
         for operand in (p.target, p.a, p.b):
-            words += [operand.buffer, *map(self.size, (operand.at, *operand.strides))]
+            words += [operand.buffer, self.size(operand.at), *self.axes(operand)]
         rounded = p.schedule.instruction.type if p.schedule and p.schedule.instruction.rounds else ""
         name = f"{rounded}_product" if rounded else "shared_product"
         return f"{name}({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
+
+    def axes(self, operand: Operand | Folded) -> list[str]:
+        """The two strides of an operand; where it is folded, what stands for them."""
+        if isinstance(operand, Operand):
+            return list(map(self.size, operand.strides))
+        digits = [
+            [f"({self.size(extent)}, {self.size(step)})" for extent, step in zip(a.extents, a.steps, strict=True)]
+            for a in operand.axes
+        ]
+        return [f"({', '.join([self.size(a.first), *d])})" for a, d in zip(operand.axes, digits, strict=True)]
 
     def softmax(self, t: SoftmaxTile) -> str:
         """A call of the step of an online softmax."""

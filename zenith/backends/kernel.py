@@ -48,6 +48,8 @@ from zenith.backends.expressions import Position as Position
 from zenith.backends.leaves import NOWHERE as NOWHERE
 from zenith.backends.leaves import STAGED as STAGED
 from zenith.backends.leaves import CallNative as CallNative
+from zenith.backends.leaves import Digits as Digits
+from zenith.backends.leaves import Folded as Folded
 from zenith.backends.leaves import Gathered as Gathered
 from zenith.backends.leaves import HeldProduct as HeldProduct
 from zenith.backends.leaves import Leaf

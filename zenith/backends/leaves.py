@@ -20,6 +20,59 @@ class Operand:
     at: Dim
     strides: tuple[Dim, Dim]
 
+    def position(self, row: Dim, column: Dim) -> Dim:
+        """Where an element stands."""
+        return self.at + row * self.strides[0] + column * self.strides[1]
+
+    def even(self, axis: int) -> tuple[Dim, ...]:
+        """What has to be multiples of a number so that so many neighbours along an axis begin at multiples of it."""
+        return self.at, self.strides[1 - axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """An axis of a matrix that is several axes of a buffer, outermost first: a number from ``first`` on has digits.
+
+    >>> from zenith.ir.dims import dims
+    >>> Digits(dim(2), dims((4, 5)), dims((100, 1))).position(dim(6))
+    103
+    """
+
+    first: Dim
+    extents: tuple[Dim, ...]
+    steps: tuple[Dim, ...]
+
+    def position(self, number: Dim) -> Dim:
+        """How far from the matrix' first element that of a number stands."""
+        at, rest = dim(0), self.first + number
+        for extent, step in zip(self.extents[:0:-1], self.steps[:0:-1], strict=True):
+            at, rest = at + rest % extent * step, rest // extent
+        return at + rest * self.steps[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A matrix inside a buffer that has more axes than two: what windows are gathered by (see :class:`Operand`)."""
+
+    buffer: str
+    at: Dim
+    axes: tuple[Digits, Digits]
+
+    @property
+    def strides(self) -> tuple[Dim, Dim]:
+        """Those of neighbours, where these differ in their last digit only."""
+        return self.axes[0].steps[-1], self.axes[1].steps[-1]
+
+    def position(self, row: Dim, column: Dim) -> Dim:
+        """Where an element stands."""
+        return self.at + self.axes[0].position(row) + self.axes[1].position(column)
+
+    def even(self, axis: int) -> tuple[Dim, ...]:
+        """What has to be multiples of a number so that so many neighbours along an axis begin at multiples of it."""
+        own, other = self.axes[axis], self.axes[1 - axis]
+        last = own.extents[-1:] if len(own.extents) > 1 else ()
+        return self.at, *other.steps, *own.steps[:-1], own.first, *last
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -76,9 +129,9 @@ class SharedProduct:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
 
     The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
-    strides; nothing outside of height and width is read or written. An element's terms are taken in order, from zero;
-    unless ``onto`` is 0, the sums are added to what the target holds. Where all its threads find them, the team keeps
-    up to ``STAGED`` terms of the tile's rows and of its columns.
+    strides, and the left one may be folded; nothing outside of height and width is read or written. An element's terms
+    are taken in order, from zero; unless ``onto`` is 0, the sums are added to what the target holds. Where all its
+    threads find them, the team keeps up to ``STAGED`` terms of the tile's rows and of its columns.
 
     With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
     terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
@@ -90,7 +143,7 @@ class SharedProduct:
     height: Dim
     width: Dim
     target: Operand
-    a: Operand
+    a: Operand | Folded
     b: Operand
     terms: Dim
     onto: Dim = field(default=dim(0))

@@ -19,17 +19,18 @@ from zenith.backends.rounding import rounded_to_tf32
 def shared_product(
     ROWS: int, COLUMNS: int, height: int, width: int,
     c: Any, c_at: int, c_row: int, c_column: int,
-    a: Any, a_at: int, a_row: int, a_k: int,
+    a: Any, a_at: int, a_row: Any, a_k: Any,
     b: Any, b_at: int, b_k: int, b_column: int,
     k: int, onto: int,
 ) -> None:  # fmt: skip
     """Compute ``C[r, j] = sum over kk of A[r, kk] * B[kk, j]`` for ``r < height`` and ``j < width``.
 
-    ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, and so on: positions and strides are counted in elements. The three
-    buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; beside a C of float32, A
-    and B may hold 16-bit floats. Unless ``onto`` is 0, the sums are added to what C held. C overlaps neither A nor B;
-    ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are literals in
-    compiled code; the result does not depend on them.
+    ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, and so on: positions and strides are counted in elements. An axis of
+    A that is folded has ``(first, (extent, step), ...)`` for a stride: digits of ``first + r``, outermost first. The
+    three buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; beside a C of
+    float32, A and B may hold 16-bit floats. Unless ``onto`` is 0, the sums are added to what C held. C overlaps neither
+    A nor B; ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are
+    literals in compiled code; the result does not depend on them.
 
     >>> c, a, b = np.zeros(6, np.float32), np.arange(6, dtype=np.float32), np.ones(12, np.float32)
     >>> shared_product(4, 4, 2, 2, c, 0, 3, 1, a, 0, 3, 1, b, 0, 4, 1, 3, 0)
@@ -37,17 +38,28 @@ def shared_product(
     array([ 3.,  3.,  0., 12., 12.,  0.], dtype=float32)
     """
     rows, terms, columns = np.arange(height)[:, None], np.arange(k), np.arange(width)
-    left = a[a_at + rows * a_row + terms * a_k].astype(c.dtype, copy=False)
+    left = a[a_at + _along(rows, a_row) + _along(terms, a_k)].astype(c.dtype, copy=False)
     right = b[b_at + terms[:, None] * b_k + columns * b_column].astype(c.dtype, copy=False)
     at = c_at + rows * c_row + columns * c_column
     with np.errstate(all="ignore"):
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))
 
 
+def _along(numbers: Any, step: Any) -> Any:
+    """How far the elements of some numbers are from that of the first number, along an axis that may be folded."""
+    if not isinstance(step, tuple):
+        return numbers * step
+    first, *digits = step
+    at, rest = 0, numbers + first
+    for extent, of_digit in digits[:0:-1]:
+        at, rest = at + rest % max(extent, 1) * of_digit, rest // max(extent, 1)
+    return at + rest * digits[0][1]
+
+
 def tf32_product(
     ROWS: int, COLUMNS: int, height: int, width: int,
     c: Any, c_at: int, c_row: int, c_column: int,
-    a: Any, a_at: int, a_row: int, a_k: int,
+    a: Any, a_at: int, a_row: Any, a_k: Any,
     b: Any, b_at: int, b_k: int, b_column: int,
     k: int, onto: int,
 ) -> None:  # fmt: skip

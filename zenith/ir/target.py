@@ -224,7 +224,7 @@ class Target:
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
     ``atomics`` are the element types to which tasks may add at the same time, in any order: none where results have to
     repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
-    for attention on tensor cores, or why there is none.
+    for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not.
     """
 
     name: str
@@ -236,3 +236,4 @@ class Target:
     atomics: frozenset[DType] = frozenset()
     libraries: tuple[str, ...] = ()
     attention_tile: Callable[[AttentionShape], AttentionTile | str] = _no_attention
+    channels_last: bool = False

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from zenith.config import config
 from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
+from zenith.ir.target import Target
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
+from zenith.passes.channels_last import channels_last
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.expand import expand
@@ -73,6 +75,14 @@ PIPELINE: tuple[Pass, ...] = (
     dce,
     fuse,
 )
+
+
+def passes_for(target: Target) -> tuple[Pass, ...]:
+    """The passes of a target: convolutions are written out in the layout that it computes in."""
+    if not target.channels_last:
+        return PIPELINE
+    place = PIPELINE.index(expand)
+    return (*PIPELINE[:place], channels_last, *PIPELINE[place:])
 
 
 @dataclass(frozen=True, slots=True)

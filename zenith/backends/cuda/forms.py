@@ -306,8 +306,8 @@ def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet
     copied = list[str]()
     for side in sides(s):
         operand, chunk = side.operand, side.chunk
-        along, across = (1, 0) if side.along_terms else (0, 1)
-        needed = (operand.at, operand.strides[across], (side.count, s.terms)[along])
+        along = int(side.along_terms)
+        needed = (*operand.even(along), (side.count, s.terms)[along])
         found = [m for at in needed for m in _multiples(at.substitute(known), "", sizes)]
         uneven = any((m.static or 0) % chunk for m in found)
         if operand.strides[along] != 1 or uneven or any(m.symbols() - sizes for m in found):

@@ -48,4 +48,4 @@ def cuda_target(
     have, atomics = tuple(capability(arch)[:2]), frozenset() if repeatable else ATOMICS
     pick = tuned(arch, PRODUCT, lambda tile: tile.instruction.type, picker(have), sum_order)
     return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, atomics, libraries,
-                  partial(attention_tile, capability=have))  # fmt: skip
+                  partial(attention_tile, capability=have), channels_last=True)  # fmt: skip

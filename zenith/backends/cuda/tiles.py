@@ -14,7 +14,7 @@ from math import isqrt
 from zenith.backends.cuda.forms import BLOCK
 from zenith.backends.cuda.index import Indices
 from zenith.backends.kernel import STAGED as STEP
-from zenith.backends.kernel import Operand, SharedProduct, SoftmaxTile
+from zenith.backends.kernel import Folded, Operand, SharedProduct, SoftmaxTile
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType
@@ -67,7 +67,7 @@ def _turned(operand: Operand) -> Operand:
 
 
 def _stage(
-    name: str, operand: Operand, extent: tuple[int, Dim], terms: Dim, dtype: DType, indices: Indices
+    name: str, operand: Operand | Folded, extent: tuple[int, Dim], terms: Dim, dtype: DType, indices: Indices
 ) -> Iterator[str]:
     """Copy ``STEP`` terms of a line of the tile's rows (or columns) to shared memory, as [term][line].
 
@@ -78,7 +78,7 @@ def _stage(
     width = STEP if along_terms else most
     step, rest = f"tile_number // {width}", f"tile_number % {width}"
     line, term = (step, rest) if along_terms else (rest, step)
-    at = operand.at + symbol("tile_line") * operand.strides[0] + symbol("tile_term") * operand.strides[1]
+    at = operand.position(symbol("tile_line"), symbol("tile_term"))
     yield f"tile_number = {u}(lane)"
     yield f"while tile_number < {STEP * most}:"
     yield f"    tile_line = {u}({line})"

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.cuda.index import Indices
-from zenith.backends.kernel import Operand, SharedProduct
+from zenith.backends.kernel import Folded, Operand, SharedProduct
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.target import LANES, MatrixInstruction, MatrixTile
@@ -43,7 +43,7 @@ class Side:
     """
 
     name: str
-    operand: Operand
+    operand: Operand | Folded
     lines: int
     count: Dim
     own: int
@@ -178,9 +178,7 @@ def _inside(side: Side, terms: Dim, indices: Indices) -> str:
 
 
 def _source(side: Side, indices: Indices) -> str:
-    operand = side.operand
-    at = operand.at + symbol("tile_line") * operand.strides[0] + symbol("tile_term") * operand.strides[1]
-    return indices.text(at)
+    return indices.text(side.operand.position(symbol("tile_line"), symbol("tile_term")))
 
 
 def _chunks(side: Side, terms: Dim, indices: Indices) -> Iterator[str]:

@@ -35,6 +35,7 @@ from zenith.backends.lower.rows import lower_rows
 from zenith.backends.lower.scatter import lower_scatter, own_axes
 from zenith.backends.lower.shared_attention import lower_shared_attention
 from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
+from zenith.backends.lower.shared_convolution import lower_shared_convolution, product_shape
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.shared_sort import lower_shared_sort
 from zenith.backends.lower.sort_parts import lower_sort
@@ -114,6 +115,21 @@ def _lower_convolution(body: Graph, target: Target, fixed: Collection[str]) -> l
     return lower_convolution(body, tile, fixed)
 
 
+def _on_guarded_tiles(body: Graph, target: Target) -> float | Refusal:
+    result = tile_result(body)
+    if not isinstance(target.product_tile(result.dtype, None), GuardedTile):
+        return Refusal(f"{target.name} has no tiles that teams of threads compute")
+    return 1.0
+
+
+def _lower_shared_convolution(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    _, rows, columns, _ = product_shape(result.shape, result.shape[-1])
+    tile = target.product_tile(result.dtype, columns)
+    assert isinstance(tile, GuardedTile)
+    return lower_shared_convolution(body, tile.fitting(rows, columns), len(fixed) == len(body.inputs))
+
+
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
@@ -170,6 +186,10 @@ OWN: tuple[Engine, ...] = (
            tensor_cores.accepts, tensor_cores.lower),
     Engine("convolution", ("convolution",), "convolutions in tiles, with the elementwise operations behind", 0,
            _in_tiles, _lower_convolution),
+    Engine("shared_convolution", ("convolution",), "the same as products whose rows are windows, on a GPU", 0,
+           _on_guarded_tiles, _lower_shared_convolution),
+    Engine("convolution_cores", ("convolution",), "the same on a GPU's tensor cores", 0,
+           tensor_cores.accepts_convolution, tensor_cores.lower_convolution),
     Engine("direct_convolution", ("convolution",), "convolutions as they are defined: a sum a task", 0,
            lambda body, target: 4.0, lambda body, target, fixed: lower_direct_convolution(body)),
     Engine("attention", ("attention",), "flash attention: an online softmax, the scores are never written to memory", 0,

@@ -2,7 +2,8 @@
 
 A task is one tile. It goes through the terms in blocks, each a :class:`~zenith.backends.kernel.SharedProduct` onto sums
 that the team shares; operands are read where they lie, at any constant strides, so nothing is packed or copied. The
-operations behind the product are one loop over the elements of the tile, in which every thread has its share.
+operations behind the product are one loop over the elements of the tile, in which every thread has its share. Here
+are matrix products; :mod:`zenith.backends.lower.shared_convolution` inherits the rest.
 
 Where a call has fewer tiles than there are teams, as in products of few rows, the terms are cut into *parts*, a task
 each, whose sums go to a temporary buffer; whoever comes last with a part of a tile adds them all up, in order, and
@@ -20,6 +21,7 @@ from zenith.backends.kernel import (
     Apply,
     Buffer,
     Expr,
+    Folded,
     Kernel,
     LastOf,
     Load,
@@ -45,17 +47,20 @@ Tile = GuardedTile | MatrixTile
 
 def lower_shared_product(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
     """The kernel; terms are not cut where that is computed once for all calls."""
-    return [_Product(body, tile, once).lower()]
+    return [SharedTiles(body, tile, once).lower()]
 
 
-class _Product:
-    """The kernel whose tasks end with tiles of the result in shared memory, and the operations behind it."""
+class SharedTiles:
+    """The kernel whose tasks end with tiles of the result in shared memory, and the operations behind it.
+
+    The result is that of a matrix product. Of what is a product in other ways, who inherits says in which.
+    """
 
     def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
         self.body, self.face, self.tile = body, Interface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
-        (*self.batch, self.m, self.n), self.k = self.result.shape, self.left.shape[-1]
+        self.batch, self.m, self.n, self.k = self.shape()
         self.blocks, self.panels = quotient_up(self.m, tile.rows), quotient_up(self.n, tile.panel)
         self.tiles = product(self.batch) * self.panels * self.blocks
         self.e = self.face.builder()
@@ -65,6 +70,33 @@ class _Product:
         self.line = tile.panel if self.schedule is None else self.schedule.line
         self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
 
+    # --- what is multiplied ---
+
+    def shape(self) -> tuple[list[Dim], Dim, Dim, Dim]:
+        """How many products there are along which axes, their rows, columns and terms."""
+        *batch, m, n = self.result.shape
+        return batch, m, n, self.left.shape[-1]
+
+    def row_of(self, row: Dim) -> tuple[Dim, ...]:
+        """Where a row of the product is in the result; what that takes is bound."""
+        return (*self.index, row)
+
+    def element_of(self, row: tuple[Dim, ...], column: Dim) -> tuple[Dim, ...]:
+        """The index in the result of an element of a row."""
+        return (*row, column)
+
+    def operands(self, start: Dim) -> tuple[Operand | Folded, Operand]:
+        """The rows and columns of the tile, from a term on."""
+        left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
+        left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
+        right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
+        return (
+            Operand(left.buffer, bind(self.e, "left_at", left_at), left.strides),
+            Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides),
+        )
+
+    # --- the kernel ---
+
     def find(self, number: Dim) -> None:
         """Where a tile lies.
 
@@ -73,7 +105,7 @@ class _Product:
         """
         e, tile, blocks = self.e, self.tile, bind(self.e, "blocks", self.blocks)
         matrix = dim(0)
-        if self.batch:
+        if product(self.batch) != 1:
             matrix = bind(e, "matrix", number // (blocks * self.panels))
             number = bind(e, "of_matrix", number % (blocks * self.panels))
         if self.blocks.static is not None and self.blocks.static <= TOGETHER:
@@ -105,15 +137,16 @@ class _Product:
         e, p = self.e, self.e.fresh("p")
         e.open(p)
         row, column = bind(e, "row", symbol(p) // self.width), bind(e, "j", symbol(p) % self.width)
-        visit(row * self.line + column, (*self.index, self.top + row, self.column + column))
+        visit(row * self.line + column, self.element_of(self.row_of(self.top + row), self.column + column))
         e.append(Loop(p, dim(0), self.height * self.width, True, e.close()))
 
     def _rows(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
         e, row, column = self.e, self.e.fresh("row"), self.e.fresh("j")
-        e.open(row)
-        e.open(column)
         r, j = symbol(row), symbol(column)
-        visit(r * self.line + j, (*self.index, self.top + r, self.column + j))
+        e.open(row)
+        place = self.row_of(self.top + r)
+        e.open(column)
+        visit(r * self.line + j, self.element_of(place, self.column + j))
         e.append(Loop(column, dim(0), self.width, True, e.close()))
         e.append(Loop(row, dim(0), self.height, False, e.close(), warps=True))
 
@@ -179,12 +212,8 @@ class _Product:
         e.append(Loop(turn, dim(0), maximum(1, quotient_up(count, size)), False, e.close()))
 
     def _multiply(self, start: Dim, terms: Dim, onto: Dim) -> None:
-        left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
-        left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
-        right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
+        a, b = self.operands(start)
         sums = Operand(self.sums, dim(0), (dim(self.line), dim(1)))
-        a = Operand(left.buffer, bind(self.e, "left_at", left_at), left.strides)
-        b = Operand(right.buffer, bind(self.e, "right_at", right_at), right.strides)
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
         self.e.append(SharedProduct(*shape, sums, a, b, terms, onto, self.schedule))
 

@@ -1,4 +1,4 @@
-"""The engine for products on tensor cores: which groups it takes, and with which schedule.
+"""The engines for products and convolutions on tensor cores: which groups they take, and with which schedule.
 
 A product of 16-bit floats is exact in float32, so that multiplying what was widened and multiplying the 16-bit elements
 themselves give the same terms; their sums are float32 either way. Operands of float32 would be rounded to TF32: such a
@@ -12,10 +12,11 @@ from collections.abc import Collection, Sequence
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import access, tile_result
+from zenith.backends.lower.operand import source_of, tile_result
+from zenith.backends.lower.shared_convolution import lower_shared_convolution, product_shape
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.ir.dims import product, symbol
-from zenith.ir.graph import Graph
+from zenith.ir.graph import Graph, Value
 from zenith.ir.target import MatrixTile, ProductShape, Target
 from zenith.ir.types import DType, float32
 
@@ -41,9 +42,13 @@ def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:
 def _elements(body: Graph) -> tuple[DType, DType]:
     """What both operands are in memory."""
     face, result = Interface.of(body), tile_result(body)
-    index = tuple(symbol(f"matrix{axis}") for axis, _ in enumerate(result.shape[:-2]))
-    left, right = (access(face, operand, index).dtype for operand in body.args(result.node))
+    left, right = (_element(face, operand) for operand in body.args(result.node))
     return left, right
+
+
+def _element(face: Interface, operand: Value) -> DType:
+    index = tuple(symbol(f"axis{axis}_of_operand") for axis, _ in enumerate(operand.shape))
+    return source_of(face, operand, index)[0].dtype
 
 
 def _shape(body: Graph) -> ProductShape:
@@ -57,4 +62,13 @@ def _write(body: Graph, target: Target, fixed: Collection[str], tiles: Sequence[
     return lower_shared_product(body, target.pick(tiles, _shape(body)), len(fixed) == len(body.inputs))
 
 
+def _write_convolution(
+    body: Graph, target: Target, fixed: Collection[str], tiles: Sequence[MatrixTile]
+) -> list[Kernel]:
+    result = tile_result(body)
+    shape = product_shape(result.shape, body.args(result.node)[1].shape[1])
+    return lower_shared_convolution(body, target.pick(tiles, shape), len(fixed) == len(body.inputs))
+
+
 accepts, lower = in_two_steps(COST, schedules, _write)
+accepts_convolution, lower_convolution = in_two_steps(COST, schedules, _write_convolution)

@@ -6,13 +6,16 @@ holds outputs of one place, and the terms of a row of a window follow each other
 behind in ``expand`` are movements only, and those of two convolutions with elementwise operations between them cancel
 (:mod:`zenith.passes.movement`): so arrays are turned where a network begins and ends, and weights once.
 
+How many channels a block has is a *layout*: a register's on a CPU; all of a group, which is channels last, on a GPU.
+
 A convolution of each channel by itself has no sum over channels. It is written out as products of shifted arrays.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ from zenith.ir.lowering import Tile
 from zenith.ir.ops.common import arrays, random_array, require_kind, require_same_dtype, rng, sample, wide
 from zenith.ir.ops.windows import window_count
 from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, float32, kind_of
+from zenith.ir.types import ArrayType, DType, Type, float32, kind_of
 
 BLOCK = 16  # channels of a block at most: a line of the cache
 WRITTEN_OUT = 64  # places of a window of a convolution by channels, at most: longer sums compile slowly
@@ -53,44 +56,71 @@ def block_of(channels: Dim) -> Dim:
 # --- the layout ----------------------------------------------------------------------------------------------------
 
 
-def expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+Layout = Callable[[Any, Any, Dim], tuple[Dim, Dim]]
+"""The channels of a block of the array and of the result, for a builder, weights and a number of groups."""
+
+
+def in_blocks(b: Any, w: Any, groups: Dim) -> tuple[Dim, Dim]:
+    """The layout of registers."""
+    return block_of(w.shape[1]), block_of(share(w.shape[0], groups))
+
+
+def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_blocks) -> Sequence[Any]:
     """A convolution as one on blocks, with what brings arrays there and back."""
     x, w = args
     if x.dtype.is_narrow:  # sums are rounded once
-        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params)
+        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params, layout)
         return [b.cast(wide[0], dtype=x.dtype)]
     if params["groups"] == 0 or w.shape[1] == 0:  # nothing is summed
         sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
         return [b.full(0, x.dtype, (x.shape[0], w.shape[0], *sizes))]
-    x, borders = _without_border(b, x)
+    x, border = without_border(b, x)
     by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
     if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
-        return [_by_channels(b, x, w, borders, params)]
-    return [_by_blocks(b, x, w, borders, params)]
+        return [_by_channels(b, x, w, border, params, layout(b, w, dim(1))[1])]
+    return [_by_blocks(b, x, w, border, params, layout(b, w, params["groups"]))]
 
 
-def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
-    """What a border of zeros was put around, and the border along its last axes: blocks get it."""
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Zeros around the last axes of an array and between its elements; what is inside is computed with as ``dtype``."""
+
+    low: Sizes
+    high: Sizes
+    interior: Sequence[int]
+    dtype: DType
+
+
+def without_border(b: Any, x: Any) -> tuple[Any, Border | None]:
+    """What a border of zeros was put around, and the border along its last axes: blocks get it.
+
+    It is put around 16-bit floats where these are what is widened.
+    """
     made = b.graph.node(x.node)
+    if made.primitive.name == "cast" and b.graph.args(x.node)[0].dtype.is_narrow:
+        source, border = without_border(b, b.graph.args(x.node)[0])
+        return (x, None) if border is None else (source, replace(border, dtype=x.dtype))
     if made.primitive.name == "pad":
         source, value = b.graph.args(x.node)
         zero = b.graph.node(value.node)
-        edges = [made.params[name][:2] for name in ("low", "high", "interior")]
-        if zero.primitive.name == "literal" and zero.params["value"] == 0 and all(n == 0 for e in edges for n in e):
-            return source, {name: made.params[name][2:] for name in ("low", "high", "interior")}
+        low, high, interior = (made.params[name] for name in ("low", "high", "interior"))
+        alone = all(n == 0 for edges in (low, high, interior) for n in edges[:2])
+        if zero.primitive.name == "literal" and zero.params["value"] == 0 and alone:
+            return source, Border(low[2:], high[2:], interior[2:], x.dtype)
     return x, None
 
 
-def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None) -> Any:
+def blocked(b: Any, x: Any, groups: Dim, border: Border | None, block: Dim | None = None) -> Any:
     """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
-    channels = share(x.shape[1], groups)
-    block, axes = block_of(channels), range(4, 2 + len(x.shape))
+    channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
+    block = block_of(channels) if block is None else block
     apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
     turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
-    if borders is None:
+    if border is None:
         return turned
-    nothing = {name: (0, 0, 0, *sizes, 0) for name, sizes in borders.items()}
-    return b.pad(turned, b.full(0, x.dtype, ()), **nothing)
+    low, high, interior = ((0, 0, 0, *edges, 0) for edges in (border.low, border.high, border.interior))
+    found = b.pad(turned, b.full(0, x.dtype, ()), low=low, high=high, interior=interior)
+    return found if x.dtype == border.dtype else b.cast(found, dtype=border.dtype)
 
 
 def unblocked(b: Any, y: Any) -> Any:
@@ -100,23 +130,23 @@ def unblocked(b: Any, y: Any) -> Any:
     return b.reshape(turned, shape=(y.shape[0], product(turned.shape[1:4]), *y.shape[3:last]))
 
 
-def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
+def _by_blocks(b: Any, x: Any, w: Any, border: Border | None, params: Params, blocks: tuple[Dim, Dim]) -> Any:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
     outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
-    block = block_of(channels)
+    block, of_result = blocks
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
-    x = blocked(b, x, groups, borders)
+    x = blocked(b, x, groups, border, block)
     own = {name: params[name] for name in ("strides", "dilation")}
-    return unblocked(b, b.conv_blocks(x, weights, window=window, block=block_of(outputs), **own))
+    return unblocked(b, b.conv_blocks(x, weights, window=window, block=of_result, **own))
 
 
-def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
+def _by_channels(b: Any, x: Any, w: Any, border: Border | None, params: Params, block: Dim) -> Any:
     """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
     one = dim(1)
-    x, window = blocked(b, x, one, borders), [int(k.static) for k in w.shape[2:]]
-    blocks, block, axes = x.shape[2], x.shape[-1], len(window)
+    x, window = blocked(b, x, one, border, block), [int(k.static) for k in w.shape[2:]]
+    blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
     total = None

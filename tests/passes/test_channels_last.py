@@ -1,0 +1,51 @@
+"""Convolutions of a GPU are written out on whole groups of channels, examples that are channels on their own."""
+
+from tests.passes.compare import expect
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cuda.target import cuda_target
+from zenith.passes.channels_last import channels_last
+from zenith.passes.pipeline import PIPELINE, passes_for
+
+PARAMETERS = "strides=(1,), dilation=(1,), groups=1"
+
+
+def test_all_channels_are_beside_each_other():
+    expect(
+        channels_last, "x: f32[n, 48, 9], w: f32[32, 48, 3]",
+        f"v1 = conv(x, w, {PARAMETERS})\nreturn (v1,)",
+        """
+        v1 = reshape(w, shape=(1, 32, 1, 48, 3))
+        v2 = transpose(v1, axes=(0, 2, 4, 3, 1))
+        v3 = reshape(v2, shape=(1, 144, 32))
+        v4 = reshape(x, shape=(n, 1, 1, 48, 9))
+        v5 = transpose(v4, axes=(0, 1, 2, 4, 3))
+        v6 = conv_blocks(v5, v3, window=(3,), strides=(1,), dilation=(1,), block=32)
+        v7 = transpose(v6, axes=(0, 1, 2, 4, 3))
+        v8 = reshape(v7, shape=(n, 32, 7))
+        return (v8,)
+        """,
+    )  # fmt: skip
+
+
+def test_examples_of_a_gradient_by_weights_stay_outermost():
+    expect(
+        channels_last, "x: f32[48, n, 9], ct: f32[n, 32, 7]",
+        f"w = transpose(ct, axes=(1, 0, 2))\nv1 = conv(x, w, {PARAMETERS})\nreturn (v1,)",
+        """
+        w = transpose(ct, axes=(1, 0, 2))
+        v1 = reshape(w, shape=(1, 32, n, 1, 7))
+        v2 = transpose(v1, axes=(0, 2, 4, 3, 1))
+        v3 = reshape(v2, shape=(1, 7*n, 32))
+        v4 = reshape(x, shape=(48, 1, n, 1, 9))
+        v5 = transpose(v4, axes=(0, 1, 2, 4, 3))
+        v6 = conv_blocks(v5, v3, window=(7,), strides=(1,), dilation=(1,), block=32)
+        v7 = transpose(v6, axes=(0, 1, 2, 4, 3))
+        v8 = reshape(v7, shape=(48, 32, 3))
+        return (v8,)
+        """,
+    )  # fmt: skip
+
+
+def test_who_wants_it():
+    assert passes_for(cpu_target()) == PIPELINE
+    assert [p for p in passes_for(cuda_target()) if p not in PIPELINE] == [channels_last]
