@@ -27,7 +27,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic as numba_intrinsic
+from numba.core.typing.templates import infer_global, make_concrete_template
+from numba.extending import lower_builtin
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
@@ -40,9 +41,13 @@ _int64 = types.int64
 _void = types.void
 
 
-def intrinsic(typing: Callable[..., Any]) -> Any:
-    """``numba.extending.intrinsic``, without its type, which shows callers the typing context that they never pass."""
-    return numba_intrinsic(typing)
+def intrinsic(definition: Callable[..., Any]) -> Any:
+    """Let compiled code call a function whose ``definition`` gives its signature and what emits it, for words alone."""
+    arity = definition.__code__.co_argcount - 1
+    typing, emit = definition(None, *[_int64] * arity)
+    infer_global(definition, types.Function(make_concrete_template(definition.__name__, definition, [typing])))
+    lower_builtin(definition, *typing.args)(emit)
+    return definition
 
 
 def _pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:

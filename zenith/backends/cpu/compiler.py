@@ -21,7 +21,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 from numba.core.cpu_options import FastMathOptions
 from numba.core.errors import NumbaError
-from numba.core.registry import cpu_target
 from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
@@ -34,6 +33,7 @@ import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources, and what is native)
 from zenith.backends.cpu.abreast import advise
 from zenith.backends.cpu.buffers import preferred_width
+from zenith.backends.cpu.contexts import contexts
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
 from zenith.errors import CompileError
@@ -114,12 +114,11 @@ def _compiling() -> Iterator[None]:
 
 def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Any:
     """A function as an LLVM module in which ``symbol`` follows the C convention."""
-    context = cpu_target.target_context
+    typing, context = contexts()
     library = _Text(context.codegen(), symbol)
     try:
         compiled = compile_extra(
-            cpu_target.typing_context, context, function, tuple(arguments), _WORD if returns else types.void, _flags(),
-            {}, library=library, pipeline_class=KernelCompiler,
+            typing, context, function, tuple(arguments), _WORD if returns else types.void, _flags(), {}, library=library, pipeline_class=KernelCompiler,
         )  # fmt: skip
     except NumbaError as error:
         raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None

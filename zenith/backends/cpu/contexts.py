@@ -1,0 +1,89 @@
+"""What Numba knows while it compiles kernels: numbers, ranges, tuples, and the functions that Zenith taught it.
+
+Numba's own contexts hold arrays, strings, lists, dictionaries, random numbers and linear algebra as well, which takes a
+process 0.4 s to load, and every ``a + b`` is first tried as an operation on arrays. They also look up what a name means
+anew at every place of every kernel. Kernels are of few words, so that here each question is asked once a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any
+
+from numba.core import fastmathpass
+from numba.core.cpu import CPUContext
+from numba.core.typing.context import BaseContext
+from numba.core.typing.templates import Signature
+
+
+class KernelTyping(BaseContext):
+    """Which types operations give."""
+
+    def init(self) -> None:
+        self._signatures: dict[Hashable, Any] = {}
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call; a failure is not remembered, as it ends a compilation."""
+        if kws:
+            return super().resolve_function_type(func, args, kws)
+        known = self._signatures.get((func, args))
+        if known is None:
+            known = super().resolve_function_type(func, args, kws)
+            self._signatures[func, args] = known
+        return known
+
+    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
+        """The signature of ``target[index] = value``."""
+        key = ("setitem", target, index, value)
+        if key not in self._signatures:
+            self._signatures[key] = super().resolve_setitem(target, index, value)
+        return self._signatures[key]
+
+
+class KernelTarget(CPUContext):
+    """How operations become LLVM instructions."""
+
+    def init(self) -> None:
+        super().init()
+        self._found: dict[Hashable, Callable[..., Any]] = {}
+        self._bytes: dict[Any, int] = {}
+
+    def load_additional_registries(self) -> None:
+        """Numbers and ranges register themselves when they are imported."""
+        from numba.cpython import builtins, numbers, rangeobj, tupleobj  # noqa: F401
+
+    def post_lowering(self, mod: Any, library: Any) -> None:
+        """Nothing but the flags of floats: kernels need no runtime library of Numba's."""
+        if self.fastmath:
+            fastmathpass.rewrite_module(mod, self.fastmath)
+
+    def get_function(self, fn: Any, sig: Signature, _firstcall: bool = True) -> Any:
+        """What emits a function of a signature."""
+        key = (fn, sig)
+        if key not in self._found:
+            self._found[key] = super().get_function(fn, sig, _firstcall)._imp
+        return _Emitter(self._found[key], self, sig.as_function())
+
+    def get_abi_sizeof(self, ty: Any) -> int:
+        """The bytes of a type, for which LLVM is asked."""
+        if ty not in self._bytes:
+            self._bytes[ty] = super().get_abi_sizeof(ty)
+        return self._bytes[ty]
+
+
+class _Emitter:
+    """A function of ``(context, builder, signature, args)`` for the context of one compilation."""
+
+    def __init__(self, emit: Callable[..., Any], context: KernelTarget, signature: Signature) -> None:
+        self._emit, self._context, self._signature = emit, context, signature
+
+    def __call__(self, builder: Any, args: Any, loc: Any = None) -> Any:
+        return self._emit(self._context, builder, self._signature, args, loc=loc)
+
+
+@cache
+def contexts() -> tuple[KernelTyping, KernelTarget]:
+    """The contexts of this process."""
+    typing = KernelTyping()
+    return typing, KernelTarget(typing)
