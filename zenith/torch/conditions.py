@@ -118,8 +118,9 @@ def _renamed(text: str, symbols: Mapping[str, str]) -> str:
 # How torch.export writes functions of sizes, and the same in Python's operators and builtins.
 _FUNCTIONS = {
     "torch.sym_float": "float({})", "torch._sym_sqrt": "({}) ** 0.5", "torch.sym_ite": "({1} if {0} else {2})",
-    "math.floor": "int(({}) // 1)", "math.ceil": "-int(-({}) // 1)", "math.trunc": "int({})", "math.sqrt": "({}) ** 0.5",
-    "torch.sym_max": "max({}, {})", "torch.sym_min": "min({}, {})",
+    "math.floor": "int(({}) // 1)", "math.ceil": "-int(-({}) // 1)", "math.trunc": "int({})",
+    "math.sqrt": "({}) ** 0.5", "torch.sym_max": "max({}, {})",
+    "torch.sym_min": "min({}, {})",
 }  # fmt: skip
 
 
