@@ -138,6 +138,7 @@ def test_exact_division_undoes_a_product(a: Tree, b: Tree, values: dict[str, int
         (symbol("k") // (symbol("m") * symbol("n")), "(k//(m*n))"),
         ((symbol("n") * 4) // 2, "2*n"),
         (symbol("n") * symbol("m") // symbol("n"), "m"),
+        ((symbol("n") * symbol("n") * 6 + symbol("n") * 9) // (symbol("n") * 12), "((2*n + 3)//4)"),
         ((symbol("n") + 1) % 3, "((n + 1)%3)"),
         (maximum(symbol("n"), 1), "max(1, n)"),
         (maximum(symbol("n") + 2, symbol("n")), "n + 2"),

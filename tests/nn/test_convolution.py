@@ -57,6 +57,14 @@ def test_transposes(name):
     agree(lambda *a: nn.conv_transpose(*a, **options), lambda *a: theirs(*a, **options), *given)
 
 
+def test_tables_of_places_are_as_long_as_a_convolution_is_deep():
+    """Of these convolutions of single pixels the first adds up a block of channels, and the last two blocks."""
+    module = tnn.Sequential(tnn.AdaptiveAvgPool2d(1), tnn.Conv2d(16, 4, 1), tnn.Conv2d(4, 32, 1), tnn.Conv2d(32, 4, 1))
+    x = torch.randn(3, 16, 2, 2)
+    with torch.no_grad():
+        torch.testing.assert_close(zenith.from_torch(module, (x,))(x), module(x))
+
+
 def test_integers_wrap_and_types_are_promoted():
     rng = np.random.default_rng(1)
     x, w = rng.integers(-99, 99, (1, 3, 6), np.int8), rng.integers(-99, 99, (2, 3, 3), np.int8)

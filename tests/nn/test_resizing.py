@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import zenith
 from zenith import nn
-from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from zenith.errors import ArgumentError, DTypeError, ShapeError
 
 SMOOTH = {1: ("linear",), 2: ("bilinear", "bicubic"), 3: ("trilinear",)}
 TARGETS = [{"size": (9, 4, 5)}, {"size": (1, 1, 1)}, {"scale_factor": 2.0}, {"scale_factor": 1.7},
@@ -39,6 +39,17 @@ def test_modes(axes, dtype):
             np.testing.assert_allclose(found, expected, rtol=bound, atol=bound, err_msg=str((mode, target, align)))
             if mode.startswith("nearest"):
                 np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+def test_antialiased_modes(dtype):
+    x, bound = numbers(2, 3, 7, 6, dtype=dtype), BOUND[dtype]
+    for mode, target, align in itertools.product(("bilinear", "bicubic"), TARGETS, (False, True)):
+        options = {"mode": mode, "align_corners": align, "antialias": True, **cut(target, 2)}
+        expected = F.interpolate(torch.from_numpy(x), **options).numpy()
+        found = nn.interpolate(x, **options)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=bound, atol=bound, err_msg=str(options))
 
 
 def test_nearest_neighbours_of_any_type():
@@ -75,6 +86,8 @@ GRADIENTS = {
                  lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear")),
     "bicubic": (lambda x: nn.interpolate(x, (9, 4), mode="bicubic", align_corners=True),
                 lambda x: F.interpolate(x, (9, 4), mode="bicubic", align_corners=True)),
+    "antialiased": (lambda x: nn.interpolate(x, (3, 4), mode="bicubic", antialias=True),
+                    lambda x: F.interpolate(x, (3, 4), mode="bicubic", antialias=True)),
     "area": (lambda x: nn.interpolate(x, (3, 4), mode="area"), lambda x: F.interpolate(x, (3, 4), mode="area")),
 }  # fmt: skip
 
@@ -103,14 +116,16 @@ def test_gradients_of_samples(padding):
 def test_one_compilation_serves_every_shape():
     def resized(x, grid):
         return (nn.interpolate(x, scale_factor=2.0, mode="bilinear"), nn.interpolate(x, (5, 7), mode="bicubic"),
-                nn.interpolate(x, scale_factor=1.5), nn.grid_sample(x, grid))  # fmt: skip
+                nn.interpolate(x, scale_factor=1.5), nn.grid_sample(x, grid),
+                nn.interpolate(x, (2, 3), mode="bicubic", antialias=True))  # fmt: skip
 
     fast = zenith.jit(resized)
     for shape in ((2, 3, 7, 6), (1, 2, 4, 9), (1, 1, 1, 1)):
         x, grid = numbers(*shape, dtype="float32"), numbers(shape[0], 3, shape[2], 2, dtype="float32", seed=1)
         t, g = torch.from_numpy(x), torch.from_numpy(grid)
         expected = (F.interpolate(t, scale_factor=2.0, mode="bilinear"), F.interpolate(t, (5, 7), mode="bicubic"),
-                    F.interpolate(t, scale_factor=1.5), F.grid_sample(t, g, align_corners=False))  # fmt: skip
+                    F.interpolate(t, scale_factor=1.5), F.grid_sample(t, g, align_corners=False),
+                    F.interpolate(t, (2, 3), mode="bicubic", antialias=True))  # fmt: skip
         for one, other in zip(fast(x, grid), expected, strict=True):
             np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=1e-5)
     assert fast.cache_info().misses == 1
@@ -139,7 +154,7 @@ X = numbers(1, 2, 4, 4)
         (lambda: nn.interpolate(X, 2, mode="linear"), ArgumentError, "'linear' is no mode for 2 spatial axes"),
         (lambda: nn.interpolate(X, 2, mode="best"), ArgumentError, "'best' is no mode"),
         (lambda: nn.interpolate(X, 2, align_corners=True), ArgumentError, "mode 'nearest' has no align_corners"),
-        (lambda: nn.interpolate(X, 2, mode="bilinear", antialias=True), UnsupportedError, "antialias=True"),
+        (lambda: nn.interpolate(X, 2, antialias=True), ArgumentError, "mode 'nearest' has no antialias"),
         (lambda: nn.interpolate(X, scale_factor=-1.0), ArgumentError, "a scale_factor of -1.0 is no size"),
         (lambda: nn.interpolate(X > 0, 2, mode="bilinear"), DTypeError, "takes floating-point numbers, not bool"),
         (lambda: nn.interpolate(X[:, :, :0], 2), ShapeError, "a spatial axis has no elements"),

@@ -122,14 +122,22 @@ def test_traced_sizes_make_shapes():
             znp.eye(n),
             znp.tri(n, d),
             znp.arange(n, dtype=np.float32),
+            znp.arange(0.5, n),
+            znp.arange(n, -0.25, -0.75),
         ]
 
     graph = traced(function, values(F4, (4, 3))).graph
     for n, d in ((4, 3), (7, 2), (2, 2)):
         expected = [np.zeros((n, d)), np.ones(n, np.float32), np.full((n, 2), n), np.arange(n), np.arange(1, n, 2)]
         expected += [np.arange(n, 0, -1), np.linspace(0, 1, n), np.eye(n), np.tri(n, d), np.arange(n, dtype=np.float32)]
+        expected += [np.arange(0.5, n), np.arange(n, -0.25, -0.75)]
         for actual, e in zip(interpret(graph, np.zeros((n, d), np.float32)), expected, strict=True):
             assert_same(actual, e)
+
+
+def test_steps_beside_traced_sizes_have_short_binary_forms():
+    with pytest.raises(TraceError, match="long binary forms"):
+        traced(lambda a: znp.arange(0, a.shape[0], 0.1), values(F4, (4,)))
 
 
 def test_like_makes_numpys_own_functions_traced():

@@ -68,10 +68,12 @@ def rmse(found, exact):
 def check(fast, module, *args, **kwargs):
     """Structure, types and the float64 bound."""
     exact_module = copy.deepcopy(module).double()
-    doubled = pytree.tree_map(lambda a: a.double() if torch.is_tensor(a) and a.is_floating_point() else a, args)
+    doubled = pytree.tree_map(
+        lambda a: a.double() if torch.is_tensor(a) and a.is_floating_point() else a, (args, kwargs)
+    )
     with torch.no_grad():
         expected, found = module(*args, **kwargs), fast(*args, **kwargs)
-        exact = exact_module(*doubled, **kwargs)
+        exact = exact_module(*doubled[0], **doubled[1])
     assert type(found) is type(expected)
     assert pytree.tree_structure(found) == pytree.tree_structure(expected)
     for f, e, x in zip(tensors(found), tensors(expected), tensors(exact), strict=True):

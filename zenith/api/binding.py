@@ -55,7 +55,7 @@ class Condition:
             return False
 
 
-_BUILTINS: dict[str, Any] = {"__builtins__": {"max": max, "min": min}}
+_BUILTINS: dict[str, Any] = {"__builtins__": {f.__name__: f for f in (abs, float, int, max, min, round)}}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 from typing import Union
 
 
@@ -98,7 +99,7 @@ class Dim:
             return exact
         if self.static is not None and divisor.static is not None:
             return dim(self.static // divisor.static)
-        return Dim({(Opaque("//", self, divisor),): 1})
+        return Dim({(Opaque("//", *_reduced(self, divisor)),): 1})
 
     def __mod__(self, other: DimLike) -> Dim:
         divisor = dim(other)
@@ -255,6 +256,25 @@ def divide_exactly(a: Dim, b: Dim) -> Dim | None:
             return None
         quotient[tuple(rest)] = c // coefficient
     return Dim(quotient)
+
+
+def _reduced(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """A fraction without the factor that all terms have in common: as floor division, equal where it is not 0.
+
+    >>> _reduced(symbol("n") * 4 + symbol("n") * 6, symbol("n") * 8)
+    (5, 4)
+    """
+    terms = (*a.terms, *b.terms)
+    number = gcd(*(c for _, c in terms))
+    shared, *others = (list(monomial) for monomial, _ in terms)
+    for other in others:
+        shared = [atom for i, atom in enumerate(shared) if shared[:i].count(atom) < other.count(atom)]
+    if number == 1 and not shared:
+        return a, b
+    factor = Dim({tuple(shared): number})
+    parts = divide_exactly(a, factor), divide_exactly(b, factor)
+    assert parts[0] is not None and parts[1] is not None, "each term has the factor"
+    return parts[0], parts[1]
 
 
 def prove_equal(a: DimLike, b: DimLike) -> bool | None:

@@ -18,7 +18,7 @@ from zenith.errors import DTypeError, ShapeError, ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, stored_name
-from zenith.ir.lowering import Region
+from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType, dtype_of
 
 Watch = Callable[[Node, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
@@ -62,8 +62,8 @@ def _run_node(
     if node.primitive.name in ("constant", "weight"):
         return (_stored(graph, node, weights),)
     params = params_.evaluate(node.primitive.params, node.params, sizes)
-    if isinstance(node.primitive.lowering, Region):
-        results = node.primitive.lowering.run(Caller(sizes, watch, weights), args, params)
+    if isinstance(node.primitive.evaluate, Interpreted):
+        results = node.primitive.evaluate.run(Caller(sizes, watch, weights), args, params)
         return tuple(np.asarray(r) for r in results)
     try:
         results = node.primitive.evaluate(args, params)

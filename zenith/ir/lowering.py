@@ -199,13 +199,7 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Closed subgraphs among the parameters, run by whoever runs the graph around them.
-
-    ``run(call, args, params)`` gives the results; ``call(body, args)`` runs a subgraph and ``call.shape(type)`` is a
-    shape as numbers (see :class:`zenith.ir.interpret.Caller`).
-    """
-
-    run: Callable[..., Sequence[Any]]
+    """Closed subgraphs among the parameters, run by whoever runs the graph around them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,24 @@ from zenith.ir.types import Type
 Params = Mapping[str, Any]
 TypeRule = Callable[[Sequence[Type], Params], tuple[Type, ...]]
 Evaluate = Callable[[Sequence[Any], Params], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """The reference of a primitive with subgraphs, whose sizes are those of the graph around them.
+
+    ``run(call, args, params)`` gives the results; ``call(body, args)`` runs a subgraph and ``call.shape(type)`` is a
+    shape as numbers (see :class:`zenith.ir.interpret.Caller`). Called with arrays alone, these fix all sizes.
+    """
+
+    run: Callable[..., Sequence[Any]]
+
+    def __call__(self, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+        from zenith.ir.interpret import Caller
+
+        return tuple(self.run(Caller({}), values, params))
+
+
 JvpRule = Callable[..., Sequence[Any]]
 VjpRule = Callable[..., Sequence[Any]]
 BatchRule = Callable[..., Sequence[Any]]

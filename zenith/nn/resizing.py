@@ -2,20 +2,20 @@
 
 Where a point of the result lies in the array, and between which elements, is PyTorch's arithmetic, in the array's own
 precision: results are PyTorch's to rounding, and nearest neighbours are the same ones. Each axis is a kernel that takes
-one, two or four elements (none, linear or cubic) and weighs them.
+one, two or four elements (none, linear or cubic) and weighs them; antialiased, it is a product with all weights.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.errors import ArgumentError, DTypeError, UnsupportedError, user_line
+from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int64
 from zenith.nn.adaptive import adaptive_avg_pool
@@ -51,11 +51,12 @@ def interpolate(
     mode: "nearest", "nearest-exact", "area", "linear" and "bilinear", "trilinear", "bicubic" for 1, 2, 3 and 2 axes.
     align_corners: whether the first and last points lie on those of ``x``, or its edges on its edges.
     recompute_scale_factor: places follow from the sizes alone, not from the factor as it was given.
-    antialias: must be False.
+    antialias: where an axis gets smaller, weigh all elements around a point rather than the nearest ones
+        ("bilinear" and "bicubic"), as image libraries do.
 
     Returns ``(N, C, *size)``. A factor without short binary form, such as 1.7, fixes the sizes that it multiplies.
-    Raises ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; UnsupportedError
-    for ``antialias``; DTypeError for what a mode cannot average; ShapeError for an axis without elements.
+    Raises ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; DTypeError for
+    what a mode cannot average; ShapeError for an axis without elements.
 
     >>> import numpy as np
     >>> interpolate(np.array([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
@@ -79,14 +80,16 @@ def interpolate(
         factors = [None if recompute_scale_factor else f for f in given]
     if mode == "area":
         return adaptive_avg_pool(x, tuple(map(user_size, new)))
-    return resized(x, new, factors, mode, align_corners)
+    return resized(x, new, factors, mode, align_corners, antialias)
 
 
-def resized(x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: str, align_corners: bool) -> Any:
+def resized(
+    x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: str, align_corners: bool, antialias: bool = False
+) -> Any:
     """The last axes with new sizes, one after another, the last one first; factors stand in place of the sizes' own."""
-    first = x.ndim - len(new)
+    first, along = x.ndim - len(new), _averaged if antialias else _along
     for axis in range(len(new) - 1, -1, -1):
-        x = _along(x, first + axis, new[axis], factors[axis], mode, align_corners)
+        x = along(x, first + axis, new[axis], factors[axis], mode, align_corners)
     return x
 
 
@@ -106,9 +109,9 @@ def _check(x: Any, mode: str, axes: int, align_corners: bool, antialias: bool) -
         fitting = [*NEAREST, "area", *(m for m, count in SMOOTH.items() if count == axes)]
         raise ArgumentError(f"interpolate: {mode!r} is no mode for {axes} spatial axes", where=user_line(),
                             fix=f"use one of {', '.join(fitting)}")  # fmt: skip
-    if antialias:
-        raise UnsupportedError("interpolate with antialias=True is not supported", where=user_line(),
-                               fix="use mode='area' to make an array smaller without aliasing")  # fmt: skip
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(f"interpolate: mode {mode!r} has no antialias", where=user_line(),
+                            fix="use mode='bilinear' or 'bicubic', or leave it out")  # fmt: skip
     if align_corners and mode not in SMOOTH:
         raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners", where=user_line(), fix="leave it out")
     if mode not in NEAREST and not element_type(x).is_float:
@@ -174,16 +177,35 @@ def _cubic(at: Any, size: Dim, real: np.dtype[Any]) -> list[tuple[Any, Any]]:
 
 
 def cubic_weights(t: Any, real: np.dtype[Any]) -> list[Any]:
-    """The weights of elements at -1, 0, 1 and 2 for a place ``t`` in [0, 1): Keys' kernel with a = -0.75.
+    """The weights of elements at -1, 0, 1 and 2 for a place ``t`` in [0, 1): Keys' kernel with a = -0.75."""
+    near, far = _keys(-0.75, real)
+    return [far(t + real.type(1)), near(t), near(real.type(1) - t), far(real.type(2) - t)]
+
+
+def _keys(slope: float, real: np.dtype[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The cubic kernel at distances below 1, and at those between 1 and 2.
 
     Robert G. Keys, "Cubic convolution interpolation for digital image processing", 1981.
     """
-    a, n = real.type(-0.75), real.type
+    a, n = real.type(slope), real.type
+    return (
+        lambda d: ((a + n(2)) * d - (a + n(3))) * d * d + n(1),
+        lambda d: ((a * d - n(5) * a) * d + n(8) * a) * d - n(4) * a,
+    )
 
-    def near(d: Any) -> Any:
-        return ((a + n(2)) * d - (a + n(3))) * d * d + n(1)
 
-    def far(d: Any) -> Any:
-        return ((a * d - n(5) * a) * d + n(8) * a) * d - n(4) * a
+def _averaged(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_corners: bool) -> Any:
+    """One axis resized by a product with the weights of all elements, which are 0 behind the kernel's ends.
 
-    return [far(t + n(1)), near(t), near(n(1) - t), far(n(2) - t)]
+    How far the kernel reaches follows from the sizes, so a program of any sizes has no number of elements to take.
+    """
+    old, real = dims_of(x)[axis], np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+    step = _step(old, size, factor, real, align_corners)
+    centre = (_points(size, real) + real.type(0.5)) * step
+    away = _points(old, real) + real.type(0.5) - znp.expand_dims(centre, 1)
+    away = znp.abs(away) / znp.maximum(step, real.type(1))
+    near, far = (lambda d: real.type(1) - d, None) if mode == "bilinear" else _keys(-0.5, real)
+    beyond = real.type(0) if far is None else znp.where(away < 2, far(away), real.type(0))
+    weights = znp.where(away < 1, near(away), beyond)
+    weights = znp.astype(weights / znp.sum(weights, axis=1, keepdims=True), x.dtype)
+    return znp.moveaxis(znp.matmul(znp.moveaxis(x, axis, -1), weights.T), -1, axis)

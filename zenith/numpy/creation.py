@@ -6,6 +6,7 @@ Inside a traced function these record the rule that makes the array, not its ele
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ __all__ = [
     "arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "empty_like", "eye", "full", "full_like",
     "identity", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
+
+_SHORT = 2**16  # numbers with smaller denominators: sizes in such parts are exact
 
 
 @implements()
@@ -116,7 +119,7 @@ empty_like = _filled_like("empty_like", 0, np.empty_like)
 def arange(
     start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None, like: Any = None
 ) -> Any:
-    """start, start + step, ... before stop; sizes may be traced when start and step are integers."""
+    """start, start + step, ... before stop; beside traced sizes, numbers need short binary forms: 0.5, and not 0.1."""
     check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     for bound in (start, stop, step):
@@ -154,7 +157,7 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
                 fix="use a step other than zero, or numpy.linspace for a number of elements",
             )
         return dim(max(0, math.ceil((stop - start) / step)))
-    low, high, by = (size_dim(v, "arange with a traced size: start, stop and step") for v in (start, stop, step))
+    low, high, by = _in_parts(start, stop, step)
     if by.static is None or by.static == 0:
         raise TraceError(
             "the step of arange must be a fixed number, not zero",
@@ -164,6 +167,17 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
     if by.static < 0:
         low, high, by = high, low, -by
     return (high - low + (by - 1)) // by if ask(high, ">=", low) else dim(0)
+
+
+def _in_parts(*bounds: Any) -> list[Dim]:
+    """Sizes and fixed numbers as whole multiples of one part, such as a half."""
+    exact = [Fraction(v) if isinstance(v, (float, np.floating)) and math.isfinite(v) else v for v in bounds]
+    parts = math.lcm(*(v.denominator for v in exact if isinstance(v, Fraction)))
+    if parts > _SHORT:
+        raise TraceError("arange with a traced size takes no bounds or steps that have long binary forms, such as 0.1",
+                         where=user_line(), fix="multiply the result: zenith.numpy.arange(n) * 0.1")  # fmt: skip
+    what = "arange with a traced size: start, stop and step"
+    return [dim(int(v * parts)) if isinstance(v, Fraction) else size_dim(v, what) * parts for v in exact]
 
 
 @implements(np.eye)

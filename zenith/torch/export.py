@@ -27,18 +27,13 @@ import torch
 from torch.fx.experimental import _config as symbolic_config
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
-from torch.utils._sympy.printers import PythonPrinter
 
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
+from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
 from zenith.torch.recurrent import KeptWhole
 
-# Guards about strides, and those that an export's own checks of its arguments raise when it is decomposed.
-_IRRELEVANT = (
-    *("contiguous", "stride", "_reshape_view_helper_core_alg", "non_overlapping", "channels_last"),
-    "in _call_impl",
-)
 _EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17)  # by axis, so that batch axes of several arguments stay equal
 
 
@@ -83,13 +78,13 @@ def export(
     else:
         program = _export(twin, tensors) if keep_sizes else _export_any_size(twin, tensors)
     _refuse_mutation(program)
-    examples = [n.meta["val"] for n in _tensor_inputs(program)]
-    sizes = tuple(tuple(_fixed(size) for size in e.shape) for e in examples)
+    examples = [n.meta["val"] for n in tensor_inputs(program)]
+    sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in examples)
     labels = [
         [label if size is None else str(size) for label, size in zip(own, fixed, strict=True)]
         for own, fixed in zip(names, sizes, strict=True)
     ]
-    conditions = _conditions(program, examples, labels)
+    conditions = conditions_of(program, examples, labels)
     return Exported(program, sizes, tuple(c for c in conditions if re.search("[A-Za-z]", c.source)))
 
 
@@ -134,14 +129,6 @@ def _by_tensor(
             fix=f"give an entry for each of {', '.join(arguments)}, None where sizes are fixed",
         ) from error
     return [found[id(tensor)] for tensor in tensors]
-
-
-def _fixed(size: Any) -> int | None:
-    """The number that a size is in every call of an export, or None."""
-    if isinstance(size, int):
-        return size
-    expression = size.node.shape_env.replace(size.node.expr)
-    return int(expression) if expression.is_number else None
 
 
 def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor]) -> Any:
@@ -241,85 +228,3 @@ def _refuse_mutation(program: Any) -> None:
             f"the module writes to its arguments {', '.join(inputs)}",
             fix="work on a copy, x.clone(), or use the operation that makes a new tensor: x + 1 for x.add_(1)",
         )
-
-
-def _tensor_inputs(program: Any) -> list[Any]:
-    """The placeholders of the call's tensors, in order."""
-    kinds = [spec.kind for spec in program.graph_signature.input_specs]
-    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-    user = torch.export.graph_signature.InputKind.USER_INPUT
-    return [n for n, kind in zip(placeholders, kinds, strict=True) if kind == user]
-
-
-def _conditions(program: Any, examples: Sequence[torch.Tensor], labels: Sequence[Sequence[str]]) -> Iterator[Condition]:
-    """Ranges and equalities of the export's symbols, and the guards of the module's branches, as assumptions.
-
-    ``labels`` has the name of every axis that is free and the number of every one that is fixed.
-    """
-    symbols: dict[str, str] = {}
-    axes = [(n, s) for own, e in zip(labels, examples, strict=True) for n, s in zip(own, e.shape, strict=True)]
-    for name, size in axes:
-        if _fixed(size) is None and str(size).isidentifier():
-            symbols.setdefault(str(size), name)
-    for name, size in axes:
-        if _fixed(size) is None and symbols.get(str(size)) != name:  # a repeated symbol, or a formula of others
-            yield Condition(f"{name} == {_renamed(str(size), symbols)}", False, "found equal by torch.export")
-    for symbol, bounds in program.range_constraints.items():
-        if str(symbol) in symbols:
-            yield from _range(symbols[str(symbol)], bounds)
-    for kept in _kept_by_squeeze(program):
-        yield Condition(f"{_renamed(kept, symbols)} != 1", False, "torch.squeeze would remove the axis")
-    branches = _branches(program, symbols)
-    for source in _all_guards(program, labels) if branches is None else branches:
-        yield Condition(source, False, "the module branches on it, or torch.export does")
-
-
-def _branches(program: Any, symbols: Mapping[str, str]) -> list[str] | None:
-    """The guards of the export that matter to results, in the names of sizes; None when one names something else.
-
-    PyTorch also branches on sizes to choose strides, which Zenith does not have: those guards would only cost exports.
-    """
-    example = next((n.meta["val"] for n in _tensor_inputs(program)), None)
-    environment = getattr(getattr(example, "fake_mode", None), "shape_env", None)
-    if environment is None:
-        return None
-    found: dict[str, None] = {}
-    for guard in environment.guards:
-        if any(word in str(guard.sloc) for word in _IRRELEVANT):
-            continue
-        expression = environment.replace(guard.expr)
-        if expression == True:  # noqa: E712  sympy's own truth: the export fixed the sizes in it
-            continue
-        text = PythonPrinter().doprint(expression)
-        if not set(re.findall(r"\b[a-z]+\d+\b", text)) <= symbols.keys():
-            return None
-        found[_renamed(text, symbols)] = None
-    return list(found)
-
-
-def _all_guards(program: Any, labels: Sequence[Sequence[str]]) -> list[str]:
-    """Every guard about sizes that torch.export wrote down (``L['tensors'][0].size()[1] != 1``), in our names."""
-    size = re.compile(r"L\['tensors'\]\[(\d+)\]\.size\(\)\[(\d+)\]")
-    sources = [size.sub(lambda m: labels[int(m[1])][int(m[2])], guard) for guard in program._guards_code]
-    return [s.replace("Max(", "max(").replace("Min(", "min(") for s in sources if "L[" not in s]
-
-
-def _kept_by_squeeze(program: Any) -> Iterator[str]:
-    """The free sizes of axes that a squeeze was asked to remove: the export takes it that they are not 1."""
-    for node in program.graph.nodes:
-        if getattr(node.target, "overloadpacket", None) in (torch.ops.aten.squeeze, torch.ops.aten.squeeze_copy):
-            shape = node.args[0].meta["val"].shape
-            axes = node.args[1] if len(node.args) > 1 else range(len(shape))
-            asked = [shape[a] for a in ([axes] if isinstance(axes, int) else axes) if shape]
-            yield from (str(size) for size in asked if _fixed(size) is None)
-
-
-def _range(name: str, bounds: Any) -> Iterator[Condition]:
-    if bounds.lower > 0:
-        yield Condition(f"{name} >= {int(bounds.lower)}", False, "the range of torch.export")
-    if bounds.upper < 2**62:
-        yield Condition(f"{name} <= {int(bounds.upper)}", False, "the range of torch.export")
-
-
-def _renamed(text: str, symbols: Mapping[str, str]) -> str:
-    return re.sub(r"[A-Za-z_]\w*", lambda m: symbols.get(m[0], {"Max": "max", "Min": "min"}.get(m[0], m[0])), text)

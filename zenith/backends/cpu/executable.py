@@ -152,9 +152,12 @@ class Executable:
         self._empty, self._empty_address = _aligned(EMPTY_BYTES)
         self._empty[:] = 0
         self._numbers = itertools.count()
-        self._fixed: FixedMemory[_Fixed] = FixedMemory(
-            program, weights, {n: k.address for n, k in self.preparing.items()}
-        )
+        # Kernels that differ in their number of tasks alone share their code.
+        codes = {
+            p.launch.kernel.name: (self.preparing[p.launch.kernel.name].address, p.launch.tasks)
+            for p in program.prepared
+        }
+        self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, codes)
         self._fixed.bind(self)
         self._leases: list[_Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into

@@ -22,8 +22,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.lowering import Region
 from zenith.ir.ops import control_rules as rules
 from zenith.ir.ops.common import arrays
-from zenith.ir.ops.region import interpreted
-from zenith.ir.primitive import Params, Primitive, WithResiduals, not_differentiable, register
+from zenith.ir.primitive import Interpreted, Params, Primitive, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, bool_, int32
 
 _UNKNOWN_STEPS = (
@@ -100,7 +99,7 @@ def _run_scan(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
 register(Primitive(
     name="scan", doc="Repeats its body, handing carried values on, over the parts of arrays.",
     params={"body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool"},
-    typing=_scan_type, evaluate=interpreted(_run_scan), lowering=Region(_run_scan), jvp=rules.scan_jvp,
+    typing=_scan_type, evaluate=Interpreted(_run_scan), lowering=Region(), jvp=rules.scan_jvp,
     vjp=WithResiduals(rules.scan_forward, rules.scan_backward), batch=rules.scan_batch, ulp=0, effect=False,
     samples=lambda dtype: [],
 ))  # fmt: skip
@@ -133,7 +132,7 @@ def _run_while(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
 register(Primitive(
     name="while_loop", doc="Repeats its body, handing carried values on, while its condition holds for them.",
     params={"condition": "graph", "body": "graph", "condition_captured": "int", "body_captured": "int"},
-    typing=_while_type, evaluate=interpreted(_run_while), lowering=Region(_run_while), jvp=rules.while_jvp,
+    typing=_while_type, evaluate=Interpreted(_run_while), lowering=Region(), jvp=rules.while_jvp,
     vjp=not_differentiable(_UNKNOWN_STEPS), batch=rules.while_batch, ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip
 
@@ -162,6 +161,6 @@ def _run_switch(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]
 
 register(Primitive(
     name="switch", doc="One of its branches, chosen by an index.", params={"branches": "graphs"}, typing=_switch_type,
-    evaluate=interpreted(_run_switch), lowering=Region(_run_switch), jvp=rules.switch_jvp,
+    evaluate=Interpreted(_run_switch), lowering=Region(), jvp=rules.switch_jvp,
     vjp=rules.switch_vjp, batch=rules.switch_batch, ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip

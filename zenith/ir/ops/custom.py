@@ -12,8 +12,7 @@ from typing import Any
 from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite, View
 from zenith.ir.ops.common import all_batched, arrays, floats, or_zeros, random_array, results_of, rng, sample
-from zenith.ir.ops.region import interpreted
-from zenith.ir.primitive import Params, Primitive, Sample, WithResiduals, not_differentiable, register
+from zenith.ir.primitive import Interpreted, Params, Primitive, Sample, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, kind_of
 
 
@@ -29,7 +28,7 @@ def _write_out(b: Any, args: Any, params: Params) -> Sequence[Any]:
     return results
 
 
-_run = interpreted(lambda call, values, params: call(params["body"], values))
+_run = Interpreted(lambda call, values, params: call(params["body"], values))
 
 
 def _tangents(b: Any, args: Sequence[Any], tangents: Sequence[Any], captured: int) -> list[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from zenith.errors import ShapeError
 from zenith.ir.lowering import Region
-from zenith.ir.primitive import Evaluate, Params, Primitive, not_batchable, not_differentiable, register
+from zenith.ir.primitive import Interpreted, Params, Primitive, not_batchable, not_differentiable, register
 from zenith.ir.types import Type
 
 
@@ -18,17 +18,6 @@ def _fused_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     return tuple(v.type for v in body.outputs)
 
 
-def interpreted(run: Callable[..., Sequence[Any]]) -> Evaluate:
-    """The reference of a :class:`~zenith.ir.lowering.Region` on arrays alone, which fix all sizes."""
-
-    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
-        from zenith.ir.interpret import Caller
-
-        return tuple(run(Caller({}), values, params))
-
-    return evaluate
-
-
 def _run_body(call: Any, values: Sequence[Any], params: Params) -> Sequence[Any]:
     results: Sequence[Any] = call(params["body"], values)
     return results
@@ -37,6 +26,6 @@ def _run_body(call: Any, values: Sequence[Any], params: Params) -> Sequence[Any]
 _LATE = "fused groups are made after differentiation and batching"
 register(Primitive(
     name="fused", doc="The operations of its body, computed by one kernel.", params={"body": "graph", "anchor": "text"},
-    typing=_fused_type, evaluate=interpreted(_run_body), lowering=Region(_run_body), jvp=not_differentiable(_LATE),
+    typing=_fused_type, evaluate=Interpreted(_run_body), lowering=Region(), jvp=not_differentiable(_LATE),
     vjp=not_differentiable(_LATE), batch=not_batchable(_LATE), ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip

@@ -14,21 +14,21 @@ from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 Numbers = Sequence[Any]
 
 
-def _resize(mode: str, axes: int, aligned: bool) -> tuple[Rule, Rule]:
+def _resize(mode: str, axes: int, aligned: bool, antialias: bool) -> tuple[Rule, Rule]:
     """The rules of an operator and its overload ``vec``, whose options are all factors or none."""
 
     @rounded_once
     def resize(c: Context, x: Any, size: Numbers, *options: Any) -> Any:
         align, factors = (options[0], options[1:]) if aligned else (False, options)
         given = (*factors, *(None,) * (axes - len(factors)))
-        return resized(x, per_axis(mode, "size", size, axes, 1), given, mode, align)
+        return resized(x, per_axis(mode, "size", size, axes, 1), given, mode, align, antialias)
 
     @rounded_once
     def by_factors(c: Context, x: Any, size: Numbers | None, *options: Any) -> Any:
         align, factors = (options[0], options[1]) if aligned else (False, options[0])
         wanted = None if size is None else tuple(size)
         scale = tuple(factors) if wanted is None else None
-        return nn.interpolate(x, wanted, scale, mode, align_corners=align)
+        return nn.interpolate(x, wanted, scale, mode, align_corners=align, antialias=antialias)
 
     return resize, by_factors
 
@@ -38,8 +38,10 @@ for _name, _mode, _axes in (
     *((f"_upsample_nearest_exact{n}d", "nearest-exact", n) for n in (1, 2, 3)),
     ("upsample_linear1d", "linear", 1), ("upsample_bilinear2d", "bilinear", 2),
     ("upsample_trilinear3d", "trilinear", 3), ("upsample_bicubic2d", "bicubic", 2),
+    ("_upsample_bilinear2d_aa", "bilinear", 2), ("_upsample_bicubic2d_aa", "bicubic", 2),
 ):  # fmt: skip
-    RULES[f"{_name}.default"], RULES[f"{_name}.vec"] = _resize(_mode, _axes, "nearest" not in _mode)
+    _rules = _resize(_mode, _axes, "nearest" not in _mode, _name.endswith("_aa"))
+    RULES[f"{_name}.default"], RULES[f"{_name}.vec"] = _rules
 
 
 @rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
