@@ -118,7 +118,8 @@ def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: boo
     library = _Text(context.codegen(), symbol)
     try:
         compiled = compile_extra(
-            typing, context, function, tuple(arguments), _WORD if returns else types.void, _flags(), {}, library=library, pipeline_class=KernelCompiler,
+            typing, context, function, tuple(arguments), _WORD if returns else types.void, _flags(), {},
+            library=library, pipeline_class=KernelCompiler,
         )  # fmt: skip
     except NumbaError as error:
         raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None
