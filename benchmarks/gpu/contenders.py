@@ -185,14 +185,16 @@ def _is_replayed(workload: Workload) -> str | None:
 
 
 def _module(workload: Workload) -> Program:
-    import torch
-
-    torch.set_float32_matmul_precision("highest")
-    program: Program = torch_program(workload).cuda()  # type: ignore[attr-defined]
+    program: Program = _on_gpu(torch_program(workload))
     return program
 
 
 def _on_gpu(module: Any) -> Any:
+    """The module, whose products and convolutions of float32 round nothing to TF32: PyTorch's convolutions would."""
+    import torch
+
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
     return module.cuda()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.workloads.convolving import TRAIN_CNN
 from benchmarks.workloads.elementwise import CHAIN, GELU
 from benchmarks.workloads.encoder import BERT, ENCODER, LENGTH, Encoder
 from benchmarks.workloads.kernels import ATTENTION, BFLOAT16, HEAD, MATMUL_HALVES, RELU, halves, of_halves
@@ -16,6 +17,7 @@ from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
 from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER, numpy_mlp, torch_mlp
+from benchmarks.workloads.vision import resnet_of
 from benchmarks.workloads.workload import (
     Array,
     Arrays,
@@ -130,6 +132,9 @@ _ALL = (
     replace(
         ENCODER, name="gpu_bert_encoder", description=f"W3: {ENCODER.description}", flops=encoder_flops(BERT, LENGTH)
     ),
+    replace(resnet_of(32), name="gpu_resnet50", description=f"W5: {resnet_of(32).description}", long=False),
+    replace(resnet_of(1), name="gpu_resnet50_b1", description=f"W5: {resnet_of(1).description}"),
+    replace(TRAIN_CNN, name="gpu_train_cnn", long=False),
     _MLP,
     replace(_MLP, name=REPLAYED, description="W16: the MLP of W15, by CUDA graphs and without"),
     replace(TRAIN_TRANSFORMER, name="gpu_train_transformer"),

@@ -63,7 +63,8 @@ def _digits(_: Arrays) -> Any:
     )  # fmt: skip
 
 
-def _resnet_of(batch: int) -> Workload:
+def resnet_of(batch: int) -> Workload:
+    """ResNet-50 on so many images."""
     return Workload(
         name=f"resnet50_b{batch}",
         description=f"ResNet-50 on {batch} image{'s' * (batch > 1)} of 224x224",
@@ -75,7 +76,7 @@ def _resnet_of(batch: int) -> Workload:
     )
 
 
-RESNET50_B1, RESNET50_B8 = _resnet_of(1), _resnet_of(8)
+RESNET50_B1, RESNET50_B8 = resnet_of(1), resnet_of(8)
 DIGITS = Workload(
     name="digits_cnn",
     description="a network of 421 642 parameters on 1000 images of 28x28",

@@ -6,9 +6,11 @@ import inspect
 import numpy as np
 import pytest
 
+import zenith
 from benchmarks import sheets, stats
 from benchmarks.contenders import BASELINE, CONTENDERS
 from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.convolving import TRAIN_CNN
 from benchmarks.workloads.workload import CHECKED
 
 BOTH = [workload for workload in WORKLOADS.values() if workload.numpy is not None]
@@ -23,6 +25,17 @@ def test_numpy_and_torch_programs_agree(workload):
         found = workload.torch(weights)(*map(torch.from_numpy, arrays)).numpy()
     assert expected.dtype == found.dtype and found.dtype in (np.float32, np.int64)
     assert stats.relative_error(found, expected) <= workload.bound
+
+
+def test_convolutions_of_every_library_agree():
+    """Each brings its own to the network: on some of its images, PyTorch's, Zenith's, JAX's and windows of NumPy's."""
+    torch, jnp = (pytest.importorskip(name) for name in ("torch", "jax.numpy"))
+    weights, (images, labels) = TRAIN_CNN.weights(), TRAIN_CNN.first()
+    images, labels = images[:2, :, :9, :8], labels[:2]
+    expected = float(TRAIN_CNN.torch(weights)(torch.from_numpy(images), torch.from_numpy(labels)).detach())
+    assert abs(TRAIN_CNN.numpy(weights, np)(images, labels) - expected) <= 1e-6 * expected
+    assert abs(zenith.jit(TRAIN_CNN.numpy(weights, zenith.numpy))(images, labels) - expected) <= 1e-6 * expected
+    assert abs(TRAIN_CNN.numpy(tuple(map(jnp.asarray, weights)), jnp)(images, labels) - expected) <= 1e-6 * expected
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)

@@ -18,6 +18,7 @@ POOLS = [
     {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
     {"kernel_size": 2, "stride": 3, "ceil_mode": True},
 ]  # fmt: skip
+LARGER = [{"kernel_size": n, "padding": p, "ceil_mode": True} for n, p in ((12, 0), (17, 2))]  # than the array
 ADAPTED = {1: [1, 3, 4, 9, 12], 2: [1, 3, (5, 7), (None, 4), (11, 20)], 3: [1, (2, 3, 4), (5, None, 2)]}
 
 
@@ -41,7 +42,7 @@ def torchs(name, axes):
 @pytest.mark.parametrize("axes", SIZES)
 def test_largest_and_where(axes):
     x = with_holes(axes)
-    for options in (*POOLS, {"kernel_size": 2, "dilation": 3, "padding": 1}):
+    for options in (*POOLS, *LARGER, {"kernel_size": 2, "dilation": 3, "padding": 1}):
         found = nn.max_pool(x, **options, with_indices=True)
         expected = torchs("max_pool", axes)(torch.from_numpy(x), **options, return_indices=True)
         for one, other in zip(found, expected, strict=True):
@@ -52,7 +53,8 @@ def test_largest_and_where(axes):
 @pytest.mark.parametrize("axes", SIZES)
 def test_means(axes):
     x = rounded(axes)
-    for options, counted in itertools.product(POOLS, (True, False)):
+    larger = LARGER if axes < 3 else []  # PyTorch refuses them for three axes
+    for options, counted in itertools.product([*POOLS, *larger], (True, False)):
         found = nn.avg_pool(x, **options, count_include_pad=counted)
         expected = torchs("avg_pool", axes)(torch.from_numpy(x), **options, count_include_pad=counted)
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-13, atol=1e-13, err_msg=str((options, counted)))
@@ -65,6 +67,9 @@ def test_norms(power, ceil_mode):
     x = np.abs(rounded(2))
     expected = F.lp_pool2d(torch.from_numpy(x), power, 3, 2, ceil_mode)
     np.testing.assert_allclose(nn.lp_pool(x, power, 3, 2, ceil_mode=ceil_mode), expected.numpy(), rtol=1e-13)
+    if ceil_mode:  # a window larger than the array
+        expected = F.lp_pool2d(torch.from_numpy(x), power, 11, ceil_mode=True)
+        np.testing.assert_allclose(nn.lp_pool(x, power, 11, ceil_mode=True), expected.numpy(), rtol=1e-13)
 
 
 @pytest.mark.parametrize("axes", SIZES)

@@ -11,7 +11,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.nn.largest import largest, mean_of, places_of_largest
-from zenith.nn.windows import Sliding, sliding, spatial
+from zenith.nn.windows import Sliding, per_axis, sliding, spatial
 from zenith.numpy.operands import as_array, element_type
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
@@ -116,9 +116,8 @@ def lp_pool(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, *, c
         raise ArgumentError("lp_pool: norm_type is 0", where=user_line(), fix="use 1, 2 or another number")
     total = _sums(x**norm_type, w)
     if ceil_mode:
-        whole = w.kernel
         mean = mean_of(total, [_elements(w, axis, True) for axis in range(len(size))])
-        for k in whole:
+        for k in per_axis("lp_pool", "kernel_size", kernel_size, len(size), 1):
             mean = mean * user_size(k)
         total = mean
     return total ** (1.0 / norm_type)

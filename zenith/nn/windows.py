@@ -15,7 +15,7 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.ops.windows import window_count
 from zenith.ir.types import int64
-from zenith.numpy.operands import as_array, convert, dims_of, require, static_int
+from zenith.numpy.operands import as_array, ask, convert, dims_of, require, static_int
 from zenith.trace.bind import b
 from zenith.trace.sizes import size_dim, user_size
 
@@ -79,8 +79,8 @@ def sliding(
 ) -> Sliding:
     """The windows over axes of these sizes.
 
-    With ``ceil_mode`` a last window may reach behind the end, if it begins before it. Raises ShapeError where no window
-    fits, ArgumentError for numbers that mean nothing.
+    With ``ceil_mode`` a last window, or the only one, may reach behind the end, if it begins before it. Raises
+    ShapeError where no window fits, ArgumentError for numbers that mean nothing.
     """
     axes = len(size)
     window = per_axis(name, "kernel_size", kernel, axes, 1)
@@ -89,16 +89,23 @@ def sliding(
     low = per_axis(name, "padding", padding, axes, 0)
     if any(d < 1 for d in apart):
         raise ArgumentError(f"{name}: dilation must be 1 or more", where=user_line(), fix="use 1 for plain windows")
-    count, high = [], []
-    for n, k, s, d, p in zip(size, window, step, apart, low, strict=True):
-        span = (k - 1) * d + 1
-        require(n + p + p, ">=", span, f"{name}: a window of {span} elements does not fit in an axis of size {n}")
-        number = window_count(n + p + p, k, s, d)
-        if ceil_mode:
-            number = minimum((n + p + p - span + s - 1) // s, (n + p - 1) // s) + 1
-        count.append(number)
-        high.append(maximum((number - 1) * s + span - n - p, p) if ceil_mode else p)
-    return Sliding(size, window, step, apart, low, tuple(high), tuple(count))
+    axis = (*zip(size, window, step, apart, low, strict=True),)
+    kernel, count, high = zip(*(_along(name, *numbers, ceil_mode) for numbers in axis), strict=True)
+    return Sliding(size, kernel, step, apart, low, high, count)
+
+
+def _along(name: str, n: Dim, k: Dim, s: Dim, d: int, p: Dim, ceil_mode: bool) -> tuple[Dim, Dim, Dim]:
+    """Along one axis: the elements of a window, the number of windows, and how many places stand behind the end."""
+    span, whole = (k - 1) * d + 1, n + p + p
+    why = f"{name}: a window of {span} elements does not fit in an axis of size {n}"
+    if ceil_mode and d == 1 and not ask(whole, ">=", span):
+        require(whole + s - 1, ">=", span, why)
+        return whole, dim(1), p  # the one window reaches behind the end: it has all that there is
+    require(whole, ">=", span, why)
+    if not ceil_mode:
+        return k, window_count(whole, k, s, d), p
+    number = minimum((whole - span + s - 1) // s, (n + p - 1) // s) + 1
+    return k, number, maximum((number - 1) * s + span - n - p, p)
 
 
 def per_axis(name: str, what: str, given: Any, axes: int, least: int) -> tuple[Dim, ...]:

@@ -59,7 +59,7 @@ def test_layers(name, dtype, arch):
 
 def resnet():
     """ResNet-50 as a module, and an image."""
-    return RESNET50_B1.torch(()).eval(), RESNET50_B1.batches(0)[0]
+    return RESNET50_B1.torch(()).eval(), RESNET50_B1.batches()[0]
 
 
 def training_step():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,11 +102,11 @@ def _adaptive_avg_pool2d_backward(c: Context, grad: Any, x: Any) -> Any:
 @rule("max_pool2d_with_indices_backward")
 def _max_pool2d_backward(c: Context, grad: Any, x: Any, *places: Any) -> Any:
     """Each gradient goes to the place that the way forward has told."""
-    flat = (-1, x.shape[-2] * x.shape[-1])
-    windows = (-1, grad.shape[-2] * grad.shape[-1])
+    images = math.prod(x.shape[:-2])
+    flat, windows = (images, x.shape[-2] * x.shape[-1]), (images, grad.shape[-2] * grad.shape[-1])
     at, moved = znp.reshape(places[-1], windows), znp.reshape(_wide(grad), windows)
     zeros = znp.zeros_like(znp.reshape(_wide(x), flat))
-    rows = znp.broadcast_to(znp.expand_dims(znp.arange(zeros.shape[0]), 1), at.shape)
+    rows = znp.broadcast_to(znp.expand_dims(znp.arange(images), 1), at.shape)
     return to(znp.reshape(b.scatter_add(zeros, moved, rows, at), x.shape), x.dtype)
 
 
