@@ -168,12 +168,18 @@ def test_windows_of_one_place_are_ordinary_products(name, folded):
 
 
 def test_convolutions_in_a_row_are_not_turned_between():
-    """Two layers: the image and the weights are turned, the result is turned back, and borders are put around."""
-    specs = [zenith.ShapeDtypeStruct(s, "float32") for s in ((2, 16, 9, 9), (32, 16, 3, 3), (8, 32, 3, 3))]
-    graph = zenith.make_graph(lambda x, v, w: nn.conv(nn.relu(nn.conv(x, v, padding=1)), w, padding=1))(*specs)
-    kernels = [s.kernel.name.rsplit("_", 1)[0] for s in plan_of(graph, cuda_target()).steps if isinstance(s, Launch)]
-    assert sorted(kernels) == ["conv_blocks", "conv_blocks_le_where", "pad", "transpose", "transpose", "transpose",
+    """Two layers: the image and the weights are turned, the result is turned back, and borders are put around.
+
+    The first layer's results are stored inside their border.
+    """
+    rng = np.random.default_rng(8)
+    args = [rng.standard_normal(s).astype(np.float32) for s in ((2, 16, 9, 9), (32, 16, 3, 3), (8, 32, 3, 3))]
+    graph, plan = planned(lambda x, v, w: nn.conv(nn.relu(nn.conv(x, v, padding=1)), w, padding=1), args)
+    kernels = [s.kernel.name.rsplit("_", 1)[0] for s in plan.steps if isinstance(s, Launch)]
+    assert sorted(kernels) == ["border", "conv_blocks", "conv_blocks_le_where", "transpose", "transpose", "transpose",
                                "transpose_pad"], kernels  # fmt: skip
+    (result,) = call(on_lanes(graph, plan), graph, args)
+    np.testing.assert_allclose(result, interpret(graph, *args)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_a_gradient_by_weights_reads_the_cotangent_where_it_is():

@@ -31,7 +31,6 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
 )
-from zenith.backends.lower.borders import border_kernels
 from zenith.backends.lower.collapse import spread, step
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
@@ -69,7 +68,7 @@ def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ())
     """The table of places, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
     convolution = _Convolution(body, tile, fixed)
     packing = [convolution.pack()] if convolution.is_packed else []
-    return [convolution.table(), *packing, *border_kernels(body), convolution.kernel()]
+    return [convolution.table(), *packing, convolution.kernel()]
 
 
 class _Convolution:

@@ -17,6 +17,7 @@ from zenith.backends.lower import attention_cores, tensor_cores
 from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
 from zenith.backends.lower.attention import lower_attention
 from zenith.backends.lower.attention_vjp import lower_attention_vjp
+from zenith.backends.lower.borders import border_kernels
 from zenith.backends.lower.column_parts import lower_column_parts
 from zenith.backends.lower.column_prefix import lower_column_prefix
 from zenith.backends.lower.column_prefix_parts import is_chained, lower_column_prefix_parts
@@ -253,14 +254,14 @@ def lower_group(
     engine, choice = choose(asked, body, kind, target)
     calls = engine.lower(body, target, fixed)
     if not isinstance(calls, Calls):
-        return _lowered(calls[int(in_place) :], choice)
+        return _lowered([*border_kernels(body), *calls[int(in_place) :]], choice)
     other, rest = choose([e for e in asked if not e.library], body, kind, target)
     kernels = other.lower(body, target, fixed)
     assert not isinstance(kernels, Calls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)
     refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
-    return replace(_lowered(kernels, both), calls=_wished(engine, calls))
+    return replace(_lowered([*border_kernels(body), *kernels], both), calls=_wished(engine, calls))
 
 
 def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:

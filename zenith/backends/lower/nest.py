@@ -226,11 +226,10 @@ def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str
 
 def tile_result_of(body: Graph, value: Value) -> int | None:
     """The number of the tile kernel's result that a value is made of; None when it is made of other things."""
-    (tile,) = [n for n, node in body.nodes() if isinstance(node.primitive.lowering, Tile)]
     pending = [value]
     while pending:
         current = pending.pop()
-        if current.node == tile:
+        if isinstance(body.node(current.node).primitive.lowering, Tile):
             return current.output
         pending += body.args(current.node)
     return None
