@@ -26,6 +26,7 @@ from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_di
 from zenith.ir.types import ArrayType, Type, float32, kind_of
 
 BLOCK = 16  # channels of a block at most: a line of the cache
+FEW = 4  # channels that are no worth a block: a turn of the register tile has as many terms
 WRITTEN_OUT = 64  # places of a window of a convolution by channels, at most: longer sums compile slowly
 
 Sizes = Sequence[Dim]
@@ -48,6 +49,15 @@ def block_of(channels: Dim) -> Dim:
     if count is None or count <= BLOCK:
         return channels
     return dim(next(c for c in range(BLOCK, 0, -1) if count % c == 0))
+
+
+def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
+    """The channels of a block of what a convolution reads: few of them stay apart, as those of an image come.
+
+    Then the places of a row of the window follow each other, and no array is turned for the sake of three channels.
+    """
+    few, wide = channels.static or 0, window[-1].static or 0
+    return dim(1) if few <= FEW and few <= wide and dilation[-1] == 1 else block_of(channels)
 
 
 # --- the layout ----------------------------------------------------------------------------------------------------
@@ -81,10 +91,9 @@ def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
     return x, None
 
 
-def blocked(b: Any, x: Any, groups: Dim, borders: dict[str, Any] | None) -> Any:
+def blocked(b: Any, x: Any, groups: Dim, block: Dim, borders: dict[str, Any] | None) -> Any:
     """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
-    channels = share(x.shape[1], groups)
-    block, axes = block_of(channels), range(4, 2 + len(x.shape))
+    channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
     apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
     turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
     if borders is None:
@@ -103,11 +112,11 @@ def unblocked(b: Any, y: Any) -> Any:
 def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
     outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
-    block = block_of(channels)
+    block = read_block_of(channels, window, params["dilation"])
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
-    x = blocked(b, x, groups, borders)
+    x = blocked(b, x, groups, block, borders)
     own = {name: params[name] for name in ("strides", "dilation")}
     return unblocked(b, b.conv_blocks(x, weights, window=window, block=block_of(outputs), **own))
 
@@ -115,7 +124,7 @@ def _by_blocks(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: P
 def _by_channels(b: Any, x: Any, w: Any, borders: dict[str, Any] | None, params: Params) -> Any:
     """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
     one = dim(1)
-    x, window = blocked(b, x, one, borders), [int(k.static) for k in w.shape[2:]]
+    x, window = blocked(b, x, one, block_of(x.shape[1]), borders), [int(k.static) for k in w.shape[2:]]
     blocks, block, axes = x.shape[2], x.shape[-1], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
