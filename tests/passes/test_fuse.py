@@ -197,3 +197,19 @@ def test_random_programs_keep_their_meaning(seed: int) -> None:
     with np.errstate(all="ignore"):
         for got, wanted in zip(interpret(fused, *args), interpret(graph, *args), strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(("border", "kinds"), [
+    ("c = literal(value=0.0, dtype=f32)", [("convolution", ["conv_blocks", "tanh", "pad"])]),
+    ("c = mul(v, v)", [("convolution", ["conv_blocks", "tanh"]), ("loops", ["mul"]), ("loops", ["pad"])]),
+])  # fmt: skip
+def test_a_convolution_stores_its_result_inside_a_border_of_a_known_number(border: str, kinds: list[object]) -> None:
+    program = f"""
+def f(x: f32[n, 1, 2, h, w, 4], k: f32[1, 24, 12], v: f32) -> (f32[n, 1, 3, h + 1, w + 1, 4]):
+    y = conv_blocks(x, k, window=(1, 3), strides=(1, 1), dilation=(1, 1), block=4)
+    z = tanh(y)
+    {border}
+    p = pad(z, c, low=(0, 0, 0, 1, 2, 0), high=(0, 0, 0, 0, 1, 0), interior=(0, 0, 0, 0, 0, 0))
+    return (p,)
+"""
+    assert sorted(groups(program)) == sorted(kinds)

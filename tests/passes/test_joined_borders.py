@@ -28,3 +28,11 @@ def test_a_border_of_places():
 ])  # fmt: skip
 def test_others_stay(given):
     expect(joined_borders, "x: f32[a, b, 4]", body(**given), body(**given))
+
+
+def test_a_border_that_a_convolution_writes_stays():
+    computed = ("v1 = conv_blocks(x, k, window=(2,), strides=(1,), dilation=(1,), block=3)\n"
+                "v2 = literal(value=3.0, dtype=f32)\n"
+                "v3 = pad(v1, v2, low=(0, 0, 0, 1, 0), high=(0, 0, 0, 0, 0), interior=(0, 0, 0, 0, 0))\n"
+                "return (v3,)")  # fmt: skip
+    expect(joined_borders, "x: f32[a, 1, 2, b, 4], k: f32[1, 16, 6]", computed, computed)

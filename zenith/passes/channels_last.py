@@ -29,7 +29,7 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     return expand(b, args, node.params, _whole) if node.primitive.name == "conv" else None
 
 
-def _whole(b: Any, w: Any, groups: Dim) -> tuple[Dim, Dim]:
+def _whole(w: Any, params: Params) -> tuple[Dim, Dim]:
     """All channels together, but those that were examples."""
     made = b.graph.node(w.node)
     exchanged = made.primitive.name == "transpose" and made.params["axes"][:2] == (1, 0)

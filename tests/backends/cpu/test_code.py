@@ -68,3 +68,17 @@ def test_a_row_is_divided_by_its_sum_with_one_division() -> None:
     assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
     assert "divide_same(" in kernel.text
     assert re.search(r"\bvdivss\s", assembly) and not re.search(r"\bvdivps\s", assembly)
+
+
+def test_short_loops_of_a_known_length_are_vectors() -> None:
+    text = """\
+def kernel(begin, end, args):
+    x, y = f32_buffer(args, 1, 3), f32_buffer(args, 2, 3)
+    out = f32_buffer(args, 3, 3)
+    for t in range(begin, end):
+        for i in range(0, 16):
+            v = f32(x[16*t + i] - y[i])
+            out[48*t + i] = f32(where(bool(v <= f32(0.0)), f32(0.0), v))
+"""
+    assembly = target_machine().emit_assembly(kernel_module(text, "kernel"))
+    assert re.search(rf"\bvsubps\s.*%{WIDE}", assembly) and not re.search(r"\bvsubss\b", assembly)

@@ -1,12 +1,14 @@
 """Convolutions: a product whose left operand's terms are gathered, with the elementwise operations behind it.
 
-On blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`) a line of the result is the rows of a product: from one
-place to the next a window moves by as many elements everywhere. Its terms lie in *parts*, each a row of the window with
-its channels, and where these begin is the same for every place but for a number. A kernel of its own writes that table,
-once where sizes are known; the register tile then sums over all parts of a window with its sums in registers.
+On blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`) the places of the result are the rows of a product. Its
+terms lie in *parts*, each a row of the window with its channels. Where parts begin is the same for every place but for
+a number, the place's own. A kernel of its own writes tables of both, once where sizes are known; the register tile then
+sums over all parts of the windows of any neighbouring places, across the ends of lines, with its sums in registers.
 
-A task has a panel of output channels and some pieces of lines. Weights that are the same in every call are packed into
-panels once, others copied by the tasks. The order of summation is a product's: blocks of at most so many terms.
+A task has a panel of output channels and a piece of an example's places. Weights that are the same in every call are
+packed into panels once, others copied by the tasks. The order of summation is a product's: blocks of at most so many
+terms. Where there is one block, what stands behind the convolution is applied tile by tile. A border around the result
+is left free, and filled by another kernel (:mod:`zenith.backends.lower.borders`).
 (E. Georganas et al., *High-performance deep learning via a single building block*, arXiv:1906.06440.)
 """
 

@@ -29,6 +29,7 @@ from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_di
 from zenith.ir.types import ArrayType, DType, Type, float32, kind_of
 
 BLOCK = 16  # channels of a block at most: a line of the cache
+FEW = 4  # channels that are no worth a block: a turn of the register tile has as many terms
 WRITTEN_OUT = 64  # places of a window of a convolution by channels, at most: longer sums compile slowly
 
 Sizes = Sequence[Dim]
@@ -53,16 +54,26 @@ def block_of(channels: Dim) -> Dim:
     return dim(next(c for c in range(BLOCK, 0, -1) if count % c == 0))
 
 
+def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
+    """The channels of a block of what a convolution reads: few of them stay apart, as those of an image come.
+
+    Then the places of a row of the window follow each other, and no array is turned for the sake of three channels.
+    """
+    few, wide = channels.static or 0, window[-1].static or 0
+    return dim(1) if few <= FEW and few <= wide and dilation[-1] == 1 else block_of(channels)
+
+
 # --- the layout ----------------------------------------------------------------------------------------------------
 
 
-Layout = Callable[[Any, Any, Dim], tuple[Dim, Dim]]
-"""The channels of a block of the array and of the result, for a builder, weights and a number of groups."""
+Layout = Callable[[Any, Params], tuple[Dim, Dim]]
+"""The channels of a block of the array and of the result, for the weights and the parameters of a convolution."""
 
 
-def in_blocks(b: Any, w: Any, groups: Dim) -> tuple[Dim, Dim]:
+def in_blocks(w: Any, params: Params) -> tuple[Dim, Dim]:
     """The layout of registers."""
-    return block_of(w.shape[1]), block_of(share(w.shape[0], groups))
+    read = read_block_of(w.shape[1], w.shape[2:], params["dilation"])
+    return read, block_of(share(w.shape[0], params["groups"]))
 
 
 def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_blocks) -> Sequence[Any]:
@@ -77,8 +88,8 @@ def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_bloc
     x, border = without_border(b, x)
     by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
     if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
-        return [_by_channels(b, x, w, border, params, layout(b, w, dim(1))[1])]
-    return [_by_blocks(b, x, w, border, params, layout(b, w, params["groups"]))]
+        return [_by_channels(b, x, w, border, params, layout(w, {**params, "groups": 1})[1])]
+    return [_by_blocks(b, x, w, border, params, layout(w, params))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +121,9 @@ def without_border(b: Any, x: Any) -> tuple[Any, Border | None]:
     return x, None
 
 
-def blocked(b: Any, x: Any, groups: Dim, border: Border | None, block: Dim | None = None) -> Any:
+def blocked(b: Any, x: Any, groups: Dim, block: Dim, border: Border | None) -> Any:
     """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
     channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
-    block = block_of(channels) if block is None else block
     apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
     turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
     if border is None:
@@ -137,7 +147,7 @@ def _by_blocks(b: Any, x: Any, w: Any, border: Border | None, params: Params, bl
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
     weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
-    x = blocked(b, x, groups, border, block)
+    x = blocked(b, x, groups, block, border)
     own = {name: params[name] for name in ("strides", "dilation")}
     return unblocked(b, b.conv_blocks(x, weights, window=window, block=of_result, **own))
 
@@ -145,7 +155,7 @@ def _by_blocks(b: Any, x: Any, w: Any, border: Border | None, params: Params, bl
 def _by_channels(b: Any, x: Any, w: Any, border: Border | None, params: Params, block: Dim) -> Any:
     """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
     one = dim(1)
-    x, window = blocked(b, x, one, border, block), [int(k.static) for k in w.shape[2:]]
+    x, window = blocked(b, x, one, block, border), [int(k.static) for k in w.shape[2:]]
     blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])

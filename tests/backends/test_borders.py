@@ -1,0 +1,45 @@
+"""Borders around what a convolution computes: its kernel writes inside, another one fills them, on any target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backends.running import call, check, compiled, plan_of
+from tests.passes.compare import program
+from zenith.backends.steps import Launch, walk
+from zenith.ir.graph import Graph
+
+SIGNATURE = "x: f32[n, 1, 2, h, w, 4], k: f32[1, 48, 12], r: f32[n, 1, 3, h - 1, w - 2, 4]"
+CONVOLUTION = "y = conv_blocks(x, k, window=(2, 3), strides=(1, 1), dilation=(1, 1), block=4)\nz = add(y, r)"
+BORDERS = {
+    "around places": ("0.0", (0, 0, 0, 1, 2, 0), (0, 0, 0, 1, 1, 0), "p"),
+    "at ends, and read without": ("-inf", (0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 3, 0), "p, z"),
+    "around examples and channels": ("2.0", (1, 0, 1, 0, 0, 1), (0, 0, 0, 2, 0, 2), "p"),
+}
+WAYS = ("cpu", "lanes", "scalar", "cuda on lanes")
+
+
+def graph_of(name: str) -> Graph:
+    value, low, high, results = BORDERS[name]
+    border = (
+        f"v = literal(value={value}, dtype=f32)\np = pad(z, v, low={low}, high={high}, interior=(0, 0, 0, 0, 0, 0))"
+    )
+    return program(SIGNATURE, f"{CONVOLUTION}\n{border}\nreturn ({results},)")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", BORDERS)
+def test_results_inside_borders(name: str, way: str) -> None:
+    graph = graph_of(name)
+    executable, rng = compiled(graph, way), np.random.default_rng(0)
+    for n, h, w in ((2, 6, 5), (1, 2, 3), (0, 4, 4), (1, 1, 9)):
+        shapes = (n, 1, 2, h, w, 4), (1, 48, 12), (n, 1, 3, h - 1, w - 2, 4)
+        args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        check(call(executable, graph, args), graph, args)
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_nothing_is_copied_into_a_border(name: str) -> None:
+    kernels = [step.kernel for step in walk(plan_of(graph_of(name)).steps) if isinstance(step, Launch)]
+    assert [k.doc.split(";")[0] for k in kernels] == ["places", "border", "conv_blocks"]
