@@ -2,7 +2,7 @@
 
 A GPU multiplies windows with weights (:mod:`zenith.backends.lower.shared_convolution`) and copies 16 bytes at a time.
 It wants many neighbours, not blocks of so many; a row of a window with its channels is then one run of memory, a
-convolution of one place an ordinary product, and libraries know the layout by the name NHWC.
+convolution of one place an ordinary product, and libraries know the layout by the name NHWC, weights as KRSC.
 
 A gradient by weights is a convolution, too, whose channels are the examples and whose weights are the cotangent. There
 the examples stay where they are, outermost in both: each is a block of its own, so the cotangent, channels last, is the
@@ -16,7 +16,7 @@ from typing import Any
 
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.ops.blocked_convolution import expand, share
+from zenith.ir.ops.blocked_convolution import Layout, expand, share
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
@@ -29,8 +29,8 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     return expand(b, args, node.params, _whole) if node.primitive.name == "conv" else None
 
 
-def _whole(b: Any, w: Any, groups: Dim) -> tuple[Dim, Dim]:
+def _whole(b: Any, w: Any, groups: Dim) -> Layout:
     """All channels together, but those that were examples."""
     made = b.graph.node(w.node)
     exchanged = made.primitive.name == "transpose" and made.params["axes"][:2] == (1, 0)
-    return dim(1) if exchanged else w.shape[1], share(w.shape[0], groups)
+    return Layout(dim(1) if exchanged else w.shape[1], share(w.shape[0], groups), not exchanged)
