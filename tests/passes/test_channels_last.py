@@ -15,14 +15,15 @@ def test_all_channels_are_beside_each_other():
         f"v1 = conv(x, w, {PARAMETERS})\nreturn (v1,)",
         """
         v1 = reshape(w, shape=(1, 32, 1, 48, 3))
-        v2 = transpose(v1, axes=(0, 2, 4, 3, 1))
-        v3 = reshape(v2, shape=(1, 144, 32))
+        v2 = transpose(v1, axes=(0, 1, 2, 4, 3))
+        v7 = reshape(v2, shape=(1, 32, 144))
+        v3 = transpose(v7, axes=(0, 2, 1))
         v4 = reshape(x, shape=(n, 1, 1, 48, 9))
         v5 = transpose(v4, axes=(0, 1, 2, 4, 3))
         v6 = conv_blocks(v5, v3, window=(3,), strides=(1,), dilation=(1,), block=32)
-        v7 = transpose(v6, axes=(0, 1, 2, 4, 3))
-        v8 = reshape(v7, shape=(n, 32, 7))
-        return (v8,)
+        v8 = transpose(v6, axes=(0, 1, 2, 4, 3))
+        v9 = reshape(v8, shape=(n, 32, 7))
+        return (v9,)
         """,
     )  # fmt: skip
 

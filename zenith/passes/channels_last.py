@@ -2,11 +2,11 @@
 
 A GPU multiplies windows with weights (:mod:`zenith.backends.lower.shared_convolution`) and copies 16 bytes at a time.
 It wants many neighbours, not blocks of so many; a row of a window with its channels is then one run of memory, a
-convolution of one place an ordinary product, and libraries know the layout by the name NHWC.
+convolution of one place an ordinary product, and libraries know the layout by the name NHWC, weights as KRSC.
 
-A gradient by weights is a convolution, too, whose channels are the examples and whose weights are the cotangent. There
-the examples stay where they are, outermost in both: each is a block of its own, so the cotangent, channels last, is the
-matrix of weights as it lies in memory.
+A gradient by weights is a convolution here, too, whose channels are the examples and whose weights are the cotangent.
+There the examples stay where they are, outermost in both: each is a block of its own, so the cotangent, channels last,
+is the matrix of weights as it lies in memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.ops.blocked_convolution import expand, share
+from zenith.ir.ops.blocked_convolution import Layout, expand, share
+from zenith.ir.primitive import Params
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
@@ -26,11 +27,30 @@ def channels_last(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    return expand(b, args, node.params, _whole) if node.primitive.name == "conv" else None
+    if node.primitive.name == "conv":
+        return expand(b, args, node.params, _whole)
+    return _by_weights(b, args[0], args[1], node.params) if node.primitive.name == "conv_weights" else None
 
 
-def _whole(w: Any, params: Params) -> tuple[Dim, Dim]:
-    """All channels together, but those that were examples."""
-    made = b.graph.node(w.node)
-    exchanged = made.primitive.name == "transpose" and made.params["axes"][:2] == (1, 0)
-    return dim(1) if exchanged else w.shape[1], share(w.shape[0], groups)
+def _whole(w: Any, params: Params) -> Layout:
+    """All channels together."""
+    return Layout(w.shape[1], share(w.shape[0], params["groups"]), outputs_first=True)
+
+
+def _exchanged(w: Any, params: Params) -> Layout:
+    """Examples in the place of channels: a block each."""
+    return Layout(dim(1), share(w.shape[0], params["groups"]))
+
+
+def _by_weights(b: Rewriter, x: Value, y: Value, params: Params) -> Sequence[Value]:
+    """What each weight meets: channels are examples then, and examples are channels, those of a group beside."""
+    groups, axes = params["groups"], tuple(range(2, len(x.shape)))
+    n, channels = x.shape[0], share(x.shape[1], groups)
+    apart = b.reshape(x, shape=(n, groups, channels, *x.shape[2:]))
+    turned = b.transpose(apart, axes=(2, 1, 0, *(a + 1 for a in axes)))
+    examples = b.reshape(turned, shape=(channels, groups * n, *x.shape[2:]))
+    own = {"strides": params["dilation"], "dilation": params["strides"], "groups": groups}
+    (found,) = expand(b, (examples, b.transpose(y, axes=(1, 0, *axes))), own, _exchanged)
+    none, every = (0,) * len(x.shape), (1,) * len(x.shape)
+    inside = b.slice(found, start=none, stop=(*found.shape[:2], *params["window"]), step=every)
+    return [b.transpose(inside, axes=(1, 0, *axes))]

@@ -1,4 +1,4 @@
-"""cuDNN's Python front end without the library: graphs of one attention, checked and computed with NumPy.
+"""cuDNN's Python front end without the library: graphs of an attention or a convolution, computed with NumPy.
 
 The functions have the names and arguments of the real front end, which ``tests/backends/cuda/test_cudnn.py`` compares
 where that is installed. A graph may be executed only after all steps of building it, with a handle of the thread.
@@ -16,10 +16,13 @@ import ml_dtypes
 import numpy as np
 
 from zenith.backends.cuda import cudnn
+from zenith.ir.ops.blocked_convolution import correlate
 
 WORKSPACE = 512
 STEPS = ["validate", "build_operation_graph", "create_execution_plans", "check_support", "build_plans"]
 data_type = Enum("data_type", ["FLOAT", "HALF", "BFLOAT16"])
+NOTES = Enum("numerical_note", ["TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "NONDETERMINISTIC", "WINOGRAD_TILE_4x4",
+                                "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13"])  # fmt: skip
 NUMPY = {"FLOAT": np.float32, "HALF": np.float16, "BFLOAT16": ml_dtypes.bfloat16}
 
 
@@ -86,6 +89,56 @@ class FakeGraph:
         assert diagonal_alignment in (None, self.owner.diagonal_alignment.TOP_LEFT)
         return made
 
+    def conv_fprop(self, *, image, weight, padding, stride, dilation, name):
+        made = FakeTensor()
+        self.operation = SimpleNamespace(
+            image=image, weight=weight, stride=stride, dilation=dilation, results=[made], behind=[], left_out=[]
+        )
+        assert padding == [0, 0] and name
+        return made
+
+    def add(self, *, a, b, name):
+        return self._behind(name, a, b)
+
+    def relu(self, *, input, name):
+        return self._behind(name, input, None)
+
+    def _behind(self, name, a, b):
+        of = self.operation
+        assert of.results[-1] is a and name
+        of.behind.append((name, b))
+        of.results.append(FakeTensor())
+        return of.results[-1]
+
+    def deselect_numeric_notes(self, notes):
+        assert self.done == STEPS[:3] and all(isinstance(note, NOTES) for note in notes)
+        self.operation.left_out += [note.name for note in notes]
+
+    def deselect_workspace_greater_than(self, size):
+        assert self.done == STEPS[:3]
+        self.operation.most = size
+
+    def _validate_convolution(self):
+        of = self.operation
+        *virtual, result = of.results
+        (n, c, h, w), (o, ci, r, s) = of.image.dim, of.weight.dim
+        sizes = [
+            (k - (t - 1) * d - 1) // p + 1 for k, t, d, p in zip((h, w), (r, s), of.dilation, of.stride, strict=True)
+        ]
+        assert c == ci and result.dim == [n, o, *sizes] and result.output and not any(v.output for v in virtual)
+        read = [b for _, b in of.behind if b is not None]
+        assert all(b.dim in (result.dim, [1, o, 1, 1]) for b in read)
+        assert all(x.type is self.io and x.stride[1] == 1 for x in (of.image, of.weight, result, *read))
+
+    def _convolve(self, views):
+        of = self.operation
+        *_, result = of.results
+        given = (views[x.uid].astype(np.float64) for x in (of.image, of.weight))
+        total = correlate(*given, of.stride, of.dilation, 1)
+        for name, b in of.behind:
+            total = np.maximum(total, 0) if name == "relu" else total + views[b.uid].astype(np.float64)
+        views[result.uid][...] = total.astype(NUMPY[result.type.name])
+
     def _step(self, name):
         assert self.done == STEPS[: len(self.done)] and STEPS[len(self.done)] == name
         self.done.append(name)
@@ -93,6 +146,9 @@ class FakeGraph:
     def validate(self):
         self._step("validate")
         of = self.operation
+        if hasattr(of, "image"):
+            self._validate_convolution()
+            return
         (b, h, s, d), (_, hk, t, _), e = of.q.dim, of.k.dim, of.v.dim[3]
         assert h % hk == 0 and of.k.dim == [b, hk, t, d] and of.v.dim[:3] == [b, of.v.dim[1], t]
         made = getattr(of, "made", [])
@@ -105,7 +161,8 @@ class FakeGraph:
 
     def build_operation_graph(self):
         self._step("build_operation_graph")
-        results = getattr(self.operation, "made", (self.operation.o, self.operation.stats))
+        of = self.operation
+        results = of.results[-1:] if hasattr(of, "image") else getattr(of, "made", None) or (of.o, of.stats)
         self.tensors.update({x.uid: x for x in results if x is not None})
 
     def create_execution_plans(self, modes):
@@ -131,6 +188,9 @@ class FakeGraph:
         self.owner.view(workspace, SimpleNamespace(type=data_type.FLOAT, dim=[WORKSPACE // 4], stride=[1]))[...] = (
             np.nan
         )
+        if hasattr(self.operation, "image"):
+            self._convolve(views)
+            return
         (self._go_back if hasattr(self.operation, "made") else self._go_forward)(views)
 
     def _go_back(self, views):
@@ -164,7 +224,7 @@ class FakeGraph:
 class FakeCudnn:
     """The module; ``executed`` records the calls, ``built`` counts graphs."""
 
-    data_type, cudnnGraphNotSupportedError = data_type, NotSupported
+    data_type, cudnnGraphNotSupportedError, numerical_note = data_type, NotSupported, NOTES
     heur_mode = IntEnum("heur_mode", {"A": 0, "FALLBACK": 2})
     diagonal_alignment = IntEnum("diagonal_alignment", {"TOP_LEFT": 0, "BOTTOM_RIGHT": 1})
 

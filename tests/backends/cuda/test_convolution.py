@@ -176,8 +176,8 @@ def test_convolutions_in_a_row_are_not_turned_between():
     args = [rng.standard_normal(s).astype(np.float32) for s in ((2, 16, 9, 9), (32, 16, 3, 3), (8, 32, 3, 3))]
     graph, plan = planned(lambda x, v, w: nn.conv(nn.relu(nn.conv(x, v, padding=1)), w, padding=1), args)
     kernels = [s.kernel.name.rsplit("_", 1)[0] for s in plan.steps if isinstance(s, Launch)]
-    assert sorted(kernels) == ["border", "conv_blocks", "conv_blocks_le_where", "transpose", "transpose", "transpose",
-                               "transpose_pad"], kernels  # fmt: skip
+    others = [name for name in kernels if "conv_blocks" not in name]
+    assert sorted(others) == ["border", "transpose", "transpose", "transpose", "transpose_pad"] and len(kernels) == 7
     (result,) = call(on_lanes(graph, plan), graph, args)
     np.testing.assert_allclose(result, interpret(graph, *args)[0], rtol=1e-4, atol=1e-4)
 

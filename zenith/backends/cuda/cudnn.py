@@ -1,4 +1,4 @@
-"""The door to cuDNN: NVIDIA's fused attention, forward and back, through its Python front end.
+"""The door to cuDNN through its Python front end: graphs of operations, of which here are those of fused attention.
 
 The front end imports without the library, which it looks for by itself. A graph of the library's is built once for a
 problem and kept; that takes it long, and happens before anything runs. A call then sets the stream of its thread's
@@ -7,7 +7,7 @@ handle and executes: it allocates nothing and waits for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,27 +62,68 @@ class Problem:
         return "do" in dict(self.tensors)
 
 
-class Sdpa:
-    """A graph that is ready to be executed, which several threads may do at once; ``workspace`` is in bytes."""
+class Built:
+    """A graph that is ready to be executed, which several threads may do at once; ``workspace`` is in bytes.
 
-    def __init__(self, found: Problem, device: int) -> None:
-        cudnn, kind = DOOR.binding, DOOR.binding.data_type
-        self.device, tensors = device, dict(found.tensors)
-        self._graph = graph = cudnn.pygraph(
-            handle=DOOR.handle(device), name="attention", io_data_type=kind[TYPES[tensors["q"].dtype.name]],
+    Its tensors go by ``names``; ``element`` is what its first operand holds.
+    """
+
+    def __init__(self, what: str, names: Sequence[str], element: DType, device: int) -> None:
+        kind = DOOR.binding.data_type
+        self.what, self.names, self.device, self.workspace = what, names, device, 0
+        self.graph = DOOR.binding.pygraph(
+            handle=DOOR.handle(device), name=what, io_data_type=kind[TYPES[element.name]],
             intermediate_data_type=kind.FLOAT, compute_data_type=kind.FLOAT,
         )  # fmt: skip
-        results = RESULTS[found.is_back]
-        given = {name: self._tensor(name, tensor) for name, tensor in tensors.items() if name not in results}
-        for name, made in zip(results, self._add(graph, found, given), strict=True):
-            if name in tensors:
-                self._output(name, made, tensors[name])
+
+    def build(self, leave_out: Callable[[Any], None] = lambda graph: None) -> None:
+        """Find a plan for the graph; ``leave_out`` is asked to leave out some of those that there are."""
+        modes, graph = DOOR.binding.heur_mode, self.graph
         graph.validate()
         graph.build_operation_graph()
-        graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+        graph.create_execution_plans([modes.A, modes.FALLBACK])
+        leave_out(graph)
         graph.check_support()
         graph.build_plans()
         self.workspace = int(graph.get_workspace_size())
+
+    def _number(self, name: str) -> int:
+        return self.names.index(name) + 1
+
+    def tensor(self, name: str, tensor: Tensor) -> Any:
+        """An operand."""
+        return self.graph.tensor(
+            dim=list(tensor.sizes), stride=list(tensor.steps), name=name, uid=self._number(name),
+            data_type=DOOR.binding.data_type[TYPES[tensor.dtype.name]],
+        )  # fmt: skip
+
+    def output(self, name: str, made: Any, tensor: Tensor) -> None:
+        """Write what was made to a result."""
+        made.set_output(True).set_dim(list(tensor.sizes)).set_stride(list(tensor.steps))
+        made.set_data_type(DOOR.binding.data_type[TYPES[tensor.dtype.name]])
+        made.set_uid(self._number(name))
+
+    def __call__(self, addresses: Mapping[str, int], workspace: int, stream: int) -> None:
+        """Launch on a stream; ``addresses`` go by names."""
+        own = DOOR.handle(self.device)
+        DOOR.binding.set_stream(handle=own, stream=stream)
+        try:
+            self.graph.execute({self._number(n): a for n, a in addresses.items()}, workspace, handle=own)
+        except RuntimeError as error:
+            raise DeviceError(f"cuDNN refused {self.what} that it had a plan for: {error}") from None
+
+
+class Sdpa(Built):
+    """Attention, or the way back through it."""
+
+    def __init__(self, found: Problem, device: int) -> None:
+        tensors, results = dict(found.tensors), RESULTS[found.is_back]
+        super().__init__("attention", NAMES, tensors["q"].dtype, device)
+        given = {name: self.tensor(name, tensor) for name, tensor in tensors.items() if name not in results}
+        for name, made in zip(results, self._add(self.graph, found, given), strict=True):
+            if name in tensors:
+                self.output(name, made, tensors[name])
+        self.build()
 
     def _add(self, graph: Any, found: Problem, given: Mapping[str, Any]) -> Any:
         """The operation's results."""
@@ -93,38 +134,20 @@ class Sdpa:
         names = {"dO" if name == "do" else name: tensor for name, tensor in given.items()}
         return graph.sdpa_backward(**names, **options, use_deterministic_algorithm=found.repeatable)
 
-    def _number(self, name: str) -> int:
-        return NAMES.index(name) + 1
 
-    def _tensor(self, name: str, tensor: Tensor) -> Any:
-        return self._graph.tensor(
-            dim=list(tensor.sizes), stride=list(tensor.steps), name=name, uid=self._number(name),
-            data_type=DOOR.binding.data_type[TYPES[tensor.dtype.name]],
-        )  # fmt: skip
-
-    def _output(self, name: str, made: Any, tensor: Tensor) -> None:
-        made.set_output(True).set_dim(list(tensor.sizes)).set_stride(list(tensor.steps))
-        made.set_data_type(DOOR.binding.data_type[TYPES[tensor.dtype.name]])
-        made.set_uid(self._number(name))
-
-    def __call__(self, addresses: Mapping[str, int], workspace: int, stream: int) -> None:
-        """Launch on a stream; ``addresses`` go by names."""
-        own = DOOR.handle(self.device)
-        DOOR.binding.set_stream(handle=own, stream=stream)
-        try:
-            self._graph.execute({self._number(n): a for n, a in addresses.items()}, workspace, handle=own)
-        except RuntimeError as error:
-            raise DeviceError(f"cuDNN refused an attention that it had a plan for: {error}") from None
-
-
-def attention(found: Problem, device: int) -> Sdpa | str:
+def attention(found: Problem, device: int) -> Built | str:
     """What executes a problem, or why cuDNN does not take it."""
-    made: Sdpa | str = DOOR.known((found, device), lambda: _built(found, device))
+    return planned(found, device, Sdpa)
+
+
+def planned(found: Hashable, device: int, build: Callable[[Any, int], Built]) -> Built | str:
+    """A graph for a problem, which is built once; why cuDNN does not take it."""
+    made: Built | str = DOOR.known((found, device), lambda: _built(found, device, build))
     return made
 
 
-def _built(found: Problem, device: int) -> Sdpa | str:
+def _built(found: Hashable, device: int, build: Callable[[Any, int], Built]) -> Built | str:
     try:
-        return Sdpa(found, device)
+        return build(found, device)
     except (DOOR.binding.cudnnGraphNotSupportedError, RuntimeError, ValueError) as error:
         return f"cuDNN has no plan for it: {str(error).partition(chr(10))[0]}"

@@ -13,12 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, dnn_attention, lt_product
+from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, dnn_attention, dnn_convolution, lt_product
 from zenith.backends.cuda.library import Door
 from zenith.backends.engines import Beside, Calls, Engine, Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower import library_attention
+from zenith.backends.lower import library_attention, library_convolution
+from zenith.backends.lower.epilogue import Epilogue
 from zenith.backends.lower.library_attention import Attention
+from zenith.backends.lower.library_convolution import Convolution
 from zenith.backends.lower.library_cut import cut
 from zenith.backends.lower.library_product import (
     PRODUCT,
@@ -33,7 +35,7 @@ from zenith.config import config
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import Target
-from zenith.ir.types import ArrayType, DType
+from zenith.ir.types import ArrayType, DType, float32
 
 CALL = 8e-6  # seconds: what a call through Python's bindings, or the copies of a replay, take more than a launch
 LAUNCH = 3e-6  # seconds from the end of a kernel to the work of the next one
@@ -65,8 +67,7 @@ RATES = {  # by the type of the factors, and whether kernels run on tensor cores
 COST = 0.25  # where it is worth it, a library is faster than kernels on tensor cores
 ATTENTION = {False: Rates(20e12, 450e12), True: Rates(150e12, 450e12)}
 RESULTS = {"f32": ("f32",), "f64": ("f64",), "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
-
-
+CONVOLVED = {"f16", "bf16", "f32"}
 LIBRARIES = (cublaslt.NAME, cudnn.NAME, *cupy_calls.DOORS)
 
 
@@ -153,6 +154,49 @@ def _attention_calls(describe: Callable[[Graph], Attention | str], body: Graph, 
     return Calls((call,), found.operations, round(CALL / rates.saved))
 
 
+def _convolution_calls(body: Graph, target: Target) -> Calls | str:
+    """A convolution with its epilogue; one of float32 whose epilogue the library has not, with a kernel behind."""
+    alone = library_convolution.describe(body, None)
+    if isinstance(alone, str):
+        return alone
+    kinds = {image.dtype.name for name, image in alone.images if name != "result"}
+    if len(kinds) > 1 or not kinds <= CONVOLVED:
+        return f"it convolves no arrays of {' and '.join(sorted(kinds))}"
+    (kind,), found = kinds, _convolution_with_epilogue(body, target)
+    if not isinstance(found, str):
+        return _convolution_call(body, target, found, None, "")
+    if kind != "f32":
+        return found
+    if len({v.shape for v in body.outputs}) > 1:
+        return "its results have several shapes"
+    return _convolution_call(body, target, alone, kernel_behind(body), found)
+
+
+def _convolution_with_epilogue(body: Graph, target: Target) -> Convolution | str:
+    where = cut(body)
+    found = where if isinstance(where, str) else library_convolution.describe(body, where)
+    if isinstance(found, str) or isinstance(where, str):
+        return str(found)
+    kinds = {image.dtype for _, image in found.images}
+    if len(kinds) > 1:
+        return "its epilogue has other types"
+    if kinds == {float32} and not target.tf32 and where.epilogue != Epilogue():
+        return "what is behind is fused on tensor cores alone, which would round float32 to TF32"
+    return found
+
+
+def _convolution_call(body: Graph, target: Target, found: Convolution, kernel: Kernel | None, why: str) -> Calls:
+    buffers, element = library_convolution.buffers_of(body, found), dict(found.images)["image"].dtype
+    call = dnn_convolution.use(found, buffers, target.tf32, not target.atomics)
+    rates = RATES[element.name, _has_cores(target, element)]
+    if kernel is None:
+        return Calls((call,), found.operations, round(CALL / rates.saved))
+    (whole,) = [b for b in buffers if b.name == PRODUCT]
+    moved = 2 * whole.size * whole.dtype.itemsize
+    gain: Dim = found.operations - moved * round(1 / BANDWIDTH / rates.saved)
+    return Calls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), why)
+
+
 def _has_cores(target: Target, factors: DType) -> bool:
     """Whether kernels multiply factors of a type on tensor cores."""
     return any(tile.instruction.element == factors for tile in target.matrix_tiles)
@@ -187,4 +231,6 @@ LIBRARY_ENGINES: tuple[Engine, ...] = (
             cudnn.DOOR, partial(_attention_calls, library_attention.describe)),
     _engine("cudnn_vjp", "attention_vjp", "the way back through such attention, by cuDNN too",
             cudnn.DOOR, partial(_attention_calls, library_attention.describe_way_back)),
+    _engine("cudnn_convolution", "convolution", "convolutions over two axes by cuDNN, with sums, bias and relu behind",
+            cudnn.DOOR, _convolution_calls),
 )  # fmt: skip

@@ -70,7 +70,7 @@ def describe(body: Graph, found: Cut | None) -> Product:
     if found is None:
         whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
         return Product(tile.shape, terms, left, right, whole, Epilogue())
-    outputs = [_result(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
+    outputs = [result_matrices(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
     kept = outputs[0] if found.epilogue.keeps else None
     return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, kept)
 
@@ -90,7 +90,7 @@ def operand_matrices(face: Interface, value: Value) -> Matrices:
     return Matrices(found.buffer, found.dtype, start, (*(s for s in steps if s is not None), *found.strides))
 
 
-def _result(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
+def result_matrices(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
     """Where an output has the elements of the product; it may be a transpose."""
     steps = list(row_major_steps(value.shape))
     node = body.node(value.node)

@@ -51,6 +51,11 @@ def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index
     return value, index
 
 
+def element_type(face: Interface, operand: Value) -> DType:
+    """What an operand's elements are in memory."""
+    return source_of(face, operand, tuple(symbol(f"axis{k}_of_operand") for k in range(len(operand.shape))))[0].dtype
+
+
 def access(face: Interface, value: Value, batch: Index) -> Access:
     """Follow index maps from an operand back to a buffer and read off the strides of its last two axes."""
     row, column = "row_of_operand", "column_of_operand"

@@ -12,11 +12,11 @@ from collections.abc import Collection, Sequence
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import source_of, tile_result
+from zenith.backends.lower.operand import element_type, tile_result
 from zenith.backends.lower.shared_convolution import lower_shared_convolution, product_shape
 from zenith.backends.lower.shared_product import lower_shared_product
-from zenith.ir.dims import product, symbol
-from zenith.ir.graph import Graph, Value
+from zenith.ir.dims import product
+from zenith.ir.graph import Graph
 from zenith.ir.target import MatrixTile, ProductShape, Target
 from zenith.ir.types import DType, float32
 
@@ -42,13 +42,8 @@ def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:
 def _elements(body: Graph) -> tuple[DType, DType]:
     """What both operands are in memory."""
     face, result = Interface.of(body), tile_result(body)
-    left, right = (_element(face, operand) for operand in body.args(result.node))
+    left, right = (element_type(face, operand) for operand in body.args(result.node))
     return left, right
-
-
-def _element(face: Interface, operand: Value) -> DType:
-    index = tuple(symbol(f"axis{axis}_of_operand") for axis, _ in enumerate(operand.shape))
-    return source_of(face, operand, index)[0].dtype
 
 
 def _shape(body: Graph) -> ProductShape:

@@ -66,21 +66,33 @@ def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
 # --- the layout ----------------------------------------------------------------------------------------------------
 
 
-Layout = Callable[[Any, Params], tuple[Dim, Dim]]
-"""The channels of a block of the array and of the result, for the weights and the parameters of a convolution."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a convolution stands in memory: the channels of a block of the array and of the result.
+
+    Weights are (terms, outputs) or, with ``outputs_first``, the terms of each output together.
+    """
+
+    block: Dim
+    result: Dim
+    outputs_first: bool = False
 
 
-def in_blocks(w: Any, params: Params) -> tuple[Dim, Dim]:
+Choice = Callable[[Any, Params], Layout]
+"""The layout for the weights and the parameters of a convolution."""
+
+
+def in_blocks(w: Any, params: Params) -> Layout:
     """The layout of registers."""
     read = read_block_of(w.shape[1], w.shape[2:], params["dilation"])
-    return read, block_of(share(w.shape[0], params["groups"]))
+    return Layout(read, block_of(share(w.shape[0], params["groups"])))
 
 
-def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_blocks) -> Sequence[Any]:
+def expand(b: Any, args: Sequence[Any], params: Params, choose: Choice = in_blocks) -> Sequence[Any]:
     """A convolution as one on blocks, with what brings arrays there and back."""
     x, w = args
     if x.dtype.is_narrow:  # sums are rounded once
-        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params, layout)
+        wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params, choose)
         return [b.cast(wide[0], dtype=x.dtype)]
     if params["groups"] == 0 or w.shape[1] == 0:  # nothing is summed
         sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
@@ -88,8 +100,8 @@ def expand(b: Any, args: Sequence[Any], params: Params, layout: Layout = in_bloc
     x, border = without_border(b, x)
     by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
     if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
-        return [_by_channels(b, x, w, border, params, layout(w, {**params, "groups": 1})[1])]
-    return [_by_blocks(b, x, w, border, params, layout(w, params))]
+        return [_by_channels(b, x, w, border, params, choose(w, {**params, "groups": 1}).result)]
+    return [_by_blocks(b, x, w, border, params, choose(w, params))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +152,20 @@ def unblocked(b: Any, y: Any) -> Any:
     return b.reshape(turned, shape=(y.shape[0], product(turned.shape[1:4]), *y.shape[3:last]))
 
 
-def _by_blocks(b: Any, x: Any, w: Any, border: Border | None, params: Params, blocks: tuple[Dim, Dim]) -> Any:
+def _by_blocks(b: Any, x: Any, w: Any, border: Border | None, params: Params, layout: Layout) -> Any:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
     outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
-    block, of_result = blocks
+    block = layout.block
     apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
-    turned = b.transpose(apart, axes=(0, 2, *axes, 3, 1))
-    weights = b.reshape(turned, shape=(groups, product(w.shape[1:]), outputs))
+    terms = product(w.shape[1:])
+    if layout.outputs_first:
+        turned = b.reshape(b.transpose(apart, axes=(0, 1, 2, *axes, 3)), shape=(groups, outputs, terms))
+        weights = b.transpose(turned, axes=(0, 2, 1))
+    else:
+        weights = b.reshape(b.transpose(apart, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs))
     x = blocked(b, x, groups, block, border)
     own = {name: params[name] for name in ("strides", "dilation")}
-    return unblocked(b, b.conv_blocks(x, weights, window=window, block=of_result, **own))
+    return unblocked(b, b.conv_blocks(x, weights, window=window, block=layout.result, **own))
 
 
 def _by_channels(b: Any, x: Any, w: Any, border: Border | None, params: Params, block: Dim) -> Any:
