@@ -18,6 +18,7 @@ from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
+from zenith.passes.cropped import cropped
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.expand import expand
@@ -46,6 +47,7 @@ Pass = Callable[[Graph], Graph]
 # views, so that it cancels what is turned twice.
 PIPELINE: tuple[Pass, ...] = (
     precision,
+    cropped,
     expand,
     split_complex,
     dce,

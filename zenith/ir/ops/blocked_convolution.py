@@ -62,14 +62,14 @@ def expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
     if params["groups"] == 0 or w.shape[1] == 0:  # nothing is summed
         sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
         return [b.full(0, x.dtype, (x.shape[0], w.shape[0], *sizes))]
-    x, borders = _without_border(b, x)
+    x, borders = without_border(b, x)
     by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
     if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
         return [_by_channels(b, x, w, borders, params)]
     return [_by_blocks(b, x, w, borders, params)]
 
 
-def _without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
+def without_border(b: Any, x: Any) -> tuple[Any, dict[str, Any] | None]:
     """What a border of zeros was put around, and the border along its last axes: blocks get it."""
     made = b.graph.node(x.node)
     if made.primitive.name == "pad":
