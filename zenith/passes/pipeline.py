@@ -27,6 +27,7 @@ from zenith.passes.fuse import fuse
 from zenith.passes.joined_borders import joined_borders
 from zenith.passes.merged_products import merged_products
 from zenith.passes.movement import movement
+from zenith.passes.own_terms import own_terms
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
@@ -47,6 +48,7 @@ Pass = Callable[[Graph], Graph]
 # views, so that it cancels what is turned twice.
 PIPELINE: tuple[Pass, ...] = (
     precision,
+    dce,
     cropped,
     expand,
     split_complex,
@@ -73,6 +75,7 @@ PIPELINE: tuple[Pass, ...] = (
     widenings,
     cse,
     dce,
+    own_terms,
     fuse,
 )
 
