@@ -268,7 +268,8 @@ class Printer:
         c, a, b = t.target, t.a, t.b
         words = [str(t.rows), str(t.vectors), str(t.lanes)]
         words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
-        words += [a.buffer, *map(self.size, (a.at, *a.strides))]
+        words += [a.buffer, self.size(a.at), *([] if t.gathered is None else [t.gathered.rows])]
+        words += map(self.size, a.strides)
         if t.gathered is not None:
             words += [t.gathered.places, self.size(t.gathered.first), self.size(t.gathered.parts)]
         words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]

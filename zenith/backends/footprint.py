@@ -74,7 +74,7 @@ def _read_by(statement: Statement) -> set[str]:
             return {b for value in statement.values for b in _loads(value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             gathered = isinstance(statement, ProductTile) and statement.gathered
-            places = {gathered.places} if gathered else set()
+            places = {gathered.places, gathered.rows} if gathered else set()
             return {a.buffer, b.buffer, *places, *([] if statement.onto == 0 else [target.buffer])}
         case HeldProduct():
             return {statement.a, statement.b, *([statement.target] if statement.onto else [])}

@@ -23,11 +23,16 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Where the terms of an operand are: ``parts`` of as many terms, part p at element ``first + p`` of ``places``."""
+    """Where the terms of an operand are: ``parts`` of as many terms, part p at element ``first + p`` of ``places``.
+
+    Where its rows are stands in another table, ``rows``. As an operand's first stride then stands the first row's
+    number in it; behind a tile's rows it has as many more, which are fetched into the cache.
+    """
 
     places: str
     first: Dim
     parts: Dim
+    rows: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 
 Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
 own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
-then how a product or attention stores its result. So does the widening of a 16-bit float: every reader makes its own;
-what rounds a result of attention to one is how that is stored.
+then how a product or attention stores its result, and so is a border around that of a convolution. The widening of a
+16-bit float is in no group either: every reader makes its own; what rounds a result of attention to one is how that is
+stored.
 Groups grow greedily in program order:
 an operation joins the latest group that computes one of its operands at the same place, and unites it with the other
 groups that do, unless a path through another group leads back (groups must stay acyclic).
@@ -49,6 +50,7 @@ from zenith.ir.lowering import (
     View,
 )
 from zenith.ir.primitive import get
+from zenith.passes.borders import borders_of_convolutions
 from zenith.passes.widenings import is_widening
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
@@ -112,10 +114,11 @@ class Grouping:
         self.top: dict[int, int] = {}  # the last node of a unit and of all that it depends on
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
-        self.turned: set[int] = set()  # results that a group stores transposed: nothing in it reads them
+        self.turned: set[int] = set()  # results stored transposed or inside a border: nothing in their group reads them
         for number, args in self.args.items():
             for a in args:
                 self.users[a.node].add(number)
+        self.borders = borders_of_convolutions(graph)
         self.materialized = {v.node for v in graph.outputs}
         self._virtual: dict[int, bool] = {}  # what is known while nothing more is found to stand in memory
         self._found: dict[tuple[Value, str], tuple[Read, ...]] = {}
@@ -137,6 +140,8 @@ class Grouping:
     def _is_map(self, number: int) -> bool:
         node = self.graph.node(number)
         lowering = node.primitive.lowering
+        if number in self.borders:
+            return False
         if isinstance(lowering, Scalar) and not self._shape(number):
             return all(self.is_virtual(a.node) for a in self.args[number])
         return (isinstance(lowering, Elements) and lowering.cheap) or node.primitive is get("literal")
@@ -208,7 +213,7 @@ class Grouping:
             self._new_unit(number, Group("scatter", self._shape(number), 0))
         elif isinstance(lowering, Overwrite):
             self._place_update(number)
-        elif self._is_turned_result(number):
+        elif self._is_turned_result(number) or self._is_bordered_result(number):
             self.turned.add(number)
             self._add(number, self.unit[self.args[number][0].node])
         elif self._is_rounded_result(number):
@@ -250,6 +255,13 @@ class Grouping:
             return False
         alone = self.users[source.node] == {number} and source.node not in self.materialized
         return alone or (kind in ATTENTION and not self._users_of(source) & self.turned)
+
+    def _is_bordered_result(self, number: int) -> bool:
+        """Whether a convolution's result is stored inside a border; it may have other readers, and is stored twice."""
+        if number not in self.borders or self._kind_of(self.args[number][0]) != "convolution":
+            return False
+        source = self.args[number][0]
+        return source.node not in self.turned and not self._users_of(source) & self.turned
 
     def _is_rounded_result(self, number: int) -> bool:
         """Whether a cast to a 16-bit float is all that reads a result of attention."""

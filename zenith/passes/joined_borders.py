@@ -1,25 +1,30 @@
 """A border around places whose neighbours in memory are elements of one place: the two axes are one, and so are loops.
 
-Rows of an array are then long: what is computed once a row, where it lies, does not take longer than the row itself.
+Rows of an array are then long: what is computed once a row, where it lies, does not take longer than the row itself. A
+border around what a convolution computes stays: its kernel writes to the places inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements
+from zenith.passes.borders import borders_of_convolutions
+from zenith.passes.grouping import Grouping
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
 def joined_borders(graph: Graph) -> Graph:
     """The graph with borders of the last axis but one on both last axes as one."""
-    return rebuild(graph, _visit)
+    written = Grouping(graph).turned if borders_of_convolutions(graph) else ()
+    return rebuild(graph, partial(_visit, written), inner=joined_borders)
 
 
-def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.primitive.name != "pad" or len(args[0].shape) < 2:
+def _visit(written: Collection[int], b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    if node.primitive.name != "pad" or b.number in written or len(args[0].shape) < 2:
         return None
     (x, value), (low, high, interior) = args, (node.params[name] for name in ("low", "high", "interior"))
     moved = isinstance(

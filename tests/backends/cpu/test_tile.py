@@ -254,26 +254,29 @@ def test_narrow_results_get_narrow_panels() -> None:
 
 
 GATHERED = (
-    "def kernel(c, a, places, b): gathered_tile({}, {}, {}, c, 2, {}, a, 1, 3, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
+    "def kernel(c, a, rows, places, b):\n"
+    "    gathered_tile({}, {}, {}, c, 2, {}, a, 1, rows, 1, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
 )
 
 
 @every_kind
 @pytest.mark.parametrize("dtype", [float32, int64], ids=str)
-def test_terms_are_gathered_from_parts(isa: str, dtype: DType) -> None:
+def test_rows_and_parts_are_gathered(isa: str, dtype: DType) -> None:
     schedule = choose(dtype, TABLE[isa])
     rows, panel = schedule.rows, schedule.panel
     namespace: dict[str, Any] = {"gathered_tile": gathered_tile}
     exec(GATHERED.format(rows, schedule.vectors, schedule.lanes, panel, panel), namespace)
     p, q = types.CPointer(getattr(types, dtype.numpy_name)), types.CPointer(types.int64)
-    kernel = cfunc(types.void(p, p, q, p), nopython=True, error_model="numpy")(namespace["kernel"])
+    kernel = cfunc(types.void(p, p, q, q, p), nopython=True, error_model="numpy")(namespace["kernel"])
     a, b, places = random((200,), dtype, 1), random((15, panel), dtype, 2), np.array([99, 40, 0, 17])
+    places_of_rows = np.random.default_rng(4).permutation(100)[: 1 + 2 * rows]
     c = random((2 + rows * panel,), dtype, 3)
     found, twin_found = c.copy(), c.copy()
-    entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(kernel.address)
-    entry(*[x.ctypes.data for x in (found, a, places, b)])
-    namespace["kernel"](twin_found, a, places, b.reshape(-1))
-    left = np.stack([[a[1 + p + 3 * r + 2 * k] for p in places[1:] for k in range(5)] for r in range(rows)])
+    entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(kernel.address)
+    entry(*[x.ctypes.data for x in (found, a, places_of_rows, places, b)])
+    namespace["kernel"](twin_found, a, places_of_rows, places, b.reshape(-1))
+    own = places_of_rows[1 : 1 + rows]
+    left = np.stack([[a[1 + p + row + 2 * k] for p in places[1:] for k in range(5)] for row in own])
     assert (found[:2] == c[:2]).all() and (twin_found[:2] == c[:2]).all()
     for result in (found, twin_found):
         tile, before = result[2:].reshape(rows, panel), c[2:].reshape(rows, panel)

@@ -32,7 +32,7 @@ import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.running_code
 import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources, and what is native)
-from zenith.backends.cpu.abreast import interleave
+from zenith.backends.cpu.abreast import advise
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
@@ -73,7 +73,7 @@ class _Text(JITCodeLibrary):
     text = ""
 
     def add_ir_module(self, ir_module: Any) -> None:
-        interleave(ir_module)
+        advise(ir_module)
         self.text += cgutils.normalize_ir_text(str(ir_module))
 
 

@@ -68,22 +68,24 @@ def product_tile(
 def gathered_tile(
     ROWS: int, VECTORS: int, LANES: int,
     c: Any, c_at: int, c_row: int,
-    a: Any, a_at: int, a_row: int, a_k: int,
+    a: Any, a_at: int, rows: Any, row: int, a_k: int,
     places: Any, first: int, parts: int,
     b: Any, b_at: int, b_k: int,
     k: int, ahead: int, onto: int,
 ) -> None:  # fmt: skip
-    """The same for terms that lie in ``parts`` of ``k`` each: ``places[first + p]`` is how far part p is from ``a_at``.
+    """The same for rows that lie anywhere, and terms in ``parts`` of ``k`` each.
 
-    The rows of B follow each other through all parts. So a convolution sums over a window: a part is a row of it.
+    ``rows[row + r]`` is how far row r is from ``a_at``, and ``places[first + p]`` how far part p is from where a row
+    begins. The rows of B follow each other through all parts. So a convolution sums over a window: a part is a row of
+    it. Behind its own rows ``rows`` has as many more: where parts of these begin is fetched into the cache.
 
     >>> c, a, b = np.zeros(1, np.float32), np.arange(9, dtype=np.float32), np.ones(4, np.float32)
-    >>> gathered_tile(1, 1, 1, c, 0, 1, a, 1, 0, 1, np.array([0, 3]), 0, 2, b, 0, 1, 2, 0, 0)
+    >>> gathered_tile(1, 1, 1, c, 0, 1, a, 0, np.array([1, 0]), 0, 1, np.array([0, 3]), 0, 2, b, 0, 1, 2, 0, 0)
     >>> c  # 1 + 2 + 4 + 5
     array([12.], dtype=float32)
     """
     every = np.ravel(places[first : first + parts, None] + np.arange(k) * a_k)
-    left = a[a_at + np.arange(ROWS)[:, None] * a_row + every].astype(c.dtype, copy=False)
+    left = a[a_at + rows[row : row + ROWS, None] + every].astype(c.dtype, copy=False)
     joined = np.ascontiguousarray(left).reshape(-1)
     product_tile(ROWS, VECTORS, LANES, c, c_at, c_row, joined, 0, parts * k, 1, b, b_at, b_k, parts * k, ahead, onto)
 

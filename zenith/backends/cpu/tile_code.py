@@ -43,44 +43,54 @@ def _type_gathered_tile(context: Any) -> Callable[..., Any]:
     plain = _type_product_tile(context)
 
     def typer(
-        ROWS: Any, VECTORS: Any, LANES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, a_row: Any, a_k: Any,
-        places: Any, first: Any, parts: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
+        ROWS: Any, VECTORS: Any, LANES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, rows: Any, row: Any,
+        a_k: Any, places: Any, first: Any, parts: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
     ) -> Any:  # fmt: skip
-        found = plain(ROWS, VECTORS, LANES, c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, ahead, onto)
-        if found is None or places.dtype != types.int64:
+        found = plain(ROWS, VECTORS, LANES, c, c_at, c_row, a, a_at, row, a_k, b, b_at, b_k, k, ahead, onto)
+        if found is None or places.dtype != types.int64 or rows.dtype != types.int64:
             return None
-        return types.void(*found.args[:10], places, types.intp, types.intp, *found.args[10:])
+        i = types.intp
+        return types.void(*found.args[:8], rows, i, i, places, i, i, *found.args[10:])
 
     return typer
 
 
 @lower_builtin(product_tile, types.VarArg(types.Any))
 def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    dtypes = [signature.args[i].dtype for i in (3, 6, 10)]
-    _call_tile(builder, signature, dtypes, args[3:10], args[10:], ())
+    a, a_at, a_row, a_k = args[6:10]
+    of_a = vectors(builder, signature.args[6].dtype, signature.args[2].literal_value)
+    first = of_a.at(a, a_at)
+    rows = [of_a.at(first, builder.mul(a_row, _INT64(r))) for r in range(signature.args[0].literal_value)]
+    _call_tile(builder, signature, args[3:6], (a_k, rows), 10, args[10:], ())
     return context.get_dummy_value()
 
 
 @lower_builtin(gathered_tile, types.VarArg(types.Any))
 def _lower_gathered_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    dtypes = [signature.args[i].dtype for i in (3, 6, 13)]
-    places, first, parts = args[10:13]
+    a, a_at, table, row, a_k, places, first, parts = args[6:14]
+    of_a = vectors(builder, signature.args[6].dtype, signature.args[2].literal_value)
+    begin, numbers = of_a.at(a, a_at), builder.gep(table, [row], source_etype=_INT64)
+    rows = []
+    for r in range(2 * signature.args[0].literal_value):
+        place = builder.gep(numbers, [_INT64(r)], source_etype=_INT64)
+        rows.append(of_a.at(begin, builder.load(place, align=8, typ=_INT64)))
     gathered = builder.gep(places, [first], source_etype=_INT64), parts
-    _call_tile(builder, signature, dtypes, args[3:10], args[13:], gathered)
+    _call_tile(builder, signature, args[3:6], (a_k, rows), 14, args[14:], gathered)
     return context.get_dummy_value()
 
 
 def _call_tile(
-    builder: ir.IRBuilder, signature: Any, dtypes: Sequence[Any], of_rows: Sequence[Any], of_columns: Sequence[Any],
-    parts: Sequence[Any],
+    builder: ir.IRBuilder, signature: Any, of_c: Sequence[Any], of_a: tuple[Any, Sequence[Any]], b_argument: int,
+    of_b: Sequence[Any], gathered: Sequence[Any],
 ) -> None:  # fmt: skip
+    """Call the tile's function; B is the argument of the number ``b_argument``."""
     shape = tuple(size.literal_value for size in signature.args[:3])
-    (c, c_at, c_row, a, a_at, a_row, a_k), (b, b_at, b_k, k, ahead, onto) = of_rows, of_columns
-    of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
-    first = of_a.at(a, a_at)
-    rows = [of_a.at(first, builder.mul(a_row, _INT64(r))) for r in range(shape[0])]
-    given = [*parts, of_c.at(c, c_at), c_row, of_b.at(b, b_at), b_k, of_b.at(b, ahead), k, onto, a_k, *rows]
-    name = f"{'gathered' if parts else 'product'}_tile_{'_'.join(map(str, (*shape, *dtypes)))}"
+    dtypes = [signature.args[i].dtype for i in (3, 6, b_argument)]
+    (c, c_at, c_row), (a_k, rows), (b, b_at, b_k, k, ahead, onto) = of_c, of_a, of_b
+    c_vectors, _, b_vectors = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
+    c, b, ahead = c_vectors.at(c, c_at), b_vectors.at(b, b_at), b_vectors.at(b, ahead)
+    given = [*gathered, c, c_row, b, b_k, ahead, k, onto, a_k, *rows]
+    name = f"{'gathered' if gathered else 'product'}_tile_{'_'.join(map(str, (*shape, *dtypes)))}"
     function = builder.module.globals.get(name) or _tile_function(builder.module, name, shape, dtypes, given)
     builder.call(function, given)
 
@@ -98,8 +108,8 @@ def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Seque
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
-    parts = len(given) - shape[0] - 8  # arguments that say where terms are gathered
-    _Tile(of_c, of_a, of_b, shape[1], *function.args[parts:]).emit(*function.args[:parts])
+    parts = 2 if len(given) > shape[0] + 8 else 0  # arguments that say where terms are gathered
+    _Tile(of_c, of_a, of_b, shape, *function.args[parts:]).emit(*function.args[:parts])
     builder.ret_void()
     return function
 
@@ -181,16 +191,17 @@ class NarrowVectors(Vectors):
 
 
 class _Tile:
-    """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers."""
+    """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers, behind these those to be fetched."""
 
     def __init__(
-        self, v: Vectors, of_a: Vectors, of_b: Vectors, vectors: int, c: Any, c_row: Any, b: Any, b_k: Any, ahead: Any,
-        k: Any, onto: Any, a_k: Any, *a_rows: Any,
+        self, v: Vectors, of_a: Vectors, of_b: Vectors, shape: tuple[int, ...], c: Any, c_row: Any, b: Any, b_k: Any,
+        ahead: Any, k: Any, onto: Any, a_k: Any, *a_rows: Any,
     ) -> None:  # fmt: skip
         self.v, self.of_a, self.of_b, self.builder = v, of_a, of_b, v.builder
-        self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k, self.a_rows = b, b_k, ahead, k, onto, a_k, a_rows
-        self.columns = [_INT64(j * v.lanes) for j in range(vectors)]
-        c_rows = [v.at(c, self._times(c_row, r)) for r in range(len(a_rows))]
+        self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k = b, b_k, ahead, k, onto, a_k
+        self.a_rows, self.following = a_rows[: shape[0]], a_rows[shape[0] :]
+        self.columns = [_INT64(j * v.lanes) for j in range(shape[1])]
+        c_rows = [v.at(c, self._times(c_row, r)) for r in range(shape[0])]
         self.c_vectors = [v.at(row, column) for row in c_rows for column in self.columns]
 
     def _times(self, stride: Any, count: int) -> Any:
@@ -218,6 +229,8 @@ class _Tile:
         """The terms of a part, whose place is read."""
         row, self.ahead, *sums = state
         place = self.builder.load(self.builder.gep(places, [part], source_etype=_INT64), align=8, typ=_INT64)
+        for following in self.following:
+            self.of_a.prefetch(self.of_a.at(following, place), level=2)
         row, *sums = self._part(place, [row, *sums])
         return [row, self.of_b.at(self.ahead, self._times(self.k, lookahead(self.of_b.itemsize))), *sums]
 

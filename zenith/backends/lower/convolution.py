@@ -31,10 +31,11 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
 )
+from zenith.backends.lower.borders import border_kernels
 from zenith.backends.lower.collapse import spread, step
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results
+from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results, stored
 from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
@@ -67,7 +68,8 @@ class Strided:
 def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
     """The table of places, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
     convolution = _Convolution(body, tile, fixed)
-    return [convolution.table(), *([convolution.pack()] if convolution.is_packed else []), convolution.kernel()]
+    packing = [convolution.pack()] if convolution.is_packed else []
+    return [convolution.table(), *packing, *border_kernels(body), convolution.kernel()]
 
 
 class _Convolution:
@@ -84,12 +86,14 @@ class _Convolution:
         self.examples, self.groups, self.blocks, *sizes, self.block = self.result.shape
         self.outputs, self.all_terms = w.shape[2], w.shape[1]
         self._find_parts(x)
+        self.places = product(sizes)
+        self.axes = self._joined_axes()
         self.sizes = [product(sizes[a] for a in group) for group in self.axes]
         e = self.face.builder()
-        self.places, self.packed = e.fresh("places"), e.fresh("packed")
+        self.part_table, self.place_table, self.packed = e.fresh("parts_at"), e.fresh("places_at"), e.fresh("packed")
         self.is_packed = self.w.buffer in fixed
         self._cut_channels()
-        self._cut_lines()
+        self._cut_places()
 
     def _find_parts(self, x: Value) -> None:
         """Parts of terms: the blocks of channels times all axes of the window, but those that follow each other."""
@@ -103,31 +107,24 @@ class _Convolution:
             self.part_steps.pop()
         self.parts = product(self.radix)
         self.inner = inner
-        place_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
-        self.axes = self._joined_axes(place_steps)
-        self.line_steps = [place_steps[group[-1]] for group in self.axes]
+        self.place_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
 
-    def _joined_axes(self, steps: Sequence[Dim]) -> list[list[int]]:
-        """The axes of places, those together that are one long line for all that is read and written."""
+    def _joined_axes(self) -> list[list[int]]:
+        """The axes of places, those together that are one for all that stands behind the convolution."""
 
         def visit(e: ElementBuilder, index: Index) -> None:
             e.known[self.result.node, 0] = Number(0, self.dtype)
             store_results(e, self.face, index)
 
         def addresses(index: Index) -> list[Dim]:
-            at = [i * s for i, s in zip(index[3:-1], steps, strict=True)]
-            return [sum(at, dim(0)), row_major(self.result.shape, index)]
+            return [row_major(value.shape, place) for _, value, place in stored(self.face, index)]
 
         places, found = range(3, len(self.result.shape) - 1), list[list[int]]()
         for group in find_loops(self.face, self.result.shape, visit, addresses):
             joined = [a - 3 for a in group if a in places]
             if joined and (not found or joined[0] > found[-1][-1]):
                 found.append(joined)
-        return found or [[len(steps) - 1]]
-
-    def _place_of(self, line: Sequence[Dim], at: Dim) -> Index:
-        """The index of a place from the lines' and that in the line."""
-        return spread(self.axes, len(self.window), [*line, at])
+        return found or [[len(self.window) - 1]]
 
     def _cut_channels(self) -> None:
         """Panels of output channels: whole blocks of them, as many as a tile has room for, or a part of one."""
@@ -153,35 +150,55 @@ class _Convolution:
         column = bind(e, "column", panel // self.cuts * self.block + inside)
         return column, bind(e, "columns", minimum(self.block - inside, self.width))
 
-    def _cut_lines(self) -> None:
-        """Pieces of lines, and how many lines a task takes where they are short."""
-        *outer, self.length = self.sizes
-        self.lines, most = product(outer), self.tile.row_block
-        self.pieces = maximum(1, quotient_up(self.length, most))
-        others = maximum(1, self.examples * self.groups * self.panels * self.pieces)
+    def _cut_places(self) -> None:
+        """Pieces of all places of an example: few, so that a panel is read seldom, but enough for all tasks."""
+        others = maximum(1, self.examples * self.groups * self.panels)
         tasks = self.tile.tasks if self.is_packed else self.tile.tasks // 2
-        together = maximum(1, dim(most) // maximum(1, self.length))
-        wanted = minimum(self.lines, quotient_up(dim(tasks), others))
-        self.line_blocks = maximum(maximum(1, quotient_up(self.lines, together)), wanted)
+        wanted = minimum(quotient_up(dim(tasks), others), quotient_up(self.places, self.tile.rows))
+        self.pieces = maximum(1, maximum(quotient_up(self.places, self.tile.row_block), wanted))
 
     # --- kernels in front ---
 
     def _builder(self) -> ElementBuilder:
         e = self.face.builder()
-        e.taken |= {self.places, self.packed}
+        e.taken |= {self.part_table, self.place_table, self.packed}
         return e
 
     def table(self) -> Kernel:
-        """Where each part of a window begins, from the window's first element on."""
-        e = self._builder()
-        p = e.fresh("part")
-        e.open(p)
-        digits = decode_into(e, symbol(p), self.radix)
-        at = sum((d * s for d, s in zip(digits, self.part_steps, strict=True)), dim(0))
-        e.append(Store(self.places, symbol(p), e.let(Position(at))))
-        e.append(TaskLoop(p, self.parts, None, (), e.close(), False))
-        table = Buffer(self.places, int64, self.parts, "temporary")
-        return Kernel("kernel", "places", (table,), self.face.symbols, self.parts, dim(4), e.close(), operations=dim(0))
+        """Where each part begins from a window's first element on, and each window from the first one on.
+
+        Behind the last window stand as many more as a tile looks ahead.
+        """
+        e, sizes = self._builder(), self.result.shape[3:-1]
+        self._write_table(e, self.part_table, self.radix, self.part_steps)
+        self._write_table(e, self.place_table, sizes, self.place_steps)
+        r = e.fresh("r")
+        e.open(r)
+        e.append(Store(self.place_table, self.places + symbol(r), e.let(Position(dim(0)))))
+        e.append(Loop(r, dim(0), dim(self._beyond), True, e.close()))
+        tables = self._tables("temporary")
+        return Kernel("kernel", "places", tables, self.face.symbols, dim(1), self.parts + self.places, e.close(),
+                      operations=dim(0))  # fmt: skip
+
+    def _write_table(self, e: ElementBuilder, table: str, sizes: Sequence[Dim], steps: Sequence[Dim]) -> None:
+        """Write how far each index is from the first one."""
+        names = [e.fresh("i") for _ in sizes]
+        for name in names:
+            e.open(name)
+        index = tuple(map(symbol, names))
+        at = sum((i * s for i, s in zip(index, steps, strict=True)), dim(0))
+        e.append(Store(table, row_major(tuple(sizes), index), e.let(Position(at))))
+        for name, size in zip(reversed(names), reversed(sizes), strict=True):
+            e.append(Loop(name, dim(0), size, name == names[-1], e.close()))
+
+    @property
+    def _beyond(self) -> int:
+        """How many places a tile looks ahead."""
+        return 2 * self.tile.rows
+
+    def _tables(self, role: str) -> tuple[Buffer, Buffer]:
+        places = self.places + self._beyond
+        return Buffer(self.part_table, int64, self.parts, role), Buffer(self.place_table, int64, places, role)
 
     def pack(self) -> Kernel:
         """Task t copies panel t of the weights."""
@@ -213,26 +230,24 @@ class _Convolution:
     # --- the convolution ---
 
     def kernel(self) -> Kernel:
-        """Task t computes a panel of channels of some pieces of lines; neighbours share the panel."""
+        """Task t computes a panel of channels of a piece of the places; neighbours share the panel."""
         e = self.e = self._builder()
-        rows = self.tile.row_block
-        self.sums = self._scratch("sums", rows * self.width)
+        self.sums = self._scratch("sums", (self.tile.rows if self._is_one_block else self.tile.row_block) * self.width)
+        panels, pieces = bind(e, "panels", self.panels), bind(e, "pieces", self.pieces)
         t = e.fresh("t")
         e.open(t)
-        lines, pieces, panels = (bind(e, n, v) for n, v in (
-            ("line_blocks", self.line_blocks), ("pieces", self.pieces), ("panels", self.panels)))  # fmt: skip
-        self.example, self.group, panel, block, piece = (
-            bind(e, "at", v) for v in _digits(symbol(t), [self.examples, self.groups, panels, lines, pieces])
+        self.example, self.group, panel, piece = (
+            bind(e, "at", v) for v in _digits(symbol(t), [self.examples, self.groups, panels, pieces])
         )
         self.column, self.columns = self._columns_of(e, panel)
         self.number = bind(e, "number", self.group * panels + panel)
-        self.top = bind(e, "top", block * self.lines // lines)
-        self.height = bind(e, "height", (block + 1) * self.lines // lines - self.top)
-        self.left = bind(e, "left", piece * self.length // pieces)
-        self.count = bind(e, "count", (piece + 1) * self.length // pieces - self.left)
+        self.top = bind(e, "top", piece * self.places // pieces)
+        self.height = bind(e, "height", (piece + 1) * self.places // pieces - self.top)
+        self.tiles = bind(e, "tiles", quotient_up(self.height, self.tile.rows))
+        of_example, of_group, *_ = self.x.steps
+        self.left_at = bind(e, "left_at", self.x.at + self.example * of_example + self.group * of_group)
         self._terms()
-        self._epilogue()
-        tasks = self.examples * self.groups * self.panels * self.line_blocks * self.pieces
+        tasks = self.examples * self.groups * self.panels * self.pieces
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
         return Kernel("kernel", tile_doc(self.body), self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
 
@@ -242,22 +257,31 @@ class _Convolution:
         return name
 
     def _buffers(self) -> tuple[Buffer, ...]:
-        table = Buffer(self.places, int64, self.parts, "in")
+        tables = self._tables("in")
         if not self.is_packed:
-            return (*self.face.buffers, table)
+            return (*self.face.buffers, *tables)
         elsewhere = is_read_elsewhere(self.face, self.body.args(self.result.node)[1], 1)
         others = [b for b in self.face.buffers if b.name != self.w.buffer or elsewhere]
-        return (*others, self._packed("in"), table)
+        return (*others, self._packed("in"), *tables)
 
     def _cost(self) -> Dim:
-        rows = minimum(self.tile.row_block, maximum(1, self.length))
+        rows = minimum(self.tile.row_block, maximum(1, self.places))
         return self.width * (self.all_terms * (rows + STREAMED) + rows * scalar_cost(self.body))
 
+    @property
+    def _together(self) -> Dim:
+        """How many parts are a block of at most so many terms; a longer part is one by itself."""
+        return dim(max(1, self.tile.block // max(1, self.terms.static))) if self.terms.static else dim(1)
+
+    @property
+    def _is_one_block(self) -> bool:
+        """Whether all parts are one block: then what stands behind finds a tile's sums just computed."""
+        return self.parts.static is not None and self.parts.static <= (self._together.static or 0)
+
     def _terms(self) -> None:
-        """All blocks of parts, of at most so many terms each; without parts there is one, which makes the sums zero."""
-        e, most = self.e, max(1, self.tile.block)
-        together = dim(max(1, most // self.terms.static)) if self.terms.static else dim(1)
-        if self.parts.static is not None and together.static and self.parts.static <= together.static:
+        """All blocks of parts; without parts there is one, which makes the sums zero."""
+        e, together = self.e, self._together
+        if self._is_one_block:
             self._block(dim(0), self.parts)
             return
         turn = e.fresh("turn_of_parts")
@@ -265,55 +289,52 @@ class _Convolution:
         first = bind(e, "first", symbol(turn) * together)
         self._block(first, bind(e, "some", minimum(self.parts - first, together)))
         e.append(Loop(turn, dim(0), maximum(1, quotient_up(self.parts, together)), False, e.close()))
+        self._behind(dim(0), self.height, dim(0))
 
     def _block(self, first: Dim, parts: Dim) -> None:
-        """Some parts of the windows of all places of the task."""
+        """Some parts of the windows of all places of the task, in tiles of nearly equal heights."""
         e, width = self.e, dim(self.width)
+        terms = bind(e, "terms", parts * self.terms)
         if self.is_packed:
             at = bind(e, "packed_at", (self.number * self.all_terms + first * self.terms) * width)
             b = Operand(self.packed, at, (width, dim(1)))
         else:
             longest = max(self.tile.block, self.terms.static or 0)
             b = Operand(self._scratch("copy", longest * self.width), dim(0), (width, dim(1)))
-            terms = bind(e, "first_term", first * self.terms), bind(e, "some_terms", parts * self.terms)
-            self._copy(e, self.group, (self.column, self.columns), terms, b.buffer, dim(0))
-        line = e.fresh("line")
-        e.open(line)
-        place = decode_into(e, bind(e, "line_at", self.top + symbol(line)), list(self.sizes[:-1]))
-        self._line(b, first, parts, symbol(line), place)
-        e.append(Loop(line, dim(0), self.height, False, e.close()))
-
-    def _line(self, b: Operand, first: Dim, parts: Dim, line: Dim, place: Sequence[Dim]) -> None:
-        """The tiles of a piece of a line, of nearly equal heights."""
-        e, most = self.e, self.tile.rows
-        tiles = bind(e, "tiles", quotient_up(self.count, most))
+            span = bind(e, "first_term", first * self.terms), terms
+            self._copy(e, self.group, (self.column, self.columns), span, b.buffer, dim(0))
         q = e.fresh("q")
         e.open(q)
-        row = bind(e, "row", symbol(q) * self.count // tiles)
-        count = bind(e, "rows", (symbol(q) + 1) * self.count // tiles - row)
-        steps = [s * n for s, n in zip(self.line_steps, (*place, self.left + row), strict=True)]
-        of_example, of_group, *_ = self.x.steps
-        at = sum(steps, self.x.at + self.example * of_example + self.group * of_group)
-        a = Operand(self.x.buffer, bind(e, "left_at", at), (self.line_steps[-1], self.inner))
-        to = bind(e, "sums_at", (line * self.count + row) * self.width)
-        c = Operand(self.sums, to, (dim(self.width), dim(1)))
-        gathered = Gathered(self.places, first, parts)
-        ahead = bind(e, "ahead", b.at + parts * self.terms * self.width) if self.is_packed else b.at
-        tiles_of = [
-            ProductTile(r, self.vectors, self.tile.lanes, c, a, b, self.terms, ahead, first, gathered)
-            for r in range(1, most + 1)
-        ]
-        e.append(Branch(count, 1, tuple((t,) for t in tiles_of)))
-        e.append(Loop(q, dim(0), tiles, False, e.close()))
+        row = bind(e, "row", symbol(q) * self.height // self.tiles)
+        count = bind(e, "rows", (symbol(q) + 1) * self.height // self.tiles - row)
+        ahead = b.at
+        if self.is_packed:
+            ahead = bind(e, "ahead", b.at + terms * (width + symbol(q) * self.tile.ahead))
+        self._tile(b, Gathered(self.part_table, first, parts, self.place_table), (row, count), ahead)
+        if self._is_one_block:
+            self._behind(row, count, row)
+        e.append(Loop(q, dim(0), self.tiles, False, e.close()))
 
-    def _epilogue(self) -> None:
-        """Apply what stands behind to the sums, block of channels by block, and write it."""
+    def _tile(self, b: Operand, gathered: Gathered, rows: tuple[Dim, Dim], ahead: Dim) -> None:
+        """One register tile: the row of the task where it begins and its height are ``rows``."""
+        (row, count), width, shape = rows, dim(self.width), (self.vectors, self.tile.lanes)
+        a = Operand(self.x.buffer, self.left_at, (bind(self.e, "place", self.top + row), self.inner))
+        at = dim(0) if self._is_one_block else bind(self.e, "sums_at", row * width)
+        c = Operand(self.sums, at, (width, dim(1)))
+        tiles = [
+            ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered)
+            for r in range(1, self.tile.rows + 1)
+        ]
+        self.e.append(Branch(count, 1, tuple((t,) for t in tiles)))
+
+    def _behind(self, first: Dim, count: Dim, held: Dim) -> None:
+        """Apply what stands behind to the sums of some rows, of which ``held`` is the first one that has sums."""
         e = self.e
-        line, r, k, j = (e.fresh(n) for n in ("line", "r", "k", "j"))
-        e.open(line)
-        place = decode_into(e, bind(e, "line_at", self.top + symbol(line)), list(self.sizes[:-1]))
+        r, k, j = (e.fresh(n) for n in ("r", "k", "j"))
         e.open(r)
-        row = bind(e, "sums_row", (symbol(line) * self.count + symbol(r)) * self.width)
+        row = bind(e, "sums_row", (first - held + symbol(r)) * self.width)
+        digits = decode_into(e, bind(e, "place_at", self.top + first + symbol(r)), self.sizes)
+        places = spread(self.axes, len(self.window), digits)
         e.open(k)
         e.open(j)
         channel = symbol(k) * self.block + symbol(j)
@@ -321,13 +342,11 @@ class _Convolution:
         block, inside = self.column // self.block + symbol(k), symbol(j)
         if not self.together:
             inside = inside + self.column % self.block
-        places = self._place_of(place, self.left + symbol(r))
         store_results(e, self.face, (self.example, self.group, block, *places, inside))
         extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
         e.append(Loop(j, dim(0), extent, True, e.close()))
         e.append(Loop(k, dim(0), blocks, False, e.close()))
-        e.append(Loop(r, dim(0), self.count, False, e.close()))
-        e.append(Loop(line, dim(0), self.height, False, e.close()))
+        e.append(Loop(r, dim(0), count, False, e.close()))
 
 
 def _used(width: int, block: int) -> float:

@@ -1,13 +1,13 @@
-"""The gradient of a convolution by its weights: products whose terms are places, one for each place of the window.
+"""The gradient of a convolution by its weights: a product whose terms are places, and whose rows are the window's.
 
-On blocks of channels (:mod:`zenith.ir.ops.convolution_weights`) the channels of a block, and where the window has no
-holes the places of its row, too, follow each other in memory: they are the rows of the left operand, at one place of
-the window's other axes. Columns are channels of the result, whose places follow each other as the left operand's do.
-So the register tile sums over the places of a line, and over some lines at once: where those begin stands in a table.
+On blocks of channels (:mod:`zenith.ir.ops.convolution_weights`) a row of the left operand is what one element of a
+window meets, from one place to the next; where each row begins stands in a table. Columns are channels of the result,
+at the same places. The register tile sums over the places of a line, and over some lines at once: where those begin
+stands in a second table.
 
-A task has a panel of columns and some *units*: a block of channels at a place of the window's other axes. For a block
-of lines it copies the panel, which all its rows then meet. Sums of all units stay in the second-level cache; an example
-and a block of lines, of at most as many terms as a product's, are added after another.
+A task has a panel of columns and some tiles of rows. For a block of lines it copies the panel, which all its tiles then
+meet. Their sums stay in the second-level cache; examples and blocks of lines, of at most as many terms as a product's,
+are added one after another.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.convolution import STREAMED, Strided
 from zenith.backends.lower.cut import quotient_up
+from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.nest import Interface, bind, decode_into, store_results
 from zenith.backends.lower.operand import tile_doc, tile_result
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
@@ -58,26 +59,19 @@ class _Weights:
         self.examples, self.groups, self.blocks, *places, self.block = y.shape
         self.channel_blocks = x.shape[2]
         along = [n * s for n, s in zip(params["strides"], self.x.steps[3:-1], strict=True)]
-        if len(places) == 1:  # one line
+        self.is_line = len(places) == 1
+        if self.is_line:
             places, along = [dim(1), *places], [dim(0), *along]
-        self.is_line = len(y.shape) == 5
         *self.outer, self.lines, self.length = places
         *self.outer_steps, self.line_step, self.place_step = along
         holes = [s * d for s, d in zip(self.x.steps[3:-1], params["dilation"], strict=True)]
-        self._cut_window(list(params["window"]), holes, x.shape[-1])
+        self.radix = [self.channel_blocks, *params["window"], x.shape[-1]]
+        self.row_steps = [self.x.steps[2], *holes, self.x.steps[-1]]
         self._cut_columns()
+        self._cut_rows()
         self._cut_lines()
-        self.places = self.face.builder().fresh("places")
-
-    def _cut_window(self, window: list[Dim], steps: list[Dim], channels: Dim) -> None:
-        """Rows are the channels of a block, those of a row of the window together where they follow each other."""
-        self.rows = channels
-        joined = window[-1] * channels
-        if steps[-1] == self.x.steps[-1] * channels and _number(joined) <= self.tile.block:
-            self.rows = joined
-            window.pop()
-            steps.pop()
-        self.radix, self.window_steps = [self.channel_blocks, *window], [self.x.steps[2], *steps]
+        e = self.face.builder()
+        self.line_table, self.row_table = e.fresh("lines_at"), e.fresh("rows_at")
 
     def _cut_columns(self) -> None:
         """Panels of columns, whole blocks of channels of the result as far as a tile has room for them."""
@@ -88,52 +82,78 @@ class _Weights:
         self.panels = -(-outputs // self.width)
         self.outputs = outputs
 
+    def _cut_rows(self) -> None:
+        """Tiles of nearly equal heights, and how many of them a task takes: so many that there are tasks."""
+        self.rows = _number(product(self.radix))
+        self.tiles = -(-self.rows // self.tile.rows)
+        held = max(1, self.tile.block // self.tile.rows)
+        wanted = -(-self.tiles * self.panels // self.tile.tasks)
+        self.some = max(1, min(self.tiles, held, wanted))
+        self.row_blocks = -(-self.tiles // self.some)
+
     def _cut_lines(self) -> None:
-        """How many lines, or how much of one, have a block of terms; units of a task, so many that there are tasks."""
-        most = self.tile.block
-        self.pieces = maximum(1, quotient_up(self.length, most))
-        self.together = maximum(1, dim(most) // maximum(1, self.length))
-        units = _number(product(self.radix))
-        held = max(1, most // _number(self.rows))
-        wanted = -(-units * self.panels // self.tile.tasks)
-        self.units, self.some = units, max(1, min(units, held, wanted))
-        self.unit_blocks = -(-units // self.some)
+        """How many lines a block of terms has, or how many pieces a line."""
+        self.pieces = maximum(1, quotient_up(self.length, self.tile.block))
+        self.together = maximum(1, dim(self.tile.block) // maximum(1, self.length))
 
     def table(self) -> Kernel:
-        """Where each line of a block begins in x, from the first one on."""
+        """Where each line of a block begins, and each row; behind the last one as many more as a tile looks ahead."""
+        e = self._builder()
+        line, row, beyond = (e.fresh(s) for s in ("line", "row", "beyond"))
+        e.open(line)
+        e.append(Store(self.line_table, symbol(line), e.let(Position(symbol(line) * self.line_step))))
+        e.append(Loop(line, dim(0), self.together, True, e.close()))
+        e.open(row)
+        digits = decode_into(e, symbol(row), self.radix)
+        at = sum((d * s for d, s in zip(digits, self.row_steps, strict=True)), dim(0))
+        e.append(Store(self.row_table, symbol(row), e.let(Position(at))))
+        e.append(Loop(row, dim(0), dim(self.rows), False, e.close()))
+        e.open(beyond)
+        e.append(Store(self.row_table, self.rows + symbol(beyond), e.let(Position(dim(0)))))
+        e.append(Loop(beyond, dim(0), dim(self._beyond), True, e.close()))
+        tables = self._tables("temporary")
+        return Kernel("kernel", "places", tables, self.face.symbols, dim(1), self.together + self.rows, e.close(),
+                      operations=dim(0))  # fmt: skip
+
+    def _builder(self) -> ElementBuilder:
         e = self.face.builder()
-        e.taken.add(self.places)
-        p = e.fresh("line")
-        e.open(p)
-        e.append(Store(self.places, symbol(p), e.let(Position(symbol(p) * self.line_step))))
-        e.append(TaskLoop(p, self.together, None, (), e.close(), False))
-        table = Buffer(self.places, int64, self.together, "temporary")
-        tasks = self.together
-        return Kernel("kernel", "places", (table,), self.face.symbols, tasks, dim(2), e.close(), operations=dim(0))
+        e.taken |= {self.line_table, self.row_table}
+        return e
+
+    @property
+    def _beyond(self) -> int:
+        """How many rows a tile looks ahead."""
+        return 2 * self.tile.rows
+
+    def _tables(self, role: str) -> tuple[Buffer, Buffer]:
+        lines = Buffer(self.line_table, int64, self.together, role)
+        return lines, Buffer(self.row_table, int64, dim(self.rows + self._beyond), role)
 
     def kernel(self) -> Kernel:
-        """Task t sums a panel of columns of some units; neighbours share the panel."""
-        e = self.e = self.face.builder()
-        e.taken.add(self.places)
-        self.sums = self._scratch("sums", self.some * self.rows * self.width)
+        """Task t sums a panel of columns of some tiles of rows; neighbours share the panel."""
+        e = self.e = self._builder()
+        most = self.some * self.tile.rows
+        self.sums = self._scratch("sums", most * self.width)
         self.panel = self._scratch("panel", self.tile.block * self.width)
         t = e.fresh("t")
         e.open(t)
-        rest = bind(e, "rest", symbol(t) // self.unit_blocks)
+        rest = bind(e, "rest", symbol(t) // self.row_blocks)
         panel, self.group = bind(e, "panel_at", rest % self.panels), bind(e, "group", rest // self.panels)
-        part = bind(e, "part", symbol(t) % self.unit_blocks)
-        self.unit = bind(e, "unit", part * self.units // self.unit_blocks)
-        self.count = bind(e, "count", (part + 1) * self.units // self.unit_blocks - self.unit)
+        part = bind(e, "part", symbol(t) % self.row_blocks)
+        self.first = bind(e, "first_tile", part * self.tiles // self.row_blocks)
+        self.count = bind(e, "some_tiles", (part + 1) * self.tiles // self.row_blocks - self.first)
+        self.top = bind(e, "top", self.first * self.rows // self.tiles)
+        self.height = bind(e, "height", (self.first + self.count) * self.rows // self.tiles - self.top)
         self.column = bind(e, "column", panel * self.width)
         self.columns = bind(e, "columns", minimum(self.outputs - self.column, self.width))
         self._zero()
         self._examples()
         self._write()
-        tasks = self.groups * self.panels * self.unit_blocks
+        tasks = self.groups * self.panels * self.row_blocks
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        buffers = (*self.face.buffers, Buffer(self.places, int64, self.together, "in"))
+        buffers = (*self.face.buffers, *self._tables("in"))
         terms = self.examples * product(self.outer) * self.lines * self.length
-        cost = terms * self.width * (self.some * self.rows + STREAMED)
+        cost = terms * self.width * (most + STREAMED)
         return Kernel("kernel", tile_doc(self.body), buffers, self.face.symbols, tasks, cost, e.close())
 
     def _scratch(self, stem: str, length: Dim | int) -> str:
@@ -146,7 +166,7 @@ class _Weights:
         i = e.fresh("i")
         e.open(i)
         e.append(Store(self.sums, symbol(i), Number(0, self.dtype)))
-        e.append(Loop(i, dim(0), self.count * self.rows * self.width, True, e.close()))
+        e.append(Loop(i, dim(0), self.height * self.width, True, e.close()))
 
     def _examples(self) -> None:
         """Blocks of lines of all examples, one after another."""
@@ -164,7 +184,7 @@ class _Weights:
         count = bind(e, "some", (piece + 1) * self.length // self.pieces - start)
         lines = bind(e, "some_lines", minimum(self.lines - line, self.together))
         self._copy((example, *outer, line, start), lines, count)
-        self._units(left + line * self.line_step + start * self.place_step, lines, count)
+        self._tiles(left + line * self.line_step + start * self.place_step, lines, count)
         turns = quotient_up(self.lines, self.together) * self.pieces
         e.append(Loop(turn, dim(0), turns, False, e.close()))
         e.append(Loop(n, dim(0), self.examples * product(self.outer), False, e.close()))
@@ -194,42 +214,35 @@ class _Weights:
         e.append(Loop(place, dim(0), count, False, e.close()))
         e.append(Loop(line, dim(0), lines, False, e.close()))
 
-    def _units(self, left: Dim, lines: Dim, count: Dim) -> None:
-        """The tiles of all units, for the panel that was copied."""
-        e, u = self.e, self.e.fresh("u")
+    def _tiles(self, left: Dim, lines: Dim, count: Dim) -> None:
+        """All tiles of the task, for the panel that was copied."""
+        e, q, width = self.e, self.e.fresh("q"), dim(self.width)
         left = bind(e, "block_at", left)
-        e.open(u)
-        digits = decode_into(e, bind(e, "unit_at", self.unit + symbol(u)), self.radix)
-        first = bind(e, "first", sum((d * s for d, s in zip(digits, self.window_steps, strict=True)), left))
-        rows, most = _number(self.rows), self.tile.rows
-        tiles, q = -(-rows // most), e.fresh("q")
         e.open(q)
-        row = bind(e, "row", symbol(q) * rows // tiles)
-        height = bind(e, "height", (symbol(q) + 1) * rows // tiles - row)
-        a = Operand(self.x.buffer, bind(e, "a_at", first + row * self.x.steps[-1]), (self.x.steps[-1], self.place_step))
-        to = bind(e, "sums_at", (symbol(u) * rows + row) * self.width)
-        c = Operand(self.sums, to, (dim(self.width), dim(1)))
-        b = Operand(self.panel, dim(0), (dim(self.width), dim(1)))
-        gathered = Gathered(self.places, dim(0), lines)
-        heights = range(rows // tiles, -(-rows // tiles) + 1)
+        number = bind(e, "tile", self.first + symbol(q))
+        row = bind(e, "row", number * self.rows // self.tiles)
+        height = bind(e, "rows", (number + 1) * self.rows // self.tiles - row)
+        a = Operand(self.x.buffer, left, (row, self.place_step))
+        c = Operand(self.sums, bind(e, "sums_at", (row - self.top) * width), (width, dim(1)))
+        b = Operand(self.panel, dim(0), (width, dim(1)))
+        gathered = Gathered(self.line_table, dim(0), lines, self.row_table)
+        heights = range(self.rows // self.tiles, -(-self.rows // self.tiles) + 1)
         cases = tuple(
             (ProductTile(r, self.vectors, self.tile.lanes, c, a, b, count, dim(0), dim(1), gathered),) for r in heights
         )
         e.append(Branch(height, heights.start, cases))
-        e.append(Loop(q, dim(0), dim(tiles), False, e.close()))
-        e.append(Loop(u, dim(0), self.count, False, e.close()))
+        e.append(Loop(q, dim(0), self.count, False, e.close()))
 
     def _write(self) -> None:
-        """The sums of all units, whose terms follow each other."""
+        """The sums of all rows."""
         e = self.e
         r, j = e.fresh("r"), e.fresh("j")
         e.open(r)
-        term = bind(e, "term", self.unit * self.rows + symbol(r))
         e.open(j)
         e.known[self.result.node, 0] = e.let(Load(self.sums, symbol(r) * self.width + symbol(j), self.dtype))
-        store_results(e, self.face, (self.group, term, self.column + symbol(j)))
+        store_results(e, self.face, (self.group, self.top + symbol(r), self.column + symbol(j)))
         e.append(Loop(j, dim(0), self.columns, True, e.close()))
-        e.append(Loop(r, dim(0), self.count * self.rows, False, e.close()))
+        e.append(Loop(r, dim(0), self.height, False, e.close()))
 
 
 def _number(size: Dim) -> int:

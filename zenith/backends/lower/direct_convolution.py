@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zenith.backends.kernel import Accumulator, Apply, Fold, Kernel, Name, TaskLoop
+from zenith.backends.lower.borders import border_kernels
 from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
 from zenith.backends.lower.operand import tile_result
 from zenith.ir.dims import dim, product, symbol
@@ -10,7 +11,7 @@ from zenith.ir.graph import Graph
 
 
 def lower_direct_convolution(body: Graph) -> list[Kernel]:
-    """One kernel; its tasks are the elements of the result, neighbours of one block of channels."""
+    """A kernel for each border, and one whose tasks are the result's elements, neighbours of one block of channels."""
     face, result = Interface.of(body), tile_result(body)
     params = body.node(result.node).params
     x, w = body.args(result.node)
@@ -29,7 +30,7 @@ def lower_direct_convolution(body: Graph) -> list[Kernel]:
     e.known[result.node, 0] = Name(total, result.dtype)
     store_results(e, face, index)
     e.append(TaskLoop(task, product(result.shape), None, (), e.close(), False))
-    return [face.kernel(product(result.shape), w.shape[1] * 2 + scalar_cost(body), e)]
+    return [*border_kernels(body), face.kernel(product(result.shape), w.shape[1] * 2 + scalar_cost(body), e)]
 
 
 def lower_direct_weights(body: Graph) -> list[Kernel]:

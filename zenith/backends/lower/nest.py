@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
@@ -204,15 +204,24 @@ def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
 
 
 def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:
-    """The same at an index of a tile kernel's ``result``, of which an output may be a transpose.
+    """The same at an index of a tile kernel's ``result``; an output may be its transpose, or have a border around it.
 
     What does not follow from the tile, such as the transpose of another operand, stands at the index itself.
     """
+    for name, value, place in stored(face, index, result):
+        source, at = value, place
+        while face.body.node(source.node).primitive.name == "pad" and tile_result_of(face.body, source) is not None:
+            at = tuple(i - low for i, low in zip(at, face.body.node(source.node).params["low"], strict=True))
+            source = face.body.args(source.node)[0]
+        e.append(Store(name, row_major(value.shape, place), e.element(source, at)))
+
+
+def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str, Value, Index]]:
+    """The outputs that are written at an index of a tile kernel's ``result``, by name, and the index in each."""
     for name, value in zip(face.outputs, face.body.outputs, strict=True):
         found = tile_result_of(face.body, value)
         if result == (found or 0):
-            place = index if found is None else _turned(face.body, value, index)
-            e.append(Store(name, row_major(value.shape, place), e.element(value, place)))
+            yield name, value, index if found is None else _turned(face.body, value, index)
 
 
 def tile_result_of(body: Graph, value: Value) -> int | None:
@@ -228,9 +237,11 @@ def tile_result_of(body: Graph, value: Value) -> int | None:
 
 
 def _turned(body: Graph, value: Value, index: Index) -> Index:
-    """Where a value that may be the transposed result has the element of an index of the result."""
+    """Where a value that may be the result transposed, or inside a border, has the element of an index of it."""
     node = body.node(value.node)
-    if node.primitive.name != "transpose":
+    if node.primitive.name not in ("transpose", "pad"):
         return index
     source = _turned(body, body.args(value.node)[0], index)
+    if node.primitive.name == "pad":
+        return tuple(i + low for i, low in zip(source, node.params["low"], strict=True))
     return tuple(source[a] for a in node.params["axes"])
