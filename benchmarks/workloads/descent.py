@@ -48,9 +48,7 @@ class Descent:
         state = tuple(self.momentum * v + g for v, g in zip(state, gradient, strict=True))
         return tuple(w - self.rate * v for w, v in zip(weights, state, strict=True)), state
 
-    def _adam(
-        self, weights: Arrays, gradient: Arrays, state: State, np: Any, decay: float
-    ) -> tuple[Arrays, State]:
+    def _adam(self, weights: Arrays, gradient: Arrays, state: State, np: Any, decay: float) -> tuple[Arrays, State]:
         """D. Kingma and J. Ba, Adam, 2015; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, 2019."""
         count, means, squares = state
         count = count + 1

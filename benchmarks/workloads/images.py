@@ -1,7 +1,6 @@
 """Steps of training of a convolutional network on small images: two stages with norms of the batch, and a classifier.
 
-Norms take the statistics of the batch; running ones, which training
-only hands on, are left out for everybody.
+Norms take the statistics of the batch; running ones, which training only hands on, are left out for everybody.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ class Images:
         """For each stage the kernel, its bias, and the norm's scale and shift; then the classifier's matrix and bias."""
         rng, found, before = numpy.random.default_rng(4), list[Array](), 3
         for width in self.widths:
-            kernel = rng.standard_normal((width, before, 3, 3), dtype=numpy.float32) / numpy.float32((9 * before) ** 0.5)
+            kernel = rng.standard_normal((width, before, 3, 3), dtype=numpy.float32) / numpy.float32(
+                (9 * before) ** 0.5
+            )
             small = [0.1 * rng.standard_normal(width, dtype=numpy.float32) for _ in range(3)]
             found += [kernel, small[0], 1 + small[1], small[2]]
             before = width

@@ -9,7 +9,8 @@ import torch
 
 from benchmarks.workloads.images import SMALL, Images, convolved
 from tests.transforms.envelope import RUNS, nudged, require_inside
-from zenith import jit, nn, numpy as znp, optim, value_and_grad
+from zenith import jit, nn, optim, value_and_grad
+from zenith import numpy as znp
 
 LITTLE = Images((6, 16), size=6)
 RULES = {
@@ -29,7 +30,9 @@ def loss(weights, running, x, classes):
     moved = []
     for i, (mean, var) in enumerate(running):
         kernel, shift, scale, move = stages[4 * i : 4 * i + 4]
-        x, *statistics = nn.batch_norm_training(convolved(x, kernel, znp) + shift[:, None, None], mean, var, scale, move)
+        x, *statistics = nn.batch_norm_training(
+            convolved(x, kernel, znp) + shift[:, None, None], mean, var, scale, move
+        )
         x = nn.relu(x)
         moved.append(tuple(statistics))
     return nn.cross_entropy(znp.mean(x, axis=(2, 3)) @ head.T + bias, classes), moved

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Fold, Scalar
+from zenith.ir.lowering import Scalar
 from zenith.passes.dce import dce
 from zenith.passes.grouping import Group, Grouping
 from zenith.passes.precision import DISCRETE

@@ -1,4 +1,7 @@
-"""Convolutions, and their gradients by weights, as they are defined: a sum of products a task, in plain loops, for any element type on any target."""
+"""Convolutions, and their gradients by weights, as they are defined: a sum of products a task, in plain loops.
+
+They compute any element type on any target.
+"""
 
 from __future__ import annotations
 

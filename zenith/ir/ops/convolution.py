@@ -71,7 +71,7 @@ def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> S
 
 def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     x, w = primals
-    found = b.conv_weights(x, cotangents[0], window=w.shape[2:], **params)
+    found = b.conv_weights(x, cotangents[0], window=w.shape[2:], channels=w.shape[1], **params)
     return [by_array(b, x, w, cotangents[0], params), found]
 
 

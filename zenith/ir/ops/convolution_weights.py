@@ -1,12 +1,12 @@
 """The gradient of a convolution by its weights: for each weight the sum over all places that it meets.
 
-``conv_weights(x, y)`` is what :mod:`zenith.ir.ops.convolution` has where the cotangent ``y`` of its result is given: the
-sum of ``<y, conv(x, w)>`` is linear in each of ``x``, ``w`` and ``y``, and the derivative by one of them is an operation
-of the other two. So ``conv``, its gradient by the array and this one are closed under derivatives.
+``conv_weights(x, y)`` is what :mod:`zenith.ir.ops.convolution` has where the cotangent ``y`` of its result is given.
+The sum of ``y * conv(x, w)`` is linear in each of ``x``, ``w`` and ``y``, and its derivative by one of them is an
+operation of the other two. So ``conv``, its gradient by the array and this one are closed under derivatives.
 
 It could be written as a convolution whose window is the whole of ``y``, with examples for channels. Kernels prefer the
-layout of the forward convolution, blocks of channels: in a row of a window all channels of a block are neighbours, and
-make the rows of a matrix product whose terms are the places of a line (:mod:`zenith.backends.lower.convolution_weights`).
+layout of the forward convolution, blocks of channels, of which neither array has to be turned: what the elements of a
+window meet are the rows of a matrix product, whose terms are places (:mod:`zenith.backends.lower.convolution_weights`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import Dim, product, prove_equal
+from zenith.ir.dims import Dim, dim, product, prove_equal
 from zenith.ir.lowering import Composite, Tile
 from zenith.ir.ops.blocked_convolution import block_of, blocked, covered, share, without_border
 from zenith.ir.ops.common import (
@@ -39,14 +39,17 @@ Sizes = Sequence[Dim]
 
 def _checked(name: str, types: Sequence[Type], params: Params, first: int) -> tuple[ArrayType, ArrayType]:
     """Both arrays, whose places begin at axis ``first``; ShapeError unless the windows of the one are as many as the
-    places of the other."""
+    places of the other.
+    """
     x, y = arrays(name, types, 2)
     require_same_dtype(name, (x, y))
     require_kind(name, x, "iuf")
     window, strides, dilation = params["window"], params["strides"], params["dilation"]
     last = x.rank - (first - 2)  # behind the places, on blocks, is a channel's place in its block
     if x.rank != y.rank or last <= first or not len(window) == len(strides) == len(dilation) == last - first:
-        raise ShapeError(f"{name} needs x and y of equal ranks, a window, a stride and a dilation an axis", types=(x, y))
+        raise ShapeError(
+            f"{name} needs x and y of equal ranks, a window, a stride and a dilation an axis", types=(x, y)
+        )
     sizes = covered(x.shape[first:last], window, strides, dilation)
     pairs = zip((x.shape[0], *sizes), (y.shape[0], *y.shape[first:last]), strict=True)
     if any(prove_equal(n, m) is False for n, m in pairs):
@@ -59,16 +62,19 @@ def _checked(name: str, types: Sequence[Type], params: Params, first: int) -> tu
 
 def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     x, y = _checked("conv_weights", types, params, 2)
-    groups = params["groups"]
-    if any(prove_equal(c, share(c, groups) * groups) is False for c in (x.shape[1], y.shape[1])):
-        raise ShapeError(f"conv_weights: {groups} groups do not divide {x.shape[1]} and {y.shape[1]} channels",
+    groups, channels = params["groups"], params["channels"]
+    wrong = prove_equal(x.shape[1], channels * groups) is False
+    if wrong or prove_equal(y.shape[1], share(y.shape[1], groups) * groups) is False:
+        raise ShapeError(f"conv_weights: {x.shape[1]} channels and {y.shape[1]} are not {groups} groups of {channels}",
                          types=(x, y))  # fmt: skip
-    return (x.with_shape((y.shape[1], share(x.shape[1], groups), *params["window"])),)
+    return (x.with_shape((y.shape[1], channels, *params["window"])),)
 
 
-def _sums(x: Any, y: Any, window: Sequence[int], strides: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
+def _sums(
+    x: Any, y: Any, window: Sequence[int], strides: Sequence[int], dilation: Sequence[int], groups: int, channels: int
+) -> Any:
     """The gradient for NumPy arrays (n, c, sizes...) and (n, o, places...)."""
-    found = np.zeros((y.shape[1], x.shape[1] // groups if groups else 0, *window), x.dtype)
+    found = np.zeros((y.shape[1], channels, *window), x.dtype)
     axes = (0, *range(2, x.ndim))
     for place in itertools.product(*map(range, window)):
         parts = zip(place, strides, dilation, y.shape[2:], strict=True)
@@ -123,8 +129,8 @@ def _expand(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
     if x.dtype.is_narrow:  # sums are rounded once
         wide = _expand(b, [b.cast(x, dtype=float32), b.cast(y, dtype=float32)], params)
         return [b.cast(wide[0], dtype=x.dtype)]
-    groups, window = params["groups"], params["window"]
-    channels, outputs = share(x.shape[1], groups), share(y.shape[1], groups)
+    groups, channels, window = params["groups"], dim(params["channels"]), params["window"]
+    outputs = share(y.shape[1], groups)
     shape = (y.shape[1], channels, *window)
     if groups == 0 or channels == 0:
         return [b.full(0, x.dtype, shape)]
@@ -147,15 +153,16 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
             ((2, 2, 3, 4, 5), (2, 2, 2, 4, 2), (2, 1, 3), (1, 1, 2), (1, 1, 1), 1),
         ):
             given = random_array(generator, dtype, x), random_array(generator, dtype, y)
-            yield sample(*given, window=window, strides=strides, dilation=dilation, groups=groups)
+            own = {"window": window, "strides": strides, "dilation": dilation, "groups": groups}
+            yield sample(*given, **own, channels=x[1] // groups)
 
 
 register(Primitive(
     name="conv_weights", doc="The gradient of a convolution of x (n, c, sizes...) by its weights (o, c / groups, "
-    "window...), from that y (n, o, places...) of its result.",
-    params={"window": "sizes", "strides": "ints", "dilation": "ints", "groups": "size"}, typing=_type,
-    evaluate=_evaluate, lowering=Composite(_expand, sums=True), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=4, effect=False,
-    samples=_samples,
+    "window...), of which a group has so many channels, from that y (n, o, places...) of its result.",
+    params={"window": "sizes", "strides": "ints", "dilation": "ints", "groups": "size", "channels": "size"},
+    typing=_type, evaluate=_evaluate, lowering=Composite(_expand, sums=True), jvp=_jvp, vjp=_vjp, batch=_batch,
+    ulp=4, effect=False, samples=_samples,
 ))  # fmt: skip
 
 
@@ -178,7 +185,7 @@ def _channels(x: Any) -> Any:
 def _blocks_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
     x, y = wide(values)
     groups, blocks, block = x.shape[1], x.shape[2], x.shape[-1]
-    found = _sums(_channels(x), _channels(y), params["window"], params["strides"], params["dilation"], groups)
+    found = _sums(_channels(x), _channels(y), **params, groups=groups, channels=blocks * block)
     apart = found.reshape(groups, y.shape[2] * y.shape[-1], blocks, block, *params["window"])
     terms = np.moveaxis(apart, (1, 3), (-1, -2)).reshape(groups, -1, y.shape[2] * y.shape[-1])
     return (np.ascontiguousarray(terms).astype(values[0].dtype, copy=False),)
