@@ -47,9 +47,18 @@ def generated_primitives() -> list[Primitive]:
     """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
 
     Nor composites without samples, which hold subgraphs or mean something to transforms alone; nor the bits of floats,
-    which are others in the wider type that is the reference; nor conv_blocks, to which conv expands.
+    which are others in the wider type that is the reference; nor what convolutions expand to.
     """
-    left_out = ("input", "constant", "weight", "token", "float_bits", "bits_float", "conv_blocks")
+    left_out = (
+        "input",
+        "constant",
+        "weight",
+        "token",
+        "float_bits",
+        "bits_float",
+        "conv_blocks",
+        "conv_blocks_weights",
+    )
     return [
         p for p in all_primitives()
         if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out

@@ -93,8 +93,9 @@ class TorchStep(Step):
         self._optimizer: Any = None
         if descent.rule == "sgd":
             self._optimizer = torch.optim.SGD(self._weights, descent.rate, momentum=descent.momentum, fused=True)
-        elif descent.rule == "adamw":
-            self._optimizer = torch.optim.AdamW(self._weights, descent.rate, fused=True)
+        elif descent.rule is not None:
+            rules = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+            self._optimizer = rules[descent.rule](self._weights, descent.rate, fused=True)
 
     def __call__(self, *batch: Any) -> Any:
         for weight in self._weights:

@@ -52,7 +52,11 @@ class ZenithStep(FunctionalStep):
 
         build, descent, weights = workload.numpy, workload.descent, workload.weights()
         assert build is not None and descent is not None
-        rules = {"sgd": lambda: optim.sgd(descent.rate, descent.momentum), "adamw": lambda: optim.adamw(descent.rate)}
+        rules = {
+            "sgd": lambda: optim.sgd(descent.rate, descent.momentum),
+            "adam": lambda: optim.adam(descent.rate),
+            "adamw": lambda: optim.adamw(descent.rate),
+        }
         rule = rules[descent.rule]() if descent.rule else None
 
         def advance(weights: Any, gradient: Any, state: Any) -> tuple[Any, Any]:

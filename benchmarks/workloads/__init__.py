@@ -2,6 +2,7 @@
 
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
+from benchmarks.workloads.images import TRAIN_CNN, TRAIN_CNN_ADAM
 from benchmarks.workloads.kernels import ATTENTION, MATMUL_HALVES, RELU
 from benchmarks.workloads.order import ARGSORT, SORT
 from benchmarks.workloads.places import GATHER, SCATTER_ADD, SCATTER_MAX, SCATTER_SET
@@ -46,6 +47,8 @@ _ALL = (
     TINY_CALL,
     TRAIN_MLP,
     TRAIN_TRANSFORMER,
+    TRAIN_CNN,
+    TRAIN_CNN_ADAM,
     RNN_FORWARD,
     RNN_FORWARD_SHORT,
     RNN_GRADIENT,

@@ -1,4 +1,4 @@
-"""What is done with the gradient of a loss: nothing, stochastic gradient descent with momentum, or AdamW.
+"""What is done with the gradient of a loss: nothing, stochastic gradient descent with momentum, Adam or AdamW.
 
 The rules are written over ``numpy`` or a module like it, with PyTorch's defaults: JAX has no optimisers of its own, and
 the float64 reference must not be anybody's.
@@ -26,7 +26,7 @@ class Descent:
     momentum: of the rule "sgd": how much of the last direction stays.
     """
 
-    rule: Literal["sgd", "adamw"] | None = None
+    rule: Literal["sgd", "adam", "adamw"] | None = None
     rate: float = 0.0
     momentum: float = 0.0
 
@@ -42,14 +42,14 @@ class Descent:
         """The next weights and state."""
         if self.rule == "sgd":
             return self._sgd(weights, gradient, state)
-        return self._adamw(weights, gradient, state, np)
+        return self._adam(weights, gradient, state, np, DECAY if self.rule == "adamw" else 0.0)
 
     def _sgd(self, weights: Arrays, gradient: Arrays, state: State) -> tuple[Arrays, State]:
         state = tuple(self.momentum * v + g for v, g in zip(state, gradient, strict=True))
         return tuple(w - self.rate * v for w, v in zip(weights, state, strict=True)), state
 
-    def _adamw(self, weights: Arrays, gradient: Arrays, state: State, np: Any) -> tuple[Arrays, State]:
-        """I. Loshchilov and F. Hutter, Decoupled weight decay regularization, 2019."""
+    def _adam(self, weights: Arrays, gradient: Arrays, state: State, np: Any, decay: float) -> tuple[Arrays, State]:
+        """D. Kingma and J. Ba, Adam, 2015; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, 2019."""
         count, means, squares = state
         count = count + 1
         means = tuple(B1 * m + (1 - B1) * g for m, g in zip(means, gradient, strict=True))
@@ -57,6 +57,6 @@ class Descent:
         step, root = self.rate / (1 - B1**count), np.sqrt(1 - B2**count)
 
         def move(w: Any, m: Any, v: Any) -> Any:
-            return w * (1 - self.rate * DECAY) - step * m / (np.sqrt(v) / root + EPS)
+            return w * (1 - self.rate * decay) - step * m / (np.sqrt(v) / root + EPS)
 
         return tuple(move(*row) for row in zip(weights, means, squares, strict=True)), (count, means, squares)

@@ -25,7 +25,9 @@ def test_two_steps_lead_where_float64_does(name, workload, tmp_path):
     assert not running.save(tmp_path / "step"), "its weights are no part of a program"
 
 
-@pytest.mark.parametrize("descent", [Descent("sgd", rate=0.1, momentum=0.9), Descent("adamw", rate=0.1)])
+@pytest.mark.parametrize("descent", [
+    Descent("sgd", rate=0.1, momentum=0.9), Descent("adam", rate=0.1), Descent("adamw", rate=0.1),
+], ids=lambda descent: descent.rule)  # fmt: skip
 def test_rules_are_those_of_torch(descent):
     torch = pytest.importorskip("torch")
     weights, state = WEIGHTS, descent.start(WEIGHTS, np)
@@ -33,7 +35,8 @@ def test_rules_are_those_of_torch(descent):
     if descent.rule == "sgd":
         optimizer = torch.optim.SGD(theirs, descent.rate, momentum=descent.momentum)
     else:
-        optimizer = torch.optim.AdamW(theirs, descent.rate)
+        rules = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+        optimizer = rules[descent.rule](theirs, descent.rate)
     for step in range(5):
         gradient = tuple(np.sin(w + step) for w in weights)
         weights, state = descent.advance(weights, gradient, state, np)

@@ -97,6 +97,8 @@ def _operands(name: str, x: Any, w: Any, bias: Any) -> tuple[Any, Any, Any]:
     if x.ndim < 3 or w.ndim != x.ndim:
         raise ShapeError(f"{name}: {shape_text(x.shape)} and {shape_text(w.shape)} are no channels and their weights",
                          where=user_line(), fix="give x (N, C, *spatial) and w with as many axes")  # fmt: skip
+    for n in w.shape:
+        static_int(n, f"{name}: a size of the weights")
     given = [x, w] if bias is None else [x, w, as_array(bias)]
     dtype = result_dtype(name, given)
     return convert(x, dtype), convert(w, dtype), None if bias is None else convert(as_array(bias), dtype)

@@ -45,7 +45,7 @@ def _exchanged(w: Any, params: Params) -> Layout:
 def _by_weights(b: Rewriter, x: Value, y: Value, params: Params) -> Sequence[Value]:
     """What each weight meets: channels are examples then, and examples are channels, those of a group beside."""
     groups, axes = params["groups"], tuple(range(2, len(x.shape)))
-    n, channels = x.shape[0], share(x.shape[1], groups)
+    n, channels = x.shape[0], params["channels"]
     apart = b.reshape(x, shape=(n, groups, channels, *x.shape[2:]))
     turned = b.transpose(apart, axes=(2, 1, 0, *(a + 1 for a in axes)))
     examples = b.reshape(turned, shape=(channels, groups * n, *x.shape[2:]))

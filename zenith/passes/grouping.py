@@ -9,6 +9,7 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with the elementwise operations behind it;
 * ``convolution``: a convolution on blocks of channels, with the same behind it;
+* ``convolution_weights``: a convolution's gradient by its weights;
 * ``attention``: attention, whose mask is read through index maps;
 * ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;

@@ -20,6 +20,7 @@ from zenith.ir.target import Target
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
 from zenith.passes.channels_last import channels_last
+from zenith.passes.cropped import cropped
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.expand import expand
@@ -28,6 +29,7 @@ from zenith.passes.fuse import fuse
 from zenith.passes.joined_borders import joined_borders
 from zenith.passes.merged_products import merged_products
 from zenith.passes.movement import movement
+from zenith.passes.own_terms import own_terms
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.prune import prune
@@ -48,6 +50,8 @@ Pass = Callable[[Graph], Graph]
 # views, so that it cancels what is turned twice.
 PIPELINE: tuple[Pass, ...] = (
     precision,
+    dce,
+    cropped,
     expand,
     split_complex,
     dce,
@@ -73,6 +77,7 @@ PIPELINE: tuple[Pass, ...] = (
     widenings,
     cse,
     dce,
+    own_terms,
     fuse,
 )
 

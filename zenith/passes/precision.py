@@ -31,7 +31,7 @@ from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, number_of, rebuild
 
 # They jump: what they are asked about must be what everybody else sees. (Comparisons give no 16-bit float.)
-PRODUCTS = frozenset({"matmul", "conv", "conv_blocks"})
+PRODUCTS = frozenset({"matmul", "conv", "conv_blocks", "conv_weights", "conv_blocks_weights"})
 DISCRETE = frozenset({"floor", "ceil", "trunc", "round", "sign", "floor_divide", "remainder"})
 
 

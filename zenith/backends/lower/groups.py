@@ -23,7 +23,8 @@ from zenith.backends.lower.column_prefix import lower_column_prefix
 from zenith.backends.lower.column_prefix_parts import is_chained, lower_column_prefix_parts
 from zenith.backends.lower.columns import lower_columns
 from zenith.backends.lower.convolution import lower_convolution
-from zenith.backends.lower.direct_convolution import lower_direct_convolution
+from zenith.backends.lower.convolution_weights import known_cut, lower_convolution_weights
+from zenith.backends.lower.direct_convolution import lower_direct_convolution, lower_direct_weights
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.mean_changes import with_mean_changes
@@ -131,6 +132,23 @@ def _lower_shared_convolution(body: Graph, target: Target, fixed: Collection[str
     return lower_shared_convolution(body, tile.fitting(rows, columns), len(fixed) == len(body.inputs))
 
 
+def _weights_in_tiles(body: Graph, target: Target) -> float | Refusal:
+    result = tile_result(body)
+    refused = _in_tiles(body, target)
+    if isinstance(refused, Refusal):
+        return refused
+    x, y = (value.shape for value in body.args(result.node))
+    if not known_cut(x, y, body.node(result.node).params["window"]):
+        return Refusal("how many channels there are is not known")
+    return 1.0
+
+
+def _lower_weights(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    tile = target.product_tile(tile_result(body).dtype, None)
+    assert not isinstance(tile, GuardedTile)
+    return lower_convolution_weights(body, tile)
+
+
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
@@ -193,6 +211,10 @@ OWN: tuple[Engine, ...] = (
            tensor_cores.accepts_convolution, tensor_cores.lower_convolution),
     Engine("direct_convolution", ("convolution",), "convolutions as they are defined: a sum a task", 0,
            lambda body, target: 4.0, lambda body, target, fixed: lower_direct_convolution(body)),
+    Engine("convolution_weights", ("convolution_weights",), "gradients of convolutions by their weights, in tiles", 0,
+           _weights_in_tiles, _lower_weights),
+    Engine("direct_weights", ("convolution_weights",), "the same as they are defined: a sum a task", 0,
+           lambda body, target: 4.0, lambda body, target, fixed: lower_direct_weights(body)),
     Engine("attention", ("attention",), "flash attention: an online softmax, the scores are never written to memory", 0,
            _always, _lower_attention),
     Engine("attention_cores", ("attention",), "flash attention on 16-bit floats, on a GPU's tensor cores", 0,

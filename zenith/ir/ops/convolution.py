@@ -2,9 +2,8 @@
 
 ``conv`` takes windows that lie inside the array; who wants a border pads first, and who wants elements spread out pads
 between them. Then one primitive is closed under derivatives. By the array it is a convolution of the cotangent, spread
-by the strides, with the reversed weights; by the weights one of the array with the cotangent, in which examples and
-channels change places, and so do strides and holes (V. Dumoulin and F. Visin, *A guide to convolution arithmetic for
-deep learning*, arXiv:1603.07285).
+by the strides, with the reversed weights (V. Dumoulin and F. Visin, *A guide to convolution arithmetic for deep
+learning*, arXiv:1603.07285); by the weights it is :mod:`zenith.ir.ops.convolution_weights`.
 
 Kernels know another form, on blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`), to which it expands.
 """
@@ -72,10 +71,11 @@ def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> S
 
 def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     x, w = primals
-    return [_by_array(b, x, w, cotangents[0], params), _by_weights(b, x, w, cotangents[0], params)]
+    found = b.conv_weights(x, cotangents[0], window=w.shape[2:], channels=w.shape[1], **params)
+    return [by_array(b, x, w, cotangents[0], params), found]
 
 
-def _by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
+def by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
     """What of the cotangent each element of x meets: every window that has it."""
     groups, axes = params["groups"], tuple(range(2, len(x.shape)))
     low = [(n - 1) * d for n, d in zip(w.shape[2:], params["dilation"], strict=True)]
@@ -91,22 +91,6 @@ def _by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
     weights = b.reshape(turned, shape=(groups * w.shape[1], share(w.shape[0], groups), *w.shape[2:]))
     ones = (1,) * len(axes)
     return b.conv(padded, b.reverse(weights, axes=axes), strides=ones, dilation=params["dilation"], groups=groups)
-
-
-def _by_weights(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
-    """What each weight meets: channels are examples then, and examples are channels, those of a group beside."""
-    groups, axes = params["groups"], tuple(range(2, len(x.shape)))
-    n, channels = x.shape[0], w.shape[1]
-    apart = b.reshape(x, shape=(n, groups, channels, *x.shape[2:]))
-    turned = b.transpose(apart, axes=(2, 1, 0, *(a + 1 for a in axes)))
-    examples = b.reshape(turned, shape=(channels, groups * n, *x.shape[2:]))
-    found = b.conv(
-        examples, b.transpose(ct, axes=(1, 0, *axes)), strides=params["dilation"], dilation=params["strides"],
-        groups=groups,
-    )  # fmt: skip
-    none, every = (0,) * len(x.shape), (1,) * len(x.shape)
-    inside = b.slice(found, start=none, stop=(*found.shape[:2], *w.shape[2:]), step=every)
-    return b.transpose(inside, axes=(1, 0, *axes))
 
 
 def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
