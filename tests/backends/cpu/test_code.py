@@ -70,15 +70,14 @@ def test_a_row_is_divided_by_its_sum_with_one_division() -> None:
     assert re.search(r"\bvdivss\s", assembly) and not re.search(r"\bvdivps\s", assembly)
 
 
-def test_short_loops_of_a_known_length_are_vectors() -> None:
-    text = """\
-def kernel(begin, end, args):
-    x, y = f32_buffer(args, 1, 3), f32_buffer(args, 2, 3)
-    out = f32_buffer(args, 3, 3)
-    for t in range(begin, end):
-        for i in range(0, 16):
-            v = f32(x[16*t + i] - y[i])
-            out[48*t + i] = f32(where(bool(v <= f32(0.0)), f32(0.0), v))
-"""
-    assembly = target_machine().emit_assembly(kernel_module(text, "kernel"))
+BLOCKS = """\
+def f(x: f32[n, 1, 2, h, 16], k: f32[1, 32, 48], y: f32[n, 1, 3, h, 16]) -> (f32[n, 1, 3, h, 16]):
+    v1 = conv_blocks(x, k, window=(1,), strides=(1,), dilation=(1,), block=16)
+    v2 = sub(v1, y)
+    return (v2,)"""
+
+
+def test_a_block_of_channels_behind_a_convolution_is_a_vector() -> None:
+    (kernel,) = [k for k in compiled(parse(BLOCKS), "cpu").kernels.values() if "gathered_tile" in k.text]
+    assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
     assert re.search(rf"\bvsubps\s.*%{WIDE}", assembly) and not re.search(r"\bvsubss\b", assembly)
