@@ -171,7 +171,7 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
 
 def _in_parts(*bounds: Any) -> list[Dim]:
     """Sizes and fixed numbers as whole multiples of one part, such as a half."""
-    exact = [Fraction(v) if isinstance(v, (float, np.floating)) and math.isfinite(v) else v for v in bounds]
+    exact = [Fraction(float(v)) if isinstance(v, (float, np.floating)) and math.isfinite(v) else v for v in bounds]
     parts = math.lcm(*(v.denominator for v in exact if isinstance(v, Fraction)))
     if parts > _SHORT:
         raise TraceError("arange with a traced size takes no bounds or steps that have long binary forms, such as 0.1",
