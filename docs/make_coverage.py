@@ -106,7 +106,8 @@ def exhibits() -> dict[str, str]:
     """Every table by name, as Markdown."""
     return {
         "standard": standard(), "conformance": conformance(), "functions": functions(), "outside": outside(),
-        "special": special(), "aten": core_aten(), "aten_refused": core_aten_refused(), "dtypes": element_types(),
+        "special": special(), "aten": core_aten(), "aten_refused": core_aten_refused(),
+        "architectures": architectures(), "dtypes": element_types(),
     }  # fmt: skip
 
 
@@ -247,6 +248,19 @@ def core_aten_refused() -> str:
         if reason is not None:
             reasons.setdefault(reason, []).append(name_of(operator))
     return table(("operators", "why", "instead"), [(code(names), *map(escaped, why)) for why, names in reasons.items()])
+
+
+def architectures() -> str:
+    """The tested models by what they are made of; a star is for two programs, a dagger for none that is compiled."""
+    from tests.torch.architectures import KINDS, UNCOMPILED
+
+    rows, total = [], 0
+    for kind, families in KINDS.items():
+        marks = [("*" if f.programs > 1 else "") + ("†" if n in UNCOMPILED else "") for n, f in families.items()]
+        names = [name + mark for name, mark in zip(families, marks, strict=True)]
+        rows.append((kind, str(len(names)), ", ".join(names)))
+        total += len(names)
+    return table(("kind", "", "architectures"), [*rows, ("all", str(total), "")])
 
 
 # --- element types ---------------------------------------------------------------------------------------------

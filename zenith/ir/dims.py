@@ -41,13 +41,14 @@ DimLike = Union["Dim", int]
 class Dim:
     """A size: immutable, hashable, equal by structure; equal to an ``int`` when it is that constant."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_text", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         kept = [(m, c) for m, c in terms.items() if c]
         self.terms: tuple[tuple[Monomial, int], ...] = tuple(sorted(kept, key=_term_order))
         value = self.static
         self._hash = hash(self.terms) if value is None else hash(value)
+        self._text: str | None = None  # sizes are named by their texts, and stand in each other
 
     @property
     def static(self) -> int | None:
@@ -141,6 +142,11 @@ class Dim:
         return result
 
     def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._spelled()
+        return self._text
+
+    def _spelled(self) -> str:
         if not self.terms:
             return "0"
         text = ""
