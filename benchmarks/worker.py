@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import sys
 import time
@@ -187,7 +188,12 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
         say({"missing": str(error)})
     except Exception as error:
         traceback.print_exc()
-        say({"failed": f"{type(error).__name__}: {error}"})
+        say({"failed": plain(f"{type(error).__name__}: {error}")})
+
+
+def plain(text: str) -> str:
+    """The text without what colours it on a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def main() -> None:

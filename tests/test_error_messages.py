@@ -37,6 +37,7 @@ BRANCH = "choose between arrays with numpy.where(condition, a, b), combine condi
 BRANCH += "static"
 TRACED = "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) "
 TRACED += "for a traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
+COUNTING = "write zenith.numpy.arange(n), or numpy.arange(n, like=x) for a traced x; int(n) compiles for this size only"
 CONVERT = (
     "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
     "zenith.numpy.take(table, i, axis=0) to index a NumPy array"
@@ -122,6 +123,13 @@ def write_under_a_mask(x, i, h):
 CASES = {
     "if": (branch, TraceError, f"a Python condition (if, while, and, or, not, assert) {VALUES}", "bool", BRANCH),
     "and": (lambda x, i, h: x[0, 0] > 0 and x[0, 1] > 0, TraceError, "a Python condition", "bool", BRANCH),
+    "arange": (
+        lambda x, i, h: np.arange(x.shape[0]),
+        TraceError,
+        f"numpy.arange of a traced number {VALUES}",
+        "bool",
+        COUNTING,
+    ),
     "float()": (lambda x, i, h: float(x.sum()), TraceError, f"float() {VALUES}", "f32", STATIC),
     "int()": (lambda x, i, h: int(i[0]), TraceError, f"int() {VALUES}", "i64", STATIC),
     "range()": (lambda x, i, h: list(range(i[0])), TraceError, "using it as a Python integer", "i64", STATIC),

@@ -23,6 +23,11 @@ from zenith.trace.sizes import TracedSize, user_size
 ARGUMENTS = "arguments"  # the device of traced arrays
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
+# NumPy compares the number to learn whether there is anything to count.
+_COUNTS = re.compile(r"^(?!(if|elif|while|assert)\b).*\b(np|numpy)\.arange\(")
+_COUNTING = (
+    "write zenith.numpy.arange(n), or numpy.arange(n, like=x) for a traced x; int(n) compiles for this size only"
+)
 
 
 class Tracer(dispatch.Traced):
@@ -248,6 +253,9 @@ class Tracer(dispatch.Traced):
         )
 
     def __bool__(self) -> NoReturn:
+        line = user_line()
+        if line is not None and _COUNTS.search(line.code):
+            self._needs_values("numpy.arange of a traced number", _COUNTING)
         self._needs_values(
             "a Python condition (if, while, and, or, not, assert)",
             "choose between arrays with numpy.where(condition, a, b), combine conditions with & | ~, or make the "
