@@ -26,12 +26,11 @@ class Images:
     size: int = 32
 
     def weights(self) -> Arrays:
-        """For each stage the kernel, its bias, and the norm's scale and shift; then the classifier's matrix and bias."""
+        """For each stage the kernel, its bias, the norm's scale and shift; then the classifier's matrix and bias."""
         rng, found, before = numpy.random.default_rng(4), list[Array](), 3
         for width in self.widths:
-            kernel = rng.standard_normal((width, before, 3, 3), dtype=numpy.float32) / numpy.float32(
-                (9 * before) ** 0.5
-            )
+            kernel = rng.standard_normal((width, before, 3, 3), dtype=numpy.float32)
+            kernel /= numpy.float32((9 * before) ** 0.5)
             small = [0.1 * rng.standard_normal(width, dtype=numpy.float32) for _ in range(3)]
             found += [kernel, small[0], 1 + small[1], small[2]]
             before = width
@@ -101,14 +100,15 @@ def convolved(x: Array, w: Array, np: Any) -> Array:
     if np.__name__ == "zenith.numpy":
         from zenith import nn
 
-        return nn.conv(x, w, padding=1)  # type: ignore[no-any-return]
+        return nn.conv(x, w, padding=1)
     if np.__name__ == "jax.numpy":
         import jax
 
-        return jax.lax.conv_general_dilated(x, w, (1, 1), ((1, 1), (1, 1)))  # type: ignore[no-any-return]
+        convolve: Any = jax.lax.conv_general_dilated
+        return convolve(x, w, (1, 1), ((1, 1), (1, 1)))
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-    return np.moveaxis(np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))), 3, 1)  # type: ignore[no-any-return]
+    return np.moveaxis(np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))), 3, 1)
 
 
 def _normalised(x: Array, scale: Array, shift: Array, np: Any) -> Array:
@@ -116,11 +116,11 @@ def _normalised(x: Array, scale: Array, shift: Array, np: Any) -> Array:
     if np.__name__ == "zenith.numpy":
         from zenith import nn
 
-        return nn.batch_norm_training(x, None, None, scale, shift, eps=EPS)[0]  # type: ignore[no-any-return]
+        return nn.batch_norm_training(x, None, None, scale, shift, eps=EPS)[0]
     mean = np.mean(x, axis=(0, 2, 3), keepdims=True)
     centred = x - mean
     root = np.sqrt(np.mean(centred * centred, axis=(0, 2, 3), keepdims=True) + EPS)
-    return centred / root * scale[:, None, None] + shift[:, None, None]  # type: ignore[no-any-return]
+    return centred / root * scale[:, None, None] + shift[:, None, None]
 
 
 def train_images(name: str, images: Images, batch: int, descent: Descent, how: str) -> Workload:

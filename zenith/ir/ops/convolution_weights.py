@@ -79,7 +79,8 @@ def _sums(
     for place in itertools.product(*map(range, window)):
         parts = zip(place, strides, dilation, y.shape[2:], strict=True)
         seen = x[(..., *(slice(p * d, p * d + (n - 1) * s + 1 if n else 0, s) for p, s, d, n in parts))]
-        for g, part in enumerate(np.split(found, groups) if groups else ()):
+        parts_of_groups: list[Any] = np.split(found, groups) if groups else []
+        for g, part in enumerate(parts_of_groups):
             left, right = np.split(y, groups, 1)[g], np.split(seen, groups, 1)[g]
             with np.errstate(all="ignore"):
                 part[(..., *place)] = np.tensordot(left, right, axes=(axes, axes))
