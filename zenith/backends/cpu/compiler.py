@@ -34,6 +34,7 @@ import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names 
 from zenith.backends.cpu.abreast import interleave
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.contexts import contexts
+from zenith.backends.cpu.lowering import KernelLowering
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
 from zenith.errors import CompileError
@@ -59,7 +60,7 @@ class KernelCompiler(CompilerBase):
             typed_passes.NopythonTypeInference,
             typed_passes.IRLegalization,
             typed_passes.AnnotateTypes,
-            typed_passes.NativeLowering,
+            KernelLowering,
             typed_passes.NoPythonBackend,
         ):
             manager.add_pass(step, step.__name__)
@@ -118,7 +119,8 @@ def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: boo
     library = _Text(context.codegen(), symbol)
     try:
         compiled = compile_extra(
-            typing, context, function, tuple(arguments), _WORD if returns else types.void, _flags(), {}, library=library, pipeline_class=KernelCompiler,
+            typing, context, function, tuple(arguments), _WORD if returns else types.void, _flags(), {},
+            library=library, pipeline_class=KernelCompiler,
         )  # fmt: skip
     except NumbaError as error:
         raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None
