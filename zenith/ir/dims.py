@@ -39,25 +39,23 @@ DimLike = Union["Dim", int]
 
 
 class Dim:
-    """A size: immutable, hashable, equal by structure; equal to an ``int`` when it is that constant."""
+    """A size: immutable, hashable, equal by structure; equal to an ``int`` when it is that constant.
 
-    __slots__ = ("_hash", "_text", "terms")
+    ``static`` is the number that it always is, or None. Its text, by which atoms are sorted, is made once.
+    """
+
+    __slots__ = ("_hash", "_text", "static", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         kept = [(m, c) for m, c in terms.items() if c]
-        self.terms: tuple[tuple[Monomial, int], ...] = tuple(sorted(kept, key=_term_order))
-        value = self.static
-        self._hash = hash(self.terms) if value is None else hash(value)
-        self._text: str | None = None  # sizes are named by their texts, and stand in each other
-
-    @property
-    def static(self) -> int | None:
-        """The number that this size always is, or None."""
-        if not self.terms:
-            return 0
-        if len(self.terms) == 1 and self.terms[0][0] == ():
-            return self.terms[0][1]
-        return None
+        if len(kept) > 1:
+            kept.sort(key=_term_order)
+        self.terms: tuple[tuple[Monomial, int], ...] = tuple(kept)
+        self.static: int | None = 0
+        if kept:
+            self.static = kept[0][1] if len(kept) == 1 and kept[0][0] == () else None
+        self._hash = hash(self.terms) if self.static is None else hash(self.static)
+        self._text: str | None = None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dim):
@@ -84,9 +82,10 @@ class Dim:
 
     def __mul__(self, other: DimLike) -> Dim:
         total: dict[Monomial, int] = {}
+        factors = dim(other).terms
         for m1, c1 in self.terms:
-            for m2, c2 in dim(other).terms:
-                m = tuple(sorted(m1 + m2, key=str))
+            for m2, c2 in factors:
+                m = tuple(sorted(m1 + m2, key=str)) if m1 and m2 else m1 or m2
                 total[m] = total.get(m, 0) + c1 * c2
         return Dim(total)
 

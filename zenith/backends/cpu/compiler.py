@@ -34,6 +34,7 @@ import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names 
 from zenith.backends.cpu.abreast import advise
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.contexts import contexts
+from zenith.backends.cpu.lowering import KernelLowering
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
 from zenith.errors import CompileError
@@ -59,7 +60,7 @@ class KernelCompiler(CompilerBase):
             typed_passes.NopythonTypeInference,
             typed_passes.IRLegalization,
             typed_passes.AnnotateTypes,
-            typed_passes.NativeLowering,
+            KernelLowering,
             typed_passes.NoPythonBackend,
         ):
             manager.add_pass(step, step.__name__)

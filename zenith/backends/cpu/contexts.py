@@ -16,12 +16,18 @@ from numba.core.cpu import CPUContext
 from numba.core.typing.context import BaseContext
 from numba.core.typing.templates import Signature
 
+from zenith.backends.cpu.turns import RANGES
+
 
 class KernelTyping(BaseContext):
     """Which types operations give."""
 
     def init(self) -> None:
         self._signatures: dict[Hashable, Any] = {}
+
+    def load_additional_registries(self) -> None:
+        """What is meant here alone; all else registers itself with Numba's builtins when it is imported."""
+        self.install_registry(RANGES)
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """The signature of a call; a failure is not remembered, as it ends a compilation."""
@@ -64,6 +70,14 @@ class KernelTarget(CPUContext):
         if key not in self._found:
             self._found[key] = super().get_function(fn, sig, _firstcall)._imp
         return _Emitter(self._found[key], self, sig.as_function())
+
+    def pair_first(self, builder: Any, val: Any, ty: Any) -> Any:
+        """A loop's number."""
+        return builder.extract_value(val, 0)
+
+    def pair_second(self, builder: Any, val: Any, ty: Any) -> Any:
+        """Whether a loop goes on."""
+        return builder.extract_value(val, 1)
 
     def get_abi_sizeof(self, ty: Any) -> int:
         """The bytes of a type, for which LLVM is asked."""
