@@ -19,7 +19,7 @@ from zenith.backends.kernel import Digits, Folded, Kernel, Number, Operand
 from zenith.backends.lower.collapse import spread
 from zenith.backends.lower.convolution import Strided
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import bind, decode_into, find_loops, store_results
+from zenith.backends.lower.nest import bind, decode_into, find_loops, store_results, stored
 from zenith.backends.lower.shared_product import SharedTiles, Tile
 from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph
@@ -59,8 +59,8 @@ class _Convolution(SharedTiles):
             store_results(e, self.face, index)
 
         def addresses(index: Index) -> list[Dim]:
-            return [sum((index[a] * s for a, s in zip(axes, steps, strict=True)), dim(0)),
-                    row_major(self.result.shape, index)]  # fmt: skip
+            read = sum((index[a] * s for a, s in zip(axes, steps, strict=True)), dim(0))
+            return [read, *(row_major(value.shape, place) for _, value, place in stored(self.face, index))]
 
         found = find_loops(self.face, self.result.shape, visit, addresses)
         groups = [own for own in ([a for a in group if a in axes] for group in found) if own] or [[axes[-1]]]
