@@ -30,19 +30,24 @@ def test_all_channels_are_beside_each_other():
 
 def test_examples_of_a_gradient_by_weights_stay_outermost():
     expect(
-        channels_last, "x: f32[48, n, 9], ct: f32[n, 32, 7]",
-        f"w = transpose(ct, axes=(1, 0, 2))\nv1 = conv(x, w, {PARAMETERS})\nreturn (v1,)",
+        channels_last, "x: f32[n, 48, 9], ct: f32[n, 32, 7]",
+        "v1 = conv_weights(x, ct, window=(3,), strides=(1,), dilation=(1,), groups=1, channels=48)\nreturn (v1,)",
         """
-        w = transpose(ct, axes=(1, 0, 2))
-        v1 = reshape(w, shape=(1, 32, n, 1, 7))
-        v2 = transpose(v1, axes=(0, 2, 4, 3, 1))
-        v3 = reshape(v2, shape=(1, 7*n, 32))
-        v4 = reshape(x, shape=(48, 1, n, 1, 9))
-        v5 = transpose(v4, axes=(0, 1, 2, 4, 3))
-        v6 = conv_blocks(v5, v3, window=(7,), strides=(1,), dilation=(1,), block=32)
-        v7 = transpose(v6, axes=(0, 1, 2, 4, 3))
-        v8 = reshape(v7, shape=(48, 32, 3))
-        return (v8,)
+        v2 = reshape(x, shape=(n, 1, 48, 9))
+        v3 = transpose(v2, axes=(2, 1, 0, 3))
+        v4 = reshape(v3, shape=(48, n, 9))
+        v5 = transpose(ct, axes=(1, 0, 2))
+        v6 = reshape(v5, shape=(1, 32, n, 1, 7))
+        v7 = transpose(v6, axes=(0, 2, 4, 3, 1))
+        v8 = reshape(v7, shape=(1, 7*n, 32))
+        v9 = reshape(v4, shape=(48, 1, n, 1, 9))
+        v10 = transpose(v9, axes=(0, 1, 2, 4, 3))
+        v11 = conv_blocks(v10, v8, window=(7,), strides=(1,), dilation=(1,), block=32)
+        v12 = transpose(v11, axes=(0, 1, 2, 4, 3))
+        v13 = reshape(v12, shape=(48, 32, 3))
+        v14 = slice(v13, start=(0, 0, 0), stop=(48, 32, 3), step=(1, 1, 1))
+        v15 = transpose(v14, axes=(1, 0, 2))
+        return (v15,)
         """,
     )  # fmt: skip
 
