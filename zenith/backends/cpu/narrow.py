@@ -73,10 +73,22 @@ def narrowed(builder: Any, kind: Narrow, x: Any) -> Any:
 
 
 def _single(builder: Any, x: Any) -> Any:
-    """A float32, for certain: what was rounded from a float64 LLVM would round to 16 bits at once, by calling."""
+    """A float32, for certain: what was rounded from a float64 LLVM would round to 16 bits at once, by calling.
+
+    On a GPU ``canonicalize`` says so. On x86 LLVM has no code for it in vectors of two: there 0 is added, and the sign
+    put back, which -0 loses by that.
+    """
+    if "nvptx" in builder.module.triple:
+        return _call(builder, "canonicalize", x)
+    return _call(builder, "copysign", builder.fadd(x, _constant(x, 0.0, _FLOAT)), x)
+
+
+def _call(builder: Any, name: str, *args: Any) -> Any:
+    """A float function of LLVM's, of floats or vectors of them."""
+    (x, *_), of = args, [a.type for a in args]
     suffix = f"v{x.type.count}f32" if isinstance(x.type, ir.VectorType) else "f32"
-    kind = ir.FunctionType(x.type, [x.type])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.canonicalize.{suffix}"), [x])
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, of), f"llvm.{name}.{suffix}")
+    return builder.call(function, args)
 
 
 def _brain_bits(builder: Any, bits: Any) -> Any:

@@ -23,7 +23,16 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, dim, dims, product, prove_at_least, prove_equal
 from zenith.ir.lowering import Tile
-from zenith.ir.ops.common import arrays, random_array, require_kind, require_same_dtype, rng, sample, wide
+from zenith.ir.ops.common import (
+    arrays,
+    random_array,
+    require_kind,
+    require_same_dtype,
+    rng,
+    rounded,
+    sample,
+    wide,
+)
 from zenith.ir.ops.windows import window_count
 from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
 from zenith.ir.types import ArrayType, DType, Type, float32, kind_of
@@ -236,7 +245,7 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
     weights = np.moveaxis(apart, (-1, -2), (1, 3)).reshape(groups * outputs, x.shape[2] * x.shape[last], *window)
     y = correlate(channels, weights, params["strides"], params["dilation"], groups)
     found = y.reshape(x.shape[0], groups, outputs // params["block"], params["block"], *y.shape[2:])
-    return (np.ascontiguousarray(np.moveaxis(found, 3, -1)).astype(values[0].dtype, copy=False),)
+    return (rounded(np.ascontiguousarray(np.moveaxis(found, 3, -1)), values[0]),)
 
 
 def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:

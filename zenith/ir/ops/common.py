@@ -148,6 +148,12 @@ def wide(values: Sequence[Any]) -> list[Any]:
     return [v.astype(np.float32) if is_narrow(v) else v for v in values]
 
 
+def rounded(array: Any, like: Any) -> Any:
+    """What :func:`wide` computed, in the element type of ``like``; what is too large for it is infinite."""
+    with np.errstate(all="ignore"):
+        return array.astype(like.dtype, copy=False)
+
+
 def is_narrow(array: Any) -> bool:
     """Whether an array holds 16-bit floats."""
     dtype = dtype_of(array.dtype)

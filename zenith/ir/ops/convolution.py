@@ -26,6 +26,7 @@ from zenith.ir.ops.common import (
     require_kind,
     require_same_dtype,
     rng,
+    rounded,
     sample,
     wide,
 )
@@ -56,7 +57,7 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
-    return (correlate(*wide(values), **params).astype(values[0].dtype, copy=False),)
+    return (rounded(correlate(*wide(values), **params), values[0]),)
 
 
 # --- derivatives -------------------------------------------------------------------------------------------------

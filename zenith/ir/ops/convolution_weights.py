@@ -28,6 +28,7 @@ from zenith.ir.ops.common import (
     require_kind,
     require_same_dtype,
     rng,
+    rounded,
     sample,
     wide,
 )
@@ -88,7 +89,7 @@ def _sums(
 
 
 def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
-    return (_sums(*wide(values), **params).astype(values[0].dtype, copy=False),)
+    return (rounded(_sums(*wide(values), **params), values[0]),)
 
 
 def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
@@ -190,7 +191,7 @@ def _blocks_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
     found = _sums(_channels(x), _channels(y), **params, groups=groups, channels=blocks * block)
     apart = found.reshape(groups, y.shape[2] * y.shape[-1], blocks, block, *params["window"])
     terms = np.moveaxis(apart, (1, 3), (-1, -2)).reshape(groups, -1, y.shape[2] * y.shape[-1])
-    return (np.ascontiguousarray(terms).astype(values[0].dtype, copy=False),)
+    return (rounded(np.ascontiguousarray(terms), values[0]),)
 
 
 def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:

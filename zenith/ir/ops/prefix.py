@@ -22,6 +22,7 @@ from zenith.ir.ops.common import (
     require_same_dtype,
     require_same_shape,
     rng,
+    rounded,
     sample,
     wide,
 )
@@ -44,7 +45,7 @@ def _evaluate(accumulate: Accumulate) -> Callable[..., tuple[Any]]:
         with np.errstate(all="ignore"):
             out = accumulate(*moved)
         out = out[::-1] if params["reverse"] else out
-        return (np.moveaxis(out, 0, params["axis"]).astype(values[-1].dtype),)
+        return (rounded(np.moveaxis(out, 0, params["axis"]), values[-1]),)
 
     return evaluate
 

@@ -11,7 +11,15 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.lowering import Composite
 from zenith.ir.ops import special_reference as ref
-from zenith.ir.ops.common import arrays, random_array, require_kind, rng, sample, wide
+from zenith.ir.ops.common import (
+    arrays,
+    random_array,
+    require_kind,
+    rng,
+    rounded,
+    sample,
+    wide,
+)
 from zenith.ir.ops.elementwise import batch_elementwise, unary
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, float32, kind_of
@@ -120,7 +128,7 @@ register(Primitive(
     name="polygamma", doc="The derivative of digamma of an order from 1 on.", params={"order": "int"},
     typing=_polygamma_type,
     evaluate=lambda values, params: (
-        ref.polygamma(wide(values)[0], params["order"]).astype(values[0].dtype, copy=False),
+        rounded(ref.polygamma(wide(values)[0], params["order"]), values[0]),
     ),
     lowering=Composite(_polygamma), jvp=_polygamma_jvp, vjp=_polygamma_vjp, batch=batch_elementwise("polygamma"),
     ulp=16, effect=False, samples=_polygamma_samples,
