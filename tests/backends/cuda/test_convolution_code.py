@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 import zenith
 from benchmarks.workloads.vision import RESNET50_B1
@@ -13,7 +14,7 @@ from tests.backends.cuda.test_tensor_core_code import check
 from tests.backends.running import plan_of
 from zenith.backends.cuda.compile import available, compile_forms
 from zenith.backends.cuda.cubin import resources
-from zenith.backends.cuda.forms import block_threads
+from zenith.backends.cuda.forms import block_threads, wide_loops
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import SharedProduct, walk
 from zenith.backends.steps import Launch
@@ -54,12 +55,13 @@ def test_layers(name, dtype, arch):
             assert instructions(code.ptx, r"(ld|st)\.local|\bcall\b|\.f64\b") == []
             continue
         check(code, arch)
-        assert bool(instructions(code.ptx, r"cp\.async\.cg\.shared\.global")) == (code.form.width > 1)
+        dense = {side for loop in wide_loops(code.kernel).loops.values() for side in loop.sides}
+        assert bool(instructions(code.ptx, r"cp\.async\.cg\.shared\.global")) == (code.form.width > 1 and bool(dense))
 
 
 def resnet():
     """ResNet-50 as a module, and an image."""
-    return RESNET50_B1.torch(()).eval(), RESNET50_B1.batches()[0]
+    return RESNET50_B1.torch(()).eval(), tuple(map(torch.from_numpy, RESNET50_B1.batches()[0]))
 
 
 def training_step():
