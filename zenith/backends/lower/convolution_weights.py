@@ -39,6 +39,8 @@ from zenith.ir.graph import Graph
 from zenith.ir.target import TileShape
 from zenith.ir.types import DType, int64
 
+FEWER = 2  # times fewer tasks than products have: each copies the columns of all places
+
 
 def lower_convolution_weights(body: Graph, tile: TileShape) -> list[Kernel]:
     """The table of lines, and the kernel that reads it."""
@@ -87,7 +89,7 @@ class _Weights:
         self.rows = _number(product(self.radix))
         self.tiles = -(-self.rows // self.tile.rows)
         held = max(1, self.tile.block // self.tile.rows)
-        wanted = -(-self.tiles * self.panels // self.tile.tasks)
+        wanted = -(-FEWER * self.tiles * self.panels // self.tile.tasks)
         self.some = max(1, min(self.tiles, held, wanted))
         self.row_blocks = -(-self.tiles // self.some)
 
@@ -192,27 +194,28 @@ class _Weights:
     def _copy(self, at: Sequence[Dim], lines: Dim, count: Dim) -> None:
         """The columns of a block of lines, side by side: channels of a block are neighbours, blocks are far apart.
 
-        ``at`` is the example, and the first place.
+        Block by block: what is read then follows each other, as processors foresee. ``at`` is the example, and the
+        first place.
         """
         e, width, block = self.e, dim(self.width), _number(self.block)
         run = block if self.width % block == 0 else 1  # columns that are copied together
         line, place, k, j = (e.fresh(s) for s in ("copied_line", "place", "k", "j"))
-        e.open(line)
-        e.open(place)
-        to = bind(e, "to", (symbol(line) * count + symbol(place)) * width)
         e.open(k)
         channel = bind(e, "channel", self.column + symbol(k) * run)
         of_block, lane = bind(e, "block", channel // block), bind(e, "lane", channel % block)
+        e.open(line)
+        e.open(place)
+        to = bind(e, "to", (symbol(line) * count + symbol(place)) * width + symbol(k) * run)
         e.open(j)
         example, *outer, first, start = at
         above = () if self.is_line else (*outer, first + symbol(line))
         index = (example, self.group, of_block, *above, start + symbol(place), lane + symbol(j))
         value = e.element(self.columns_of, index)
-        e.append(Store(self.panel, to + symbol(k) * run + symbol(j), value))
+        e.append(Store(self.panel, to + symbol(j), value))
         e.append(Loop(j, dim(0), dim(run), True, e.close()))
-        e.append(Loop(k, dim(0), self.columns // run, False, e.close()))
         e.append(Loop(place, dim(0), count, False, e.close()))
         e.append(Loop(line, dim(0), lines, False, e.close()))
+        e.append(Loop(k, dim(0), self.columns // run, False, e.close()))
 
     def _tiles(self, left: Dim, lines: Dim, count: Dim) -> None:
         """All tiles of the task, for the panel that was copied."""
