@@ -120,7 +120,7 @@ def generated(
 
 
 def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:
-    """Names for the sizes of each input, and conditions for sizes that are fixed or occur twice."""
+    """Names for the sizes of each input, and conditions for those that are fixed, formulas or repeated."""
     shapes, conditions = [], []
     taken = {symbol for spec in specs for size in spec.sizes for symbol in size.symbols()}
     seen = set[str]()
@@ -128,7 +128,7 @@ def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str,
         names = []
         for axis, size in enumerate(spec.sizes):
             name = str(size)
-            if size.static is not None or name in seen:
+            if not name.isidentifier() or name in seen:
                 (name,) = unique([f"{spec.name}{axis}"], taken)
                 word = "fixed to" if size.static is not None else "declared as"
                 reason = f"axis {axis} of {spec.name} is {word} {size}"

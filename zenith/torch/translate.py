@@ -22,6 +22,8 @@ from zenith.torch import aten
 from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
 
+Find = Callable[[torch.fx.Node], "aten.Rule | None"]
+
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\w+)')
 _LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>")
 
@@ -51,14 +53,25 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
     def run(*tensors: Any) -> list[Any]:
         recorder = current_recorder()
         assert recorder is not None, "a translated module runs under a trace"
-        values = _inputs(program, weights, tensors, recorder)
-        for node in program.graph.nodes:
-            if node.op == "call_function":
-                values[node] = _apply(node, values)
-        (output,) = [n for n in program.graph.nodes if n.op == "output"]
-        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in output.args[0]]
+        return results_of(program.graph, _inputs(program, weights, tensors, recorder))
 
     return run
+
+
+def in_table(node: torch.fx.Node) -> aten.Rule | None:
+    """The rule of a node's operator."""
+    return aten.find(node.target)
+
+
+def results_of(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> list[Any]:
+    """The results of a graph whose placeholders have ``values``, computed under the trace in progress.
+
+    ``find`` gives the rule of each node.
+    """
+    for node in graph.nodes:
+        if node.op == "call_function":
+            values[node] = _apply(node, values, find)
+    return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in graph.output_node().args[0]]
 
 
 def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: Recorder) -> dict[Any, Any]:
@@ -86,8 +99,8 @@ def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[
     return Tracer(recorder, recorder.constant(adapter.numpy(constants[name])))
 
 
-def _apply(node: Any, values: Mapping[Any, Any]) -> Any:
-    rule = aten.find(node.target)
+def _apply(node: Any, values: Mapping[Any, Any], find: Find) -> Any:
+    rule = find(node)
     assert rule is not None, f"{node.target} was checked"
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: values[n])
     examples = torch.fx.map_arg(node.args, lambda n: n.meta["val"])

@@ -1,5 +1,8 @@
 """Calls of functions from outside: Python's, between the program's kernels, and native ones, like kernels.
 
+Functions that read or change something besides their operands, such as the state of a library's random generator, are
+called in program order.
+
 The function and the types of its results are parameters. The first ``mapped`` axes of all operands and results count
 examples: the function is called for each, unless one call may serve them all.
 """
@@ -16,8 +19,8 @@ from zenith.errors import DTypeError, ShapeError, ZenithError
 from zenith.ir.external import External, Rules
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.ops.common import all_batched, arrays, floats, results_of
-from zenith.ir.primitive import Params, Primitive, WithResiduals, register
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.primitive import Params, Primitive, WithResiduals, not_batchable, not_differentiable, register
+from zenith.ir.types import TOKEN, ArrayType, TokenType, Type
 
 
 def _type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
@@ -118,3 +121,27 @@ def _fill_from_copies(values: Sequence[Any], results: Sequence[Any], params: Par
 
 _register("call_python", "What a Python function returns for its operands.", HostCall(_fill_from_copies))
 _register("call_native", "What a native function computes of its operands, without Python.", NativeCall())
+
+
+def _type_in_order(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    if not types or not isinstance(types[0], TokenType):
+        raise DTypeError(f"{params['function'].label} takes a token first", types=tuple(types))
+    return (TOKEN, *_type(types[1:], params))
+
+
+def _evaluate_in_order(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+    return (None, *_evaluate(values[1:], params))
+
+
+def _fill_in_order(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    _fill_from_copies(values[1:], results[1:], params)
+
+
+_WHY = "what a function with effects returns does not follow from its operands alone"
+
+register(Primitive(
+    name="call_python_in_order", doc="What a Python function with effects returns, called in program order.",
+    params={"function": "external", "results": "types", "mapped": "int"}, typing=_type_in_order,
+    evaluate=_evaluate_in_order, lowering=HostCall(_fill_in_order), jvp=not_differentiable(_WHY),
+    vjp=not_differentiable(_WHY), batch=not_batchable(_WHY), ulp=0, effect=True, samples=lambda dtype: [],
+))  # fmt: skip

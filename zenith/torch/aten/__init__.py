@@ -29,7 +29,7 @@ from zenith.torch.aten import (
     spectra,
 )
 from zenith.torch.aten.refused import REFUSED, Absent, core_operators, reason_of
-from zenith.torch.aten.rules import RULES, Context, find, of_rows
+from zenith.torch.aten.rules import RULES, Context, Rule, find, of_rows
 
 of_rows(
     "sum", "mean", "prod", "amax", "amin", "any", "max.dim", "min.dim", "argmax", "argmin", "var.correction", "var.dim",
@@ -44,6 +44,7 @@ __all__ = [
     "RULES",
     "Absent",
     "Context",
+    "Rule",
     "activations",
     "attention",
     "complex_numbers",

@@ -1,0 +1,1 @@
+"""The ``torch.compile`` backend: graphs of AOTAutograd as Zenith programs."""

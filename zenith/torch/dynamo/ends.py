@@ -1,0 +1,178 @@
+"""The two ends of a graph of AOTAutograd: what its placeholders and results are to a Zenith program.
+
+Programs know dense arrays in row-major order and sizes that belong to arrays. PyTorch's graphs also take and give
+tensors in other orders of axes (a transposed view, ``channels_last``) and bare sizes (``SymInt``). Here each becomes
+the other without a copy: a tensor is permuted to the order of its memory before the call and the array transposed back
+inside the program, where that is free, and a bare size comes as the length of a tensor without elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._sympy import functions
+
+from zenith.api.leaves import input_names
+from zenith.arrays import torch_adapter
+from zenith.backends.lower.nest import is_word
+from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
+from zenith.ir.types import DType, int64, uint8
+from zenith.trace import InputSpec
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor argument: its element type, sizes, and its axes in the order of its memory."""
+
+    dtype: DType
+    sizes: tuple[Dim, ...]
+    order: Order
+
+    def leaf(self, value: torch.Tensor) -> torch.Tensor:
+        """The argument as the program takes it."""
+        return value if is_natural(self.order) else value.permute(self.order)
+
+    def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
+        """What the program is traced with."""
+        return InputSpec(name, self.dtype, tuple(self.sizes[axis] for axis in self.order), tuple(leaf.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A bare size, which a tensor without elements has as its length."""
+
+    symbol: Dim
+
+    def leaf(self, value: int) -> torch.Tensor:
+        """The tensor."""
+        return torch.empty((value, 0), dtype=torch.uint8)
+
+    def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
+        """What the program is traced with."""
+        return InputSpec(name, uint8, (self.symbol, dim(0)), tuple(leaf.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A Python number that is no size: a weak argument without axes."""
+
+    def leaf(self, value: int) -> int:
+        """The number."""
+        return int(value)
+
+    def spec(self, name: str, leaf: int) -> InputSpec:
+        """What the program is traced with."""
+        return InputSpec(name, int64, (), (), weak=True)
+
+
+Argument = Tensor | Size | Number
+
+
+class Sizes:
+    """Zenith's formulas for PyTorch's symbolic sizes; one that has no formula gets a symbol of its own."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Dim] = {}
+
+    def of(self, size: Any) -> Dim:
+        """The formula of an ``int`` or ``SymInt``."""
+        expression = None if isinstance(size, int) else size.node.shape_env.replace(size.node.expr)
+        return dim(size) if expression is None else self._formula(expression)
+
+    def _formula(self, expression: Any) -> Dim:
+        if expression.is_Integer:
+            return dim(int(expression))
+        found = self._known.get(expression)
+        if found is None:
+            kind = next((k for k in _FORMULAS if isinstance(expression, k)), None)
+            if kind is None or (kind is sympy.Pow and not expression.exp.is_Integer):
+                found = symbol(self._name(str(expression) if expression.is_Symbol else "size"))
+            elif kind is sympy.Pow:
+                found = reduce(mul, [self._formula(expression.base)] * int(expression.exp))
+            else:
+                found = reduce(_FORMULAS[kind], map(self._formula, expression.args))
+            self._known[expression] = found
+        return found
+
+    def _name(self, wanted: str) -> str:
+        taken = {str(size) for size in self._known.values()}
+        while is_word(wanted) or wanted in taken:
+            wanted += "_"
+        return wanted
+
+
+_FORMULAS: Mapping[Any, Callable[[Dim, Dim], Dim]] = {
+    sympy.Add: add,
+    sympy.Mul: mul,
+    sympy.Pow: mul,
+    functions.FloorDiv: Dim.__floordiv__,
+    functions.PythonMod: Dim.__mod__,
+    functions.Mod: Dim.__mod__,
+    functions.Max: maximum,
+    functions.Min: minimum,
+}
+
+
+def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Argument]:
+    """What each placeholder that anybody reads is, in order; a size that tensors tell is not needed as one."""
+    found: dict[torch.fx.Node, Argument] = {}
+    told: set[str] = set()
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and node.users:
+            dtype = torch_adapter().dtype(value)
+            if dtype is None:
+                torch_adapter().check(value, node.name)  # says why
+            assert dtype is not None
+            found[node] = Tensor(dtype, tuple(map(sizes.of, value.shape)), axis_order(value))
+            told |= {str(size) for size in found[node].sizes if str(size).isidentifier()}
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            size = sizes.of(value)
+            if not statically_known_true(value >= 0):
+                found[node] = Number()
+            elif str(size).isidentifier() and str(size) not in told:
+                told.add(str(size))
+                found[node] = Size(size)
+    return {node: found[node] for node in graph.nodes if node in found}
+
+
+def axis_order(tensor: torch.Tensor) -> Order:
+    """The axes of a tensor by decreasing stride; their natural order where this is no dense tensor's."""
+    strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
+    natural = tuple(range(tensor.ndim))
+    by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
+    return next((order for order in (natural, by_stride) if _is_dense(order, strides, shape)), natural)
+
+
+def _is_dense(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
+    length = 1
+    for axis in reversed(order):
+        if shape[axis] > 1 and strides[axis] != length:
+            return False
+        length *= max(shape[axis], 1)
+    return True
+
+
+def _hint(size: Any) -> int:
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def is_natural(order: Order) -> bool:
+    """Whether axes lie in memory as they are counted."""
+    return order == tuple(range(len(order)))
+
+
+def inverse(order: Order) -> Order:
+    """The permutation that undoes one."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -1,0 +1,148 @@
+"""What PyTorch computes in the middle of a program: operators that Zenith has no rule for, and random draws.
+
+Each is a step of its own, a call of PyTorch between kernels. Draws come from PyTorch's generator, in program order, so
+that a compiled model draws the numbers that it would draw without being compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import zenith.numpy as znp
+from zenith.arrays import torch_adapter
+from zenith.control.trees import record
+from zenith.errors import UnsupportedError
+from zenith.ir.external import External
+from zenith.ir.primitive import get
+from zenith.ir.dims import Dim
+from zenith.ir.types import ArrayType, bool_
+from zenith.torch import aten
+from zenith.torch.dynamo.ends import Sizes, axis_order, inverse
+from zenith.trace import TracedSize, current_recorder
+
+_ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator that PyTorch computes: its name, whether it draws random numbers, why Zenith does not compute it."""
+
+    name: str
+    draws: bool
+    why: str
+    line: str
+
+
+def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule:
+    """What computes a node of a graph: dropout's mask is drawn by PyTorch, and so is all that there is no rule for."""
+    if node.target is torch.ops.aten.native_dropout.default:
+        return partial(_dropout, node, sizes)
+    found = None if draws(node.target) else aten.find(node.target)
+    return found or (lambda c, *args, **kwargs: by_torch(node, sizes, args, kwargs))
+
+
+def _dropout(node: torch.fx.Node, sizes: Sizes, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
+    """As PyTorch rounds without being compiled: the mask over 1 - p, times x. It draws the mask in x's order of memory."""
+    if not train or p == 0:
+        return x, znp.ones(x.shape, dtype=bool)
+    if p == 1:
+        return x * 0, znp.zeros(x.shape, dtype=bool)
+    order = axis_order(node.args[0].meta["val"])
+
+    def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
+        mask = torch.empty([results[0].shape[axis] for axis in order], dtype=torch.bool).bernoulli_(1 - p)
+        return [mask.permute(inverse(order)).numpy()]
+
+    type = ArrayType(bool_, _sizes(node.meta["val"][1], sizes))
+    external = External("aten.native_dropout, its mask", draw, False, None, None, _ADVICE)
+    (mask,) = record(get("call_python_in_order"), [], function=external, results=(type,), mapped=0)
+    noise = znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))
+    return x * noise, mask
+
+
+def draws(target: Any) -> bool:
+    """Whether an operator takes its results from PyTorch's generator."""
+    return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+
+
+def by_torch(node: torch.fx.Node, sizes: Sizes, args: Any, kwargs: Any) -> Any:
+    """The results of an operator as arrays that PyTorch computes while the program runs."""
+    examples = pytree.tree_leaves(node.meta["val"])
+    types = tuple(_type(example, sizes) for example in examples)
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    given = [leaf for leaf in leaves if _is_computed(leaf)]
+    call = _Call(node.target, spec, [None if _is_computed(x) else x for x in leaves], [_kind(x) for x in leaves],
+                 [axis_order(t) for t in _tensors(node)])  # fmt: skip
+    external = External(str(node.target), call, False, None, None, _ADVICE)
+    kind = "call_python_in_order" if draws(node.target) else "call_python"
+    found = record(get(kind), [_array(leaf) for leaf in given], function=external, results=types, mapped=0)
+    return found[0] if isinstance(node.meta["val"], torch.Tensor) else tuple(found)
+
+
+def _type(example: Any, sizes: Sizes) -> ArrayType:
+    if not isinstance(example, torch.Tensor):
+        raise UnsupportedError(f"a step of PyTorch gives a {type(example).__name__}, which is no tensor")
+    dtype = torch_adapter().dtype(example)
+    if dtype is None:
+        raise UnsupportedError(f"Zenith has no element type for {example.dtype}")
+    return ArrayType(dtype, _sizes(example, sizes))
+
+
+def _sizes(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
+    """A result's sizes as the trace in progress writes them."""
+    recorder = current_recorder()
+    assert recorder is not None, "steps are recorded"
+    return tuple(recorder.canonical(sizes.of(size)) for size in example.shape)
+
+
+def _tensors(node: torch.fx.Node) -> Sequence[torch.Tensor]:
+    """Examples of the tensors among the arguments."""
+    values = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def _is_computed(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and hasattr(leaf, "shape") or isinstance(leaf, TracedSize)
+
+
+def _kind(leaf: Any) -> str:
+    if isinstance(leaf, TracedSize):
+        return "size"
+    return "tensor" if _is_computed(leaf) else "plain"
+
+
+def _array(leaf: Any) -> Any:
+    return leaf.as_array() if isinstance(leaf, TracedSize) else leaf
+
+
+class _Call:
+    """An operator of PyTorch on NumPy arrays: tensors in the order of memory in which PyTorch would have them."""
+
+    def __init__(
+        self, target: Any, spec: Any, plain: Sequence[Any], kinds: Sequence[str], orders: Sequence[tuple[int, ...]]
+    ) -> None:
+        self.target, self.spec, self.plain, self.kinds, self.orders = target, spec, plain, kinds, orders
+
+    def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
+        given, orders = iter(arrays), iter(self.orders)
+        leaves = [self._leaf(kind, plain, given, orders) for kind, plain in zip(self.kinds, self.plain, strict=True)]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        with torch.no_grad():
+            found = self.target(*args, **kwargs)
+        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in pytree.tree_leaves(found)]
+
+    def _leaf(self, kind: str, plain: Any, given: Any, orders: Any) -> Any:
+        if kind == "plain":
+            return plain
+        array = next(given)
+        if kind == "size":
+            return int(array)
+        tensor = torch_adapter().from_numpy(array)
+        order = next(orders)
+        return tensor.permute(order).contiguous().permute(inverse(order))
