@@ -15,7 +15,7 @@ from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text
 from zenith.api.specialize import Program, Request, Specializer
-from zenith.arrays import adapter_for
+from zenith.arrays import adapter_for, torch_adapter
 from zenith.ir.target import Numerics
 from zenith.torch.dynamo.ends import Argument, Order, Size, Sizes, Tensor, arguments_of, axis_order, inverse, is_natural
 from zenith.torch.dynamo.steps import rule_of
@@ -82,6 +82,8 @@ class CompiledGraph(Inspectable):
         found = made[result.number]
         if result.is_size:
             return int(found)
+        if not isinstance(found, torch.Tensor):  # of a graph without tensors among its arguments
+            found = torch_adapter().from_numpy(found)
         return found if is_natural(result.order) else found.permute(inverse(result.order))
 
     def _request(self, leaves: Sequence[Any]) -> Request:
