@@ -18,7 +18,7 @@ from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.ir.target import Numerics
 from zenith.torch.dynamo.ends import Argument, Order, Size, Sizes, Tensor, arguments_of, axis_order, inverse, is_natural
-from zenith.torch.dynamo.steps import rule_of
+from zenith.torch.dynamo.steps import is_token, rule_of
 from zenith.torch.translate import results_of
 from zenith.trace import Tracer, trace
 from zenith.trace.sizes import user_size
@@ -60,7 +60,7 @@ class CompiledGraph(Inspectable):
         self._specializer = Specializer(backend, name, None, numerics)
         self._graph, self._sizes = module.graph, Sizes()
         self._module = module
-        self._arguments = arguments_of(self._graph, self._sizes)
+        self._arguments = {n: a for n, a in arguments_of(self._graph, self._sizes).items() if not is_token(n)}
         places = {node: place for place, node in enumerate(self._graph.find_nodes(op="placeholder"))}
         self._takes = [(places[node], argument) for node, argument in self._arguments.items()]
         self._results = _results(self._graph, places)
@@ -150,7 +150,7 @@ def _results(graph: torch.fx.Graph, places: dict[torch.fx.Node, int]) -> list[_G
     numbers: dict[torch.fx.Node, int] = {}
     found: list[_Given | _Plain | _Made] = []
     for node in graph.output_node().args[0]:
-        if not isinstance(node, torch.fx.Node) or node.meta.get("val") is None:
+        if not isinstance(node, torch.fx.Node) or node.meta.get("val") is None or is_token(node):
             found.append(_Plain(node if not isinstance(node, torch.fx.Node) else None))
         elif node in places:
             found.append(_Given(places[node]))

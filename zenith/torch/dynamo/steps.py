@@ -6,7 +6,8 @@ that a compiled model draws the numbers that it would draw without being compile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from zenith.errors import UnsupportedError
 from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.dims import Dim
-from zenith.ir.types import ArrayType, bool_
+from zenith.ir.types import ArrayType, bool_, dtype_of
 from zenith.torch import aten
 from zenith.torch.dynamo.ends import Sizes, axis_order, inverse
 from zenith.trace import TracedSize, current_recorder
@@ -43,8 +44,76 @@ def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule:
     """What computes a node of a graph: dropout's mask is drawn by PyTorch, and so is all that there is no rule for."""
     if node.target is torch.ops.aten.native_dropout.default:
         return partial(_dropout, node, sizes)
+    if node.target is WITH_EFFECTS:
+        return partial(_with_effects, node, sizes)
     found = None if draws(node.target) else aten.find(node.target)
-    return found or (lambda c, *args, **kwargs: by_torch(node, sizes, args, kwargs))
+
+    def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+        if found is not None and not isinstance(node.target, torch._ops.OpOverload):
+            return found(c, *args, **kwargs)  # Python's own, on sizes and tuples
+        values = _refused if found is None else _by_rule(node, found, c, args, kwargs)
+        return by_torch(node, sizes, args, kwargs) if values is _refused else values
+
+    return computed
+
+
+_refused = object()
+WITH_EFFECTS = torch.ops.higher_order.with_effects
+
+
+def _by_rule(node: torch.fx.Node, rule: aten.Rule, c: aten.Context, args: Any, kwargs: Any) -> Any:
+    """What a rule gives; ``_refused`` where it computes no such case, or not all of the results that are read."""
+    try:
+        values = rule(c, *args, **kwargs)
+    except UnsupportedError:
+        return _refused
+    if not isinstance(values, (tuple, list)):
+        return values if _fits(values, node.meta["val"]) else _refused
+    readers: dict[Any, list[torch.fx.Node]] = {}
+    for user in node.users:
+        readers.setdefault(user.args[1] if user.target is operator.getitem else None, []).append(user)
+    found = []
+    for place, (value, example) in enumerate(zip(values, node.meta["val"], strict=True)):
+        if isinstance(value, aten.Failed) and all(_checks(user) for user in readers.get(place, ())):
+            value = value.code
+        if place in readers and not _fits(value, example):
+            return _refused
+        found.append(value)
+    return tuple(found)
+
+
+def _checks(node: torch.fx.Node) -> bool:
+    """Whether a result is read only by what raises PyTorch's own error for matrices that have no inverse or factor."""
+    check = torch.ops.aten._linalg_check_errors.default
+    return all(user.target is WITH_EFFECTS and user.args[1] is check for user in node.users)
+
+
+def _fits(value: Any, example: Any) -> bool:
+    """Whether a rule's result has the element type and the sizes that PyTorch has found."""
+    if not isinstance(example, torch.Tensor):
+        return not isinstance(value, aten.Absent)
+    if not hasattr(value, "dtype") or dtype_of(value.dtype) != torch_adapter().dtype(example):
+        return False
+    sizes = zip(value.shape, example.shape, strict=False)
+    return value.ndim == example.ndim and not any(type(n) is type(m) is int and n != m for n, m in sizes)
+
+
+def _with_effects(node: torch.fx.Node, sizes: Sizes, c: aten.Context, token: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
+    read = torch.fx.map_arg(node.args[2:], lambda n: n.meta["val"])
+    examples = [leaf for leaf in pytree.tree_leaves(node.meta["val"][1:]) if leaf is not None]
+    nothing = not examples  # a check: a step has some result, here one without elements
+    examples = examples or [torch.empty(0)]
+    found = _record("call_python_in_order", target, examples, _tensors((read, node.kwargs)), sizes, (args, kwargs))
+    return (None,) if nothing else (None, *found)
+
+
+def is_token(node: torch.fx.Node) -> bool:
+    """Whether a node is one of the tokens by which AOTAutograd keeps operators in order; no tensor is behind it."""
+    if node.op == "placeholder":
+        return bool(node.users) and all(u.target is WITH_EFFECTS and u.args[0] is node for u in node.users)
+    of_effects = node.target is operator.getitem and node.args[0].target is WITH_EFFECTS
+    return of_effects and node.args[1] == 0
 
 
 def _dropout(node: torch.fx.Node, sizes: Sizes, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
@@ -74,15 +143,23 @@ def draws(target: Any) -> bool:
 def by_torch(node: torch.fx.Node, sizes: Sizes, args: Any, kwargs: Any) -> Any:
     """The results of an operator as arrays that PyTorch computes while the program runs."""
     examples = pytree.tree_leaves(node.meta["val"])
-    types = tuple(_type(example, sizes) for example in examples)
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    given = [leaf for leaf in leaves if _is_computed(leaf)]
-    call = _Call(node.target, spec, [None if _is_computed(x) else x for x in leaves], [_kind(x) for x in leaves],
-                 [axis_order(t) for t in _tensors(node)])  # fmt: skip
-    external = External(str(node.target), call, False, None, None, _ADVICE)
+    read = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     kind = "call_python_in_order" if draws(node.target) else "call_python"
-    found = record(get(kind), [_array(leaf) for leaf in given], function=external, results=types, mapped=0)
-    return found[0] if isinstance(node.meta["val"], torch.Tensor) else tuple(found)
+    found = _record(kind, node.target, examples, _tensors(read), sizes, (args, kwargs))
+    return found[0] if isinstance(node.meta["val"], torch.Tensor) else found
+
+
+def _record(
+    kind: str, target: Any, examples: Sequence[Any], read: Sequence[torch.Tensor], sizes: Sizes, given: Any
+) -> tuple[Any, ...]:
+    """A step that calls an operator with ``given``; it gives tensors like examples, and reads such tensors."""
+    types = tuple(_type(example, sizes) for example in examples)
+    leaves, spec = pytree.tree_flatten(given)
+    call = _Call(target, spec, [None if _is_computed(x) else x for x in leaves], [_kind(x) for x in leaves],
+                 [axis_order(t) for t in read])  # fmt: skip
+    external = External(str(target), call, False, None, None, _ADVICE)
+    arrays = [_array(leaf) for leaf in leaves if _is_computed(leaf)]
+    return tuple(record(get(kind), arrays, function=external, results=types, mapped=0))
 
 
 def _type(example: Any, sizes: Sizes) -> ArrayType:
@@ -101,9 +178,7 @@ def _sizes(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
     return tuple(recorder.canonical(sizes.of(size)) for size in example.shape)
 
 
-def _tensors(node: torch.fx.Node) -> Sequence[torch.Tensor]:
-    """Examples of the tensors among the arguments."""
-    values = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+def _tensors(values: Any) -> Sequence[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
@@ -135,7 +210,7 @@ class _Call:
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         with torch.no_grad():
             found = self.target(*args, **kwargs)
-        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in pytree.tree_leaves(found)]
+        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in _tensors(found) or [torch.empty(0)]]
 
     def _leaf(self, kind: str, plain: Any, given: Any, orders: Any) -> Any:
         if kind == "plain":
