@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.control.trees import record
-from zenith.errors import UnsupportedError
+from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.dims import Dim
@@ -62,10 +62,13 @@ WITH_EFFECTS = torch.ops.higher_order.with_effects
 
 
 def _by_rule(node: torch.fx.Node, rule: aten.Rule, c: aten.Context, args: Any, kwargs: Any) -> Any:
-    """What a rule gives; ``_refused`` where it computes no such case, or not all of the results that are read."""
+    """What a rule gives; ``_refused`` where it computes no such case, or not all of the results that are read.
+
+    PyTorch has accepted the call, so whatever a rule says against it is that Zenith does not have the case.
+    """
     try:
         values = rule(c, *args, **kwargs)
-    except UnsupportedError:
+    except ZenithError:
         return _refused
     if not isinstance(values, (tuple, list)):
         return values if _fits(values, node.meta["val"]) else _refused
