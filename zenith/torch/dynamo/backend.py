@@ -48,7 +48,6 @@ def zenith(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **option
 def _decompositions() -> dict[Any, Any]:
     """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning."""
     ops = torch.ops.aten
-    table = torch._decomp.core_aten_decompositions() | torch._decomp.get_decompositions([
-        ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward,
-    ])  # fmt: skip
+    others = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
+    table = {**torch._decomp.core_aten_decompositions(), **torch._decomp.get_decompositions(others)}
     return {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}

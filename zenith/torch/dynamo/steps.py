@@ -145,11 +145,12 @@ def draws(target: Any) -> bool:
 
 def by_torch(node: torch.fx.Node, sizes: Sizes, args: Any, kwargs: Any) -> Any:
     """The results of an operator as arrays that PyTorch computes while the program runs."""
-    examples = pytree.tree_leaves(node.meta["val"])
+    leaves, spec = pytree.tree_flatten(node.meta["val"])
+    examples = [leaf for leaf in leaves if leaf is not None]
     read = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     kind = "call_python_in_order" if draws(node.target) else "call_python"
-    found = _record(kind, node.target, examples, _tensors(read), sizes, (args, kwargs))
-    return found[0] if isinstance(node.meta["val"], torch.Tensor) else found
+    found = iter(_record(kind, node.target, examples, _tensors(read), sizes, (args, kwargs)))
+    return pytree.tree_unflatten([None if leaf is None else next(found) for leaf in leaves], spec)
 
 
 def _record(
