@@ -46,7 +46,7 @@ def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule:
         return partial(_dropout, node, sizes)
     if node.target is WITH_EFFECTS:
         return partial(_with_effects, node, sizes)
-    found = None if draws(node.target) else aten.find(node.target)
+    found = aten.find(node.target)  # attention, too, draws where it drops out, and its rule refuses that
 
     def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
         if found is not None and not isinstance(node.target, torch._ops.OpOverload):
