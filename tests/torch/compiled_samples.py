@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -156,15 +156,17 @@ def _compare(given, expected, exact, op_name, dtype):
                 assert type(g) is type(e) and (g == e or g != g or open_values), f"{name}: {g!r}, not {e!r}"
                 continue
             assert isinstance(g, torch.Tensor), f"{name} is {g!r}"
-            assert (g.shape, g.dtype, g.layout) == (e.shape, e.dtype, e.layout), f"{name}: {g.shape} {g.dtype}, not {e.shape} {e.dtype}"
+            assert (g.shape, g.dtype, g.layout) == (e.shape, e.dtype, e.layout), (
+                f"{name}: {g.shape} {g.dtype}, not {e.shape} {e.dtype}"
+            )
             ties = has_places and dtype not in (torch.float32, torch.float64)
             if not open_values and not ties:
-                _close(name, g, e, lambda: getattr(exact(), what)[number])
+                _close(name, g, e, partial(lambda what, number: getattr(exact(), what)[number], what, number))
     assert torch.equal(given.state, expected.state), "the generator's state"
 
 
 def _close(name, g, e, exact):
-    """Whether a tensor is eager's: within the tolerance, or at most four times as far as eager from what float64 gives."""
+    """Whether a tensor is eager's, within the tolerance or at most four times as far as eager from float64's."""
     relative, absolute = TOLERANCES.get(e.dtype, (0, 0))
     g, e = g.detach().to_dense(), e.detach().to_dense()
     if e.dtype in _WIDE and g.isfinite().all() and not torch.allclose(g, e, relative, absolute):

@@ -55,7 +55,7 @@ def _native_group_norm_backward(
     output_mask: Sequence[bool],
 ) -> Any:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
-    shape = (x.shape[0], groups, channels // groups, -1)
+    shape = (x.shape[0], groups, channels // groups, size)
     apart, moved = (znp.reshape(wide(a), shape) for a in (x, grad))
     center, scale = (znp.reshape(wide(a), (x.shape[0], groups, 1, 1)) for a in (mean, rstd))
     normal = (apart - center) * scale

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.errors import UnsupportedError
 from zenith.ir.types import kind_of
 from zenith.torch.aten.reductions import axes_of
 from zenith.torch.aten.refused import Absent, Failed
@@ -186,12 +185,14 @@ def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, ato
     if hermitian:
         below = znp.tril(a, -1)
         a = below + znp.conjugate(znp.matrix_transpose(znp.tril(a)))
-    if atol is not None:
-        raise UnsupportedError(
-            "an absolute tolerance of pinv is not supported", fix="give rtol, a share of the largest"
-        )
     given = rcond if rtol is None else rtol
-    return linalg.pinv(a, rtol=given if given is not None else _share(a))
+    if given is None:
+        given = _share(a) if atol is None else znp.where(znp.asarray(atol) > 0, 0.0, _share(a))
+    if atol is None:
+        return linalg.pinv(a, rtol=given)
+    largest = znp.max(linalg.svdvals(a), axis=-1, initial=0)
+    share = znp.where(largest > 0, atol / znp.where(largest > 0, largest, 1), 0)
+    return linalg.pinv(a, rtol=c.cast(znp.maximum(given, share)))
 
 
 @rule("linalg_matrix_rank", "linalg_matrix_rank.atol_rtol_float", "linalg_matrix_rank.atol_rtol_tensor")

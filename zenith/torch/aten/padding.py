@@ -7,7 +7,6 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.torch.aten.rules import Context, rule
-from zenith.trace.sizes import TracedSize
 
 Numbers = Sequence[Any]
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -16,30 +15,26 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 @rule("pad")
 def _pad(c: Context, x: Any, widths: Numbers, mode: str = "constant", value: float | None = None) -> Any:
     """Elements around an array; negative widths, the last axis first as all of them, cut off elements."""
-    pairs = list(zip(widths[::2], widths[1::2], strict=True))[::-1]
-    if mode != "constant":  # of axes one after another the corners are the same
-        return _cut(_padded(x, pairs, mode=_MODES[mode]), pairs)
-    return _cut(_padded(x, pairs, constant_values=0 if value is None else value), pairs)
-
-
-def _padded(x: Any, pairs: Sequence[tuple[Any, Any]], **options: Any) -> Any:
-    """Only what is wider: whether a size is negative is known."""
-    wider = [tuple(0 if _negative(n) else n for n in pair) for pair in pairs]
-    return znp.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + wider, **options)
-
-
-def _cut(x: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """Elements cut off where widths are negative."""
-    ends = [tuple(-n if _negative(n) else 0 for n in pair) for pair in pairs]
-    if not any(map(any, ends)):
+    negative = [bool(n < 0) for n in _examples(c, widths)]  # of a symbolic size PyTorch keeps the sign in mind
+    wider, cut = ([own if sign == below else 0 for own, sign in zip(widths, negative, strict=True)]
+                  for below in (False, True))  # fmt: skip
+    # of axes one after another the corners are the same
+    options = {"constant_values": 0 if value is None else value} if mode == "constant" else {"mode": _MODES[mode]}
+    x = znp.pad(x, [(0, 0)] * (x.ndim - len(widths) // 2) + _pairs(wider), **options)
+    if not any(negative):
         return x
-    first = x.ndim - len(pairs)
-    parts = [slice(low, x.shape[first + axis] - high) for axis, (low, high) in enumerate(ends)]
-    return x[(..., *parts)]
+    first = x.ndim - len(widths) // 2
+    return x[(..., *(slice(-low, x.shape[first + axis] + high) for axis, (low, high) in enumerate(_pairs(cut))))]
 
 
-def _negative(width: Any) -> bool:
-    return not isinstance(width, TracedSize) and width < 0
+def _examples(c: Context, widths: Numbers) -> Numbers:
+    """The widths as PyTorch knows them."""
+    return next((a for a in c.arguments if isinstance(a, (list, tuple)) and len(a) == len(widths)), widths)
+
+
+def _pairs(widths: Numbers) -> list[tuple[Any, Any]]:
+    """One for each axis, of which PyTorch has the last one first."""
+    return list(zip(widths[::2], widths[1::2], strict=True))[::-1]
 
 
 @rule("constant_pad_nd")

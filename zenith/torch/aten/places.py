@@ -74,6 +74,8 @@ def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | No
     """The rule of all that scatters; ``src`` is a number, or at least as large as ``index``."""
     if not hasattr(src, "dtype"):
         src = znp.full(index.shape, c.operands(src), dtype=c.dtype)
+    if x.ndim and index.ndim != x.ndim:  # PyTorch takes such an index where it is empty
+        return x
     if not x.ndim:  # a number is a row of one
         row, places, source = (znp.reshape(v, (-1,)) for v in (x, index, src))
         return znp.reshape(_scattered(c, row, 0, places, source, how, include_self), ())

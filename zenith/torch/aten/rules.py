@@ -66,8 +66,10 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 def to(value: Any, dtype: np.dtype[Any]) -> Any:
-    """An array in another element type; Python numbers and sizes are weak and stay."""
-    if isinstance(value, (bool, int, float, complex, TracedSize)) or value is None or value.dtype == dtype:
+    """An array in another element type; Python numbers and sizes are weak and stay, NumPy's are arrays without axes."""
+    if isinstance(value, (bool, int, float, complex, TracedSize)) and not isinstance(value, np.generic):
+        return value
+    if value is None or value.dtype == dtype:
         return value
     return znp.astype(value, dtype)
 

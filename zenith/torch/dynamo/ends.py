@@ -8,7 +8,7 @@ inside the program, where that is free, and a bare size comes as the length of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
@@ -19,7 +19,6 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy import functions
 
-from zenith.api.leaves import input_names
 from zenith.arrays import torch_adapter
 from zenith.backends.lower.nest import is_word
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
@@ -139,12 +138,17 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
             size = sizes.of(value)
-            if not statically_known_true(value >= 0):
+            if not _is_size(value):
                 found[node] = Number()
             elif str(size).isidentifier() and str(size) not in told:
                 told.add(str(size))
                 found[node] = Size(size)
     return {node: found[node] for node in graph.nodes if node in found}
+
+
+def _is_size(value: torch.SymInt) -> bool:
+    """Whether a number is not negative, so that sizes may be made of it; PyTorch compiles anew where that changes."""
+    return statically_known_true(value >= 0) or (value.node.has_hint() and bool(value >= 0))
 
 
 def axis_order(tensor: torch.Tensor) -> Order:

@@ -19,9 +19,9 @@ import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.control.trees import record
 from zenith.errors import UnsupportedError, ZenithError
+from zenith.ir.dims import Dim
 from zenith.ir.external import External
 from zenith.ir.primitive import get
-from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, bool_, dtype_of
 from zenith.torch import aten
 from zenith.torch.dynamo.ends import Sizes, axis_order, inverse
@@ -101,13 +101,15 @@ def _fits(value: Any, example: Any) -> bool:
     return value.ndim == example.ndim and not any(type(n) is type(m) is int and n != m for n, m in sizes)
 
 
-def _with_effects(node: torch.fx.Node, sizes: Sizes, c: aten.Context, token: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+def _with_effects(
+    node: torch.fx.Node, sizes: Sizes, c: aten.Context, token: Any, target: Any, *args: Any, **kwargs: Any
+) -> Any:
     """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
-    read = torch.fx.map_arg(node.args[2:], lambda n: n.meta["val"])
+    read = torch.fx.map_arg((node.args[2:], node.kwargs), lambda n: n.meta["val"])
     examples = [leaf for leaf in pytree.tree_leaves(node.meta["val"][1:]) if leaf is not None]
     nothing = not examples  # a check: a step has some result, here one without elements
     examples = examples or [torch.empty(0)]
-    found = _record("call_python_in_order", target, examples, _tensors((read, node.kwargs)), sizes, (args, kwargs))
+    found = _record("call_python_in_order", target, examples, read, sizes, (args, kwargs))
     return (None,) if nothing else (None, *found)
 
 
@@ -120,7 +122,7 @@ def is_token(node: torch.fx.Node) -> bool:
 
 
 def _dropout(node: torch.fx.Node, sizes: Sizes, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
-    """As PyTorch rounds without being compiled: the mask over 1 - p, times x. It draws the mask in x's order of memory."""
+    """As PyTorch rounds without being compiled: the mask over 1 - p, times x; drawn in x's order of memory."""
     if not train or p == 0:
         return x, znp.ones(x.shape, dtype=bool)
     if p == 1:
@@ -149,19 +151,17 @@ def by_torch(node: torch.fx.Node, sizes: Sizes, args: Any, kwargs: Any) -> Any:
     examples = [leaf for leaf in leaves if leaf is not None]
     read = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     kind = "call_python_in_order" if draws(node.target) else "call_python"
-    found = iter(_record(kind, node.target, examples, _tensors(read), sizes, (args, kwargs)))
+    found = iter(_record(kind, node.target, examples, read, sizes, (args, kwargs)))
     return pytree.tree_unflatten([None if leaf is None else next(found) for leaf in leaves], spec)
 
 
-def _record(
-    kind: str, target: Any, examples: Sequence[Any], read: Sequence[torch.Tensor], sizes: Sizes, given: Any
-) -> tuple[Any, ...]:
-    """A step that calls an operator with ``given``; it gives tensors like examples, and reads such tensors."""
+def _record(kind: str, target: Any, examples: Sequence[Any], read: Any, sizes: Sizes, given: Any) -> tuple[Any, ...]:
+    """A step that calls an operator with ``given``, which is what PyTorch knows as ``read``; it gives such examples."""
     types = tuple(_type(example, sizes) for example in examples)
     leaves, spec = pytree.tree_flatten(given)
-    call = _Call(target, spec, [None if _is_computed(x) else x for x in leaves], [_kind(x) for x in leaves],
-                 [axis_order(t) for t in read])  # fmt: skip
-    external = External(str(target), call, False, None, None, _ADVICE)
+    plain = [_Hole(example) if _is_computed(leaf) else leaf
+             for leaf, example in zip(leaves, pytree.tree_leaves(read), strict=True)]  # fmt: skip
+    external = External(str(target), _Call(target, spec, plain), False, None, None, _ADVICE)
     arrays = [_array(leaf) for leaf in leaves if _is_computed(leaf)]
     return tuple(record(get(kind), arrays, function=external, results=types, mapped=0))
 
@@ -187,41 +187,36 @@ def _tensors(values: Any) -> Sequence[torch.Tensor]:
 
 
 def _is_computed(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and hasattr(leaf, "shape") or isinstance(leaf, TracedSize)
-
-
-def _kind(leaf: Any) -> str:
-    if isinstance(leaf, TracedSize):
-        return "size"
-    return "tensor" if _is_computed(leaf) else "plain"
+    return (hasattr(leaf, "dtype") and hasattr(leaf, "shape")) or isinstance(leaf, TracedSize)
 
 
 def _array(leaf: Any) -> Any:
     return leaf.as_array() if isinstance(leaf, TracedSize) else leaf
 
 
+class _Hole:
+    """An argument that the program computes: a tensor whose axes PyTorch has in some order of memory, or a number."""
+
+    def __init__(self, example: Any) -> None:
+        self.order = axis_order(example) if isinstance(example, torch.Tensor) else None
+
+    def filled(self, array: Any) -> Any:
+        if self.order is None:
+            return array.item()
+        return torch_adapter().from_numpy(array).permute(self.order).contiguous().permute(inverse(self.order))
+
+
 class _Call:
     """An operator of PyTorch on NumPy arrays: tensors in the order of memory in which PyTorch would have them."""
 
-    def __init__(
-        self, target: Any, spec: Any, plain: Sequence[Any], kinds: Sequence[str], orders: Sequence[tuple[int, ...]]
-    ) -> None:
-        self.target, self.spec, self.plain, self.kinds, self.orders = target, spec, plain, kinds, orders
+    def __init__(self, target: Any, spec: Any, leaves: Sequence[Any]) -> None:
+        self.target, self.spec, self.leaves = target, spec, leaves
 
     def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
-        given, orders = iter(arrays), iter(self.orders)
-        leaves = [self._leaf(kind, plain, given, orders) for kind, plain in zip(self.kinds, self.plain, strict=True)]
+        given = iter(arrays)
+        leaves = [leaf.filled(next(given)) if isinstance(leaf, _Hole) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         with torch.no_grad():
             found = self.target(*args, **kwargs)
-        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in _tensors(found) or [torch.empty(0)]]
-
-    def _leaf(self, kind: str, plain: Any, given: Any, orders: Any) -> Any:
-        if kind == "plain":
-            return plain
-        array = next(given)
-        if kind == "size":
-            return int(array)
-        tensor = torch_adapter().from_numpy(array)
-        order = next(orders)
-        return tensor.permute(order).contiguous().permute(inverse(order))
+        found = _tensors(found) or [torch.empty(0)]
+        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in found]
