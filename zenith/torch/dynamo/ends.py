@@ -8,7 +8,7 @@ inside the program, where that is free, and a bare size comes as the length of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
@@ -17,11 +17,12 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils import _pytree as pytree
 from torch.utils._sympy import functions
 
-from zenith.api.leaves import input_names
 from zenith.arrays import torch_adapter
 from zenith.backends.lower.nest import is_word
+from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.types import DType, int64, uint8
 from zenith.trace import InputSpec
@@ -48,13 +49,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A bare size, which a tensor without elements has as its length."""
+    """A bare size, which a tensor without elements has as its length, on the device of the graph's tensors."""
 
     symbol: Dim
+    device: torch.device
 
     def leaf(self, value: int) -> torch.Tensor:
         """The tensor."""
-        return torch.empty((value, 0), dtype=torch.uint8)
+        return torch.empty((value, 0), dtype=torch.uint8, device=self.device)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
@@ -126,13 +128,11 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
     """What each placeholder that anybody reads is, in order; a size that tensors tell is not needed as one."""
     found: dict[torch.fx.Node, Argument] = {}
     told: set[str] = set()
+    device = device_of(graph)
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
-            dtype = torch_adapter().dtype(value)
-            if dtype is None:
-                torch_adapter().check(value, node.name)  # says why
-            assert dtype is not None
+            dtype = element_type(value, f"argument {node.name}")
             found[node] = Tensor(dtype, tuple(map(sizes.of, value.shape)), axis_order(value))
             told |= {str(size) for size in found[node].sizes if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
@@ -143,8 +143,24 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
                 found[node] = Number()
             elif str(size).isidentifier() and str(size) not in told:
                 told.add(str(size))
-                found[node] = Size(size)
+                found[node] = Size(size, device)
     return {node: found[node] for node in graph.nodes if node in found}
+
+
+def element_type(example: torch.Tensor, what: str) -> DType:
+    """The element type of a tensor; DTypeError when Zenith has none."""
+    dtype = torch_adapter().dtype(example)
+    if dtype is None or example.layout != torch.strided:
+        raise DTypeError(f"{what} is {example.dtype} with layout {example.layout}, which Zenith does not compute with",
+                         where=user_line(), fix="leave that part of the model out: torch.compiler.disable")  # fmt: skip
+    return dtype
+
+
+def device_of(graph: torch.fx.Graph) -> torch.device:
+    """Where the first tensor is that a graph takes or makes."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    tensors = (leaf for value in values for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 
 def axis_order(tensor: torch.Tensor) -> Order:

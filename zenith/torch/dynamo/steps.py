@@ -6,7 +6,8 @@ that a compiled model draws the numbers that it would draw without being compile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,53 +18,102 @@ from torch.utils import _pytree as pytree
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.control.trees import record
-from zenith.errors import UnsupportedError
+from zenith.errors import FallbackWarning, SourceLine, UnsupportedError, ZenithError, user_line
+from zenith.ir.dims import Dim
 from zenith.ir.external import External
 from zenith.ir.primitive import get
-from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
-from zenith.torch.dynamo.ends import Sizes, axis_order, inverse
+from zenith.torch.dynamo.ends import Order, Sizes, axis_order, element_type, inverse
+from zenith.torch.dynamo.options import Options
 from zenith.trace import TracedSize, current_recorder
 
 _ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
+_NO_RULE = "Zenith has no rule for it"
+_warned: set[str] = set()
 
 
 @dataclass(frozen=True)
 class Step:
-    """An operator that PyTorch computes: its name, whether it draws random numbers, why Zenith does not compute it."""
+    """What PyTorch computes in a program: the operator, whether it draws random numbers, why it does, and where."""
 
     name: str
     draws: bool
     why: str
-    line: str
+    line: SourceLine | None
 
 
-def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule:
-    """What computes a node of a graph: dropout's mask is drawn by PyTorch, and so is all that there is no rule for."""
-    if node.target is torch.ops.aten.native_dropout.default:
-        return partial(_dropout, node, sizes)
-    found = None if draws(node.target) else aten.find(node.target)
-    return found or (lambda c, *args, **kwargs: by_torch(node, sizes, args, kwargs))
+@dataclass(frozen=True)
+class Steps:
+    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch."""
 
+    sizes: Sizes
+    options: Options
+    found: list[Step]
 
-def _dropout(node: torch.fx.Node, sizes: Sizes, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
-    """As PyTorch rounds without being compiled: the mask over 1 - p, times x. It draws the mask in x's order of memory."""
-    if not train or p == 0:
-        return x, znp.ones(x.shape, dtype=bool)
-    if p == 1:
-        return x * 0, znp.zeros(x.shape, dtype=bool)
-    order = axis_order(node.args[0].meta["val"])
+    def rule_of(self, node: torch.fx.Node) -> aten.Rule:
+        """What computes a node: its operator's rule, or PyTorch where there is none or it refuses, as where it draws."""
+        if node.target is torch.ops.aten.native_dropout.default:
+            return partial(self._dropout, node)
+        rule = aten.find(node.target)
+        if rule is None:
+            return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
 
-    def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
-        mask = torch.empty([results[0].shape[axis] for axis in order], dtype=torch.bool).bernoulli_(1 - p)
-        return [mask.permute(inverse(order)).numpy()]
+        def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return rule(c, *args, **kwargs)
+            except ZenithError as error:
+                return self._by_torch(node, args, kwargs, error)
 
-    type = ArrayType(bool_, _sizes(node.meta["val"][1], sizes))
-    external = External("aten.native_dropout, its mask", draw, False, None, None, _ADVICE)
-    (mask,) = record(get("call_python_in_order"), [], function=external, results=(type,), mapped=0)
-    noise = znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))
-    return x * noise, mask
+        return computed
+
+    def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
+        """The results of an operator as arrays that PyTorch computes while the program runs."""
+        self._note(node, refused)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        examples = pytree.tree_leaves(node.meta["val"])
+        types = tuple(_type(node, example, self.sizes) for example in examples if example is not None)
+        call = _Call(node.target, spec, tuple(map(_kind, leaves)), leaves, [axis_order(t) for t in _tensors(node)])
+        arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf for leaf in leaves if _kind(leaf)]
+        external = External(str(node.target), call, False, None, None, _ADVICE)
+        kind = "call_python_in_order" if draws(node.target) else "call_python"
+        made = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
+        found = tuple(None if example is None else next(made) for example in examples)
+        return found[0] if isinstance(node.meta["val"], torch.Tensor) else found
+
+    def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
+        """As PyTorch rounds it without a compiler, ``x * (mask / (1 - p))``; the mask lies in memory as x does."""
+        if not train or p in (0, 1):
+            keep = p == 0 or not train
+            return (x if keep else x * 0), znp.full(x.shape, keep)
+        self._note(node, None)
+        order = axis_order(node.all_input_nodes[0].meta["val"])
+
+        def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
+            mask = torch.empty([results[0].shape[axis] for axis in order], dtype=torch.bool).bernoulli_(1 - p)
+            return [mask.permute(inverse(order)).numpy()]
+
+        external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE)
+        types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
+        (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)
+        return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask
+
+    def _note(self, node: torch.fx.Node, refused: ZenithError | None) -> None:
+        """List the step; raise when the user wants none but draws, else warn, once for each operator."""
+        name, where = str(node.target), user_line()
+        reason = aten.reason_of(node.target)
+        why = refused.what if refused is not None else reason[0] if reason else _NO_RULE
+        if not draws(node.target) and self.options.fallback == "error":
+            raise UnsupportedError(
+                f"{name}: {why}", where=where, fix='options={"fallback": "pytorch"} has PyTorch compute it'
+            ) from refused
+        self.found.append(Step(name, draws(node.target), why, where))
+        if not draws(node.target) and name not in _warned:
+            _warned.add(name)
+            place = "" if where is None else f", at {where}"
+            warnings.warn(
+                f"{name} is computed by PyTorch, between kernels{place}: {why}", FallbackWarning, stacklevel=2
+            )
 
 
 def draws(target: Any) -> bool:
@@ -71,30 +121,14 @@ def draws(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
-def by_torch(node: torch.fx.Node, sizes: Sizes, args: Any, kwargs: Any) -> Any:
-    """The results of an operator as arrays that PyTorch computes while the program runs."""
-    examples = pytree.tree_leaves(node.meta["val"])
-    types = tuple(_type(example, sizes) for example in examples)
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    given = [leaf for leaf in leaves if _is_computed(leaf)]
-    call = _Call(node.target, spec, [None if _is_computed(x) else x for x in leaves], [_kind(x) for x in leaves],
-                 [axis_order(t) for t in _tensors(node)])  # fmt: skip
-    external = External(str(node.target), call, False, None, None, _ADVICE)
-    kind = "call_python_in_order" if draws(node.target) else "call_python"
-    found = record(get(kind), [_array(leaf) for leaf in given], function=external, results=types, mapped=0)
-    return found[0] if isinstance(node.meta["val"], torch.Tensor) else tuple(found)
-
-
-def _type(example: Any, sizes: Sizes) -> ArrayType:
+def _type(node: torch.fx.Node, example: Any, sizes: Sizes) -> ArrayType:
     if not isinstance(example, torch.Tensor):
-        raise UnsupportedError(f"a step of PyTorch gives a {type(example).__name__}, which is no tensor")
-    dtype = torch_adapter().dtype(example)
-    if dtype is None:
-        raise UnsupportedError(f"Zenith has no element type for {example.dtype}")
-    return ArrayType(dtype, _sizes(example, sizes))
+        raise UnsupportedError(f"{node.target} gives a {type(example).__name__}, which is no tensor", where=user_line(),
+                               fix="compute with tensors")  # fmt: skip
+    return ArrayType(element_type(example, f"a result of {node.target}"), _shape(example, sizes))
 
 
-def _sizes(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
+def _shape(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
     """A result's sizes as the trace in progress writes them."""
     recorder = current_recorder()
     assert recorder is not None, "steps are recorded"
@@ -103,46 +137,38 @@ def _sizes(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
 
 def _tensors(node: torch.fx.Node) -> Sequence[torch.Tensor]:
     """Examples of the tensors among the arguments."""
-    values = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    values = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
     return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
-def _is_computed(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and hasattr(leaf, "shape") or isinstance(leaf, TracedSize)
-
-
 def _kind(leaf: Any) -> str:
+    """What an argument is while the program runs: nothing new for what is known now."""
     if isinstance(leaf, TracedSize):
         return "size"
-    return "tensor" if _is_computed(leaf) else "plain"
+    return "tensor" if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else ""
 
 
-def _array(leaf: Any) -> Any:
-    return leaf.as_array() if isinstance(leaf, TracedSize) else leaf
-
-
+@dataclass(frozen=True)
 class _Call:
-    """An operator of PyTorch on NumPy arrays: tensors in the order of memory in which PyTorch would have them."""
+    """An operator of PyTorch on NumPy arrays: tensors get their axes in the order of memory that PyTorch gave them."""
 
-    def __init__(
-        self, target: Any, spec: Any, plain: Sequence[Any], kinds: Sequence[str], orders: Sequence[tuple[int, ...]]
-    ) -> None:
-        self.target, self.spec, self.plain, self.kinds, self.orders = target, spec, plain, kinds, orders
+    target: Any
+    spec: Any
+    kinds: Sequence[str]
+    leaves: Sequence[Any]
+    orders: Sequence[Order]
 
     def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
         given, orders = iter(arrays), iter(self.orders)
-        leaves = [self._leaf(kind, plain, given, orders) for kind, plain in zip(self.kinds, self.plain, strict=True)]
+        known = zip(self.kinds, self.leaves, strict=True)
+        leaves = [self._leaf(kind, next(given), orders) if kind else leaf for kind, leaf in known]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         with torch.no_grad():
-            found = self.target(*args, **kwargs)
-        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in pytree.tree_leaves(found)]
+            found = pytree.tree_leaves(self.target(*args, **kwargs))
+        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in found if t is not None]
 
-    def _leaf(self, kind: str, plain: Any, given: Any, orders: Any) -> Any:
-        if kind == "plain":
-            return plain
-        array = next(given)
+    def _leaf(self, kind: str, array: Any, orders: Iterator[Order]) -> Any:
         if kind == "size":
             return int(array)
-        tensor = torch_adapter().from_numpy(array)
         order = next(orders)
-        return tensor.permute(order).contiguous().permute(inverse(order))
+        return torch_adapter().from_numpy(array).permute(order).contiguous().permute(inverse(order))
