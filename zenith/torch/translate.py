@@ -53,7 +53,9 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
     def run(*tensors: Any) -> list[Any]:
         recorder = current_recorder()
         assert recorder is not None, "a translated module runs under a trace"
-        return results_of(program.graph, _inputs(program, weights, tensors, recorder))
+        values = evaluate(program.graph, _inputs(program, weights, tensors, recorder))
+        results = program.graph.output_node().args[0]
+        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in results]
 
     return run
 
@@ -63,15 +65,15 @@ def in_table(node: torch.fx.Node) -> aten.Rule | None:
     return aten.find(node.target)
 
 
-def results_of(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> list[Any]:
-    """The results of a graph whose placeholders have ``values``, computed under the trace in progress.
+def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> dict[Any, Any]:
+    """``values``, which has those of a graph's placeholders, with all others, computed under the trace in progress.
 
     ``find`` gives the rule of each node.
     """
     for node in graph.nodes:
         if node.op == "call_function":
             values[node] = _apply(node, values, find)
-    return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in graph.output_node().args[0]]
+    return values
 
 
 def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: Recorder) -> dict[Any, Any]:

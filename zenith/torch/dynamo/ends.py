@@ -16,6 +16,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 from torch.utils._sympy import functions
@@ -147,6 +148,17 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
     return {node: found[node] for node in graph.nodes if node in found}
 
 
+def with_examples(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """The graph, in which every node tells what its results look like; the partition leaves that out of some."""
+    mode = detect_fake_mode([node.meta.get("val") for node in graph.find_nodes(op="placeholder")])
+    for node in graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta and mode is not None:
+            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+            with mode:
+                node.meta["val"] = node.target(*args, **kwargs)
+    return graph
+
+
 def element_type(example: torch.Tensor, what: str) -> DType:
     """The element type of a tensor; DTypeError when Zenith has none."""
     dtype = torch_adapter().dtype(example)
@@ -168,10 +180,16 @@ def axis_order(tensor: torch.Tensor) -> Order:
     strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
     natural = tuple(range(tensor.ndim))
     by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
-    return next((order for order in (natural, by_stride) if _is_dense(order, strides, shape)), natural)
+    return next((order for order in (natural, by_stride) if _fills(order, strides, shape)), natural)
 
 
-def _is_dense(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements fill their memory, in any order of axes."""
+    strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
+    return _fills(tuple(sorted(range(tensor.ndim), key=lambda axis: (-strides[axis], -shape[axis]))), strides, shape)
+
+
+def _fills(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
     length = 1
     for axis in reversed(order):
         if shape[axis] > 1 and strides[axis] != length:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,52 +15,17 @@ from zenith.api.leaves import dtype_text, input_names
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.torch.calls import as_tensor
-from zenith.torch.dynamo.ends import Argument, Order, Size, Sizes, Tensor, arguments_of, axis_order, inverse, is_natural
+from zenith.torch.dynamo.ends import Argument, Size, Sizes, Tensor, arguments_of, axis_order, inverse, with_examples
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
+from zenith.torch.dynamo.results import needs_sizes, results
 from zenith.torch.dynamo.steps import Step, Steps
-from zenith.torch.translate import results_of
+from zenith.torch.translate import evaluate
 from zenith.trace import Recorder, Tracer, current_recorder, trace
 from zenith.trace.sizes import user_size
 from zenith.tree import unique
 
 Values = dict[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A result that is an argument, as it was given."""
-
-    place: int
-
-    def of(self, args: Sequence[Any], made: Sequence[Any]) -> Any:
-        """The argument."""
-        return args[self.place]
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """A result that is None, such as the gradient of what has none."""
-
-    def of(self, args: Sequence[Any], made: Sequence[Any]) -> Any:
-        """None."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A result of the program: its number there, the order of its axes in memory, whether it is a bare size."""
-
-    number: int
-    order: Order
-    is_size: bool = False
-
-    def of(self, args: Sequence[Any], made: Sequence[Any]) -> Any:
-        """The tensor, with its axes as PyTorch counts them, or the size."""
-        found = made[self.number]
-        if self.is_size:
-            return int(found)
-        return found if is_natural(self.order) else found.permute(inverse(self.order))
 
 
 class CompiledGraph(Inspectable):
@@ -83,7 +47,7 @@ class CompiledGraph(Inspectable):
     ) -> None:
         """``names`` has a name for every placeholder, and ``static`` the places of those that are parameters."""
         self.__name__ = name
-        self._options, self._module, self._graph = options, module, module.graph
+        self._options, self._module, self._graph = options, module, with_examples(module.graph)
         self._specializer = Specializer(options.backend, name, None, options.numerics)
         placeholders = self._graph.find_nodes(op="placeholder")
         places = {node: place for place, node in enumerate(placeholders)}
@@ -96,7 +60,8 @@ class CompiledGraph(Inspectable):
         self._arguments = {n: a for n, a in arguments.items() if n not in self._static_nodes}
         self._takes = [(places[node], argument) for node, argument in self._arguments.items()]
         self._names = [names[place] for place, _ in self._takes]
-        self._results = _results(self._graph, places)
+        self._results, self._made = results(self._graph, self._sizes)
+        self._needs_sizes = needs_sizes(self._results)
         self.steps: list[Step] = []
         self.calls = 0
 
@@ -106,12 +71,23 @@ class CompiledGraph(Inspectable):
         parameters = self._follow(args)
         key = None if parameters is None else parameters.key
         leaves = [argument.leaf(args[place]) for place, argument in self._takes]
+        sizes = self._size_values(args) if self._needs_sizes else {}
         given = args.copy()
         args.clear()
         made = self._specializer.find(key, leaves)
         if made is self._specializer:
             made = self._specializer.make(key, self._request(leaves, parameters))
-        return [result.of(given, made) for result in self._results]
+        return [result.of(given, made, sizes) for result in self._results]
+
+    def _size_values(self, args: Sequence[Any]) -> dict[str, int]:
+        """The sizes of a call by their symbols."""
+        found: dict[str, int] = {}
+        for place, argument in self._takes:
+            if isinstance(argument, Tensor):
+                found.update(zip(map(str, argument.sizes), args[place].shape, strict=True))
+            elif isinstance(argument, Size):
+                found[str(argument.symbol)] = args[place]
+        return found
 
     @property
     def operators(self) -> int:
@@ -144,17 +120,18 @@ class CompiledGraph(Inspectable):
 
         def run(*tracers: Tracer) -> list[Any]:
             values = self._values(dict(zip(arguments, tracers, strict=True)), parameters)
-            results = results_of(self._graph, values, Steps(self._sizes, self._options, steps).rule_of)
-            made: dict[int, Any] = {}
-            for result, value in zip(self._results, results, strict=True):
-                if isinstance(result, Made):
-                    made[result.number] = value if result.is_size else znp.transpose(value, result.order)
-            return [made[number] for number in range(len(made))]
+            evaluate(self._graph, values, Steps(self._sizes, self._options, steps).rule_of)
+            return [self._as_made(node, values[node]) for node in self._made]
 
         with torch.no_grad():
             traced = trace(run, specs, self.__name__)
         self.steps = steps
         return Program(traced, Result(_tensors, _not_saved, _not_saved))
+
+    def _as_made(self, node: torch.fx.Node, value: Any) -> Any:
+        """A node's value as the program gives it: with its axes in the order of their memory."""
+        example = node.meta["val"]
+        return znp.transpose(value, axis_order(example)) if isinstance(example, torch.Tensor) else value
 
     def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
         """What the graph's placeholders and stored tensors are in the trace in progress."""
@@ -200,19 +177,3 @@ def _symbols(argument: Argument) -> set[str]:
     """The symbols in an argument's sizes."""
     sizes = {Tensor: lambda a: a.sizes, Size: lambda a: (a.symbol,)}.get(type(argument), lambda a: ())(argument)
     return {name for size in sizes for name in size.symbols()}
-
-
-def _results(graph: torch.fx.Graph, places: Mapping[torch.fx.Node, int]) -> list[Given | Nothing | Made]:
-    """How each result comes about; what is returned twice is computed once."""
-    numbers: dict[torch.fx.Node, int] = {}
-    found: list[Given | Nothing | Made] = []
-    for node in graph.output_node().args[0]:
-        if not isinstance(node, torch.fx.Node) or node.meta.get("val") is None:
-            found.append(Nothing())
-        elif node in places:
-            found.append(Given(places[node]))
-        else:
-            number, value = numbers.setdefault(node, len(numbers)), node.meta["val"]
-            tensor = isinstance(value, torch.Tensor)
-            found.append(Made(number, axis_order(value) if tensor else (), not tensor))
-    return found

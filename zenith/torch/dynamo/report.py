@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ def graphs() -> list[CompiledGraph]:
 
     Each tells of its program: ``show()``, ``explain()``, ``cache_info()``, ``graph``.
     """
+    gc.collect()  # what TorchDynamo dropped may hang in cycles
     return [graph for graph in (known() for known in _graphs) if graph is not None]
 
 

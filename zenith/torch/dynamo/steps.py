@@ -55,7 +55,7 @@ class Steps:
         """What computes a node: its operator's rule, or PyTorch where there is none or it refuses, as where it draws."""
         if node.target is torch.ops.aten.native_dropout.default:
             return partial(self._dropout, node)
-        rule = aten.find(node.target)
+        rule = self._replayed(node) or aten.find(node.target)
         if rule is None:
             return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
 
@@ -67,22 +67,33 @@ class Steps:
 
         return computed
 
+    def _replayed(self, node: torch.fx.Node) -> aten.Rule | None:
+        """In a checkpointed part, what may draw is told the generator's state; an operator that does not needs none."""
+        if node.target is torch._prims.rng_prims.run_and_save_rng_state:
+            inner, state = aten.find(node.args[0]), node.meta["val"][0]
+            return inner and (
+                lambda c, _, *args, **kwargs: (znp.zeros(state.shape, "uint8"), inner(c, *args, **kwargs))
+            )
+        if node.target is torch._prims.rng_prims.run_with_rng_state:
+            inner = aten.find(node.args[1])
+            return inner and (lambda c, _, __, *args, **kwargs: inner(c, *args, **kwargs))
+        return None
+
     def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
         """The results of an operator as arrays that PyTorch computes while the program runs."""
         self._note(node, refused)
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        examples = pytree.tree_leaves(node.meta["val"])
+        examples, structure = pytree.tree_flatten(node.meta["val"])
         types = tuple(_type(node, example, self.sizes) for example in examples if example is not None)
         call = _Call(node.target, spec, tuple(map(_kind, leaves)), leaves, [axis_order(t) for t in _tensors(node)])
         arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf for leaf in leaves if _kind(leaf)]
         external = External(str(node.target), call, False, None, None, _ADVICE)
         kind = "call_python_in_order" if draws(node.target) else "call_python"
         made = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
-        found = tuple(None if example is None else next(made) for example in examples)
-        return found[0] if isinstance(node.meta["val"], torch.Tensor) else found
+        return pytree.tree_unflatten([None if example is None else next(made) for example in examples], structure)
 
     def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
-        """As PyTorch rounds it without a compiler, ``x * (mask / (1 - p))``; the mask lies in memory as x does."""
+        """As PyTorch rounds without a compiler, ``x * (mask / (1 - p))``; the mask lies in memory as x does."""
         if not train or p in (0, 1):
             keep = p == 0 or not train
             return (x if keep else x * 0), znp.full(x.shape, keep)
@@ -118,6 +129,8 @@ class Steps:
 
 def draws(target: Any) -> bool:
     """Whether an operator takes its results from PyTorch's generator."""
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return target.name() in ("run_and_save_rng_state", "run_with_rng_state")  # of checkpointed parts
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
