@@ -10,7 +10,7 @@ import operator
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -54,8 +54,7 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
         recorder = current_recorder()
         assert recorder is not None, "a translated module runs under a trace"
         values = evaluate(program.graph, _inputs(program, weights, tensors, recorder))
-        results = program.graph.output_node().args[0]
-        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in results]
+        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in returned(program.graph)]
 
     return run
 
@@ -63,6 +62,12 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
 def in_table(node: torch.fx.Node) -> aten.Rule | None:
     """The rule of a node's operator."""
     return aten.find(node.target)
+
+
+def returned(graph: torch.fx.Graph) -> Sequence[Any]:
+    """What a graph returns: nodes and plain values."""
+    results: Any = graph.output_node().args[0]
+    return tuple(results)
 
 
 def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> dict[Any, Any]:

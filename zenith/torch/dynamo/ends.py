@@ -133,9 +133,9 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
-            dtype = element_type(value, f"argument {node.name}")
-            found[node] = Tensor(dtype, tuple(map(sizes.of, value.shape)), axis_order(value))
-            told |= {str(size) for size in found[node].sizes if str(size).isidentifier()}
+            dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
+            found[node] = Tensor(dtype, shape, axis_order(value))
+            told |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):

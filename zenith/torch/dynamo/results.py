@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import Dim
 from zenith.torch.dynamo.ends import Order, Sizes, axis_order, inverse, is_dense, is_natural
+from zenith.torch.translate import returned
 
 SizeValues = Mapping[str, int]
 
@@ -88,21 +90,17 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         is_tensor = isinstance(value, torch.Tensor)
         return Made(wanted.index(node), axis_order(value) if is_tensor else (), not is_tensor)
 
-    returned = [
-        n for n in graph.output_node().args[0] if isinstance(n, torch.fx.Node) and n.meta.get("val") is not None
-    ]
-    shared = Counter(root_of(node) for node in dict.fromkeys(returned))
-    found: list[Result] = []
-    for node in graph.output_node().args[0]:
-        if node not in returned:
-            found.append(Nothing())
-        elif (root := root_of(node)) is node or not (
-            root in places or shared[root] > 1 or not is_dense(node.meta["val"])
-        ):
-            found.append(made(node))
-        else:
-            found.append(Viewed(made(root), _operators(node, root, sizes)))
-    return found, wanted
+    nodes = [n if isinstance(n, torch.fx.Node) and n.meta.get("val") is not None else None for n in returned(graph)]
+    shared = Counter(root_of(node) for node in dict.fromkeys(nodes) if node is not None)
+
+    def result(node: torch.fx.Node | None) -> Result:
+        if node is None:
+            return Nothing()
+        root = root_of(node)
+        shows = root in places or shared[root] > 1 or not is_dense(node.meta["val"])
+        return Viewed(made(root), _operators(node, root, sizes)) if shows and root is not node else made(node)
+
+    return [result(node) for node in nodes], wanted
 
 
 def root_of(node: torch.fx.Node) -> torch.fx.Node:
@@ -129,7 +127,8 @@ def _is_view(node: torch.fx.Node) -> bool:
 def _operators(node: torch.fx.Node, root: torch.fx.Node, sizes: Sizes) -> tuple[Any, ...]:
     found: list[Any] = []
     while node is not root:
-        more, named = torch.fx.map_arg((node.args[1:], node.kwargs), lambda n: sizes.of(n.meta["val"]))
+        arguments: Any = (node.args[1:], node.kwargs)
+        more, named = pytree.tree_map_only(torch.fx.Node, lambda n: sizes.of(n.meta["val"]), arguments)
         found.append((node.target, tuple(more), tuple(named.items())))
         node = node.args[0]  # type: ignore[assignment]  # _viewed has seen that it is a node
     return tuple(reversed(found))

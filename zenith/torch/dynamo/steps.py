@@ -52,7 +52,7 @@ class Steps:
     found: list[Step]
 
     def rule_of(self, node: torch.fx.Node) -> aten.Rule:
-        """What computes a node: its operator's rule, or PyTorch where there is none or it refuses, as where it draws."""
+        """What computes a node: its operator's rule, or PyTorch where there is none or it refuses, as when it draws."""
         if node.target is torch.ops.aten.native_dropout.default:
             return partial(self._dropout, node)
         rule = self._replayed(node) or aten.find(node.target)
@@ -69,15 +69,11 @@ class Steps:
 
     def _replayed(self, node: torch.fx.Node) -> aten.Rule | None:
         """In a checkpointed part, what may draw is told the generator's state; an operator that does not needs none."""
-        if node.target is torch._prims.rng_prims.run_and_save_rng_state:
-            inner, state = aten.find(node.args[0]), node.meta["val"][0]
-            return inner and (
-                lambda c, _, *args, **kwargs: (znp.zeros(state.shape, "uint8"), inner(c, *args, **kwargs))
-            )
-        if node.target is torch._prims.rng_prims.run_with_rng_state:
-            inner = aten.find(node.args[1])
-            return inner and (lambda c, _, __, *args, **kwargs: inner(c, *args, **kwargs))
-        return None
+        if not isinstance(node.target, torch._ops.HigherOrderOperator) or not draws(node.target):
+            return None
+        place = next(place for place, arg in enumerate(node.args) if isinstance(arg, torch._ops.OpOverload))
+        rule = aten.find(node.args[place])
+        return None if rule is None else partial(_apart_from_state, rule, place, node.meta["val"])
 
     def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
         """The results of an operator as arrays that PyTorch computes while the program runs."""
@@ -125,6 +121,12 @@ class Steps:
             warnings.warn(
                 f"{name} is computed by PyTorch, between kernels{place}: {why}", FallbackWarning, stacklevel=2
             )
+
+
+def _apart_from_state(rule: aten.Rule, place: int, example: Any, c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+    """The result of the operator at ``place``; where the state would be saved, it comes second, and nobody reads that."""
+    found = rule(c, *args[place + 1 :], **kwargs)
+    return found if place else (znp.zeros(example[0].shape, "uint8"), found)
 
 
 def draws(target: Any) -> bool:
