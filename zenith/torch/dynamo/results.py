@@ -97,8 +97,9 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         if node is None:
             return Nothing()
         root = root_of(node)
-        shows = root in places or shared[root] > 1 or not is_dense(node.meta["val"])
-        return Viewed(made(root), _operators(node, root, sizes)) if shows and root is not node else made(node)
+        if root is node or not (root in places or shared[root] > 1 or not is_dense(node.meta["val"])):
+            return made(node)
+        return Viewed(made(root), _operators(node, root, sizes))
 
     return [result(node) for node in nodes], wanted
 

@@ -124,7 +124,7 @@ class Steps:
 
 
 def _apart_from_state(rule: aten.Rule, place: int, example: Any, c: aten.Context, *args: Any, **kwargs: Any) -> Any:
-    """The result of the operator at ``place``; where the state would be saved, it comes second, and nobody reads that."""
+    """The result of the operator at ``place``; where the state would be saved, nobody reads that."""
     found = rule(c, *args[place + 1 :], **kwargs)
     return found if place else (znp.zeros(example[0].shape, "uint8"), found)
 
