@@ -32,20 +32,46 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """The axes of a tensor in the order of its memory, and the way back; ``natural`` where they are counted so."""
+
+    order: Order
+    inverse: Order
+    natural: bool
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Layout:
+        """By decreasing stride; the natural order where this is no dense tensor's."""
+        strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
+        natural = tuple(range(tensor.ndim))
+        by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
+        order = next((order for order in (natural, by_stride) if _fills(order, strides, shape)), natural)
+        return cls(order, tuple(sorted(natural, key=order.__getitem__)), order == natural)
+
+    def in_memory(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor with its axes in the order of memory."""
+        return tensor if self.natural else tensor.permute(self.order)
+
+    def counted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor whose axes are in the order of memory, with its axes as PyTorch counts them."""
+        return tensor if self.natural else tensor.permute(self.inverse)
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor argument: its element type, sizes, and its axes in the order of its memory."""
+    """A tensor argument: its element type, sizes, and layout."""
 
     dtype: DType
     sizes: tuple[Dim, ...]
-    order: Order
+    layout: Layout
 
     def leaf(self, value: torch.Tensor) -> torch.Tensor:
         """The argument as the program takes it."""
-        return value if is_natural(self.order) else value.permute(self.order)
+        return self.layout.in_memory(value)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
-        return InputSpec(name, self.dtype, tuple(self.sizes[axis] for axis in self.order), tuple(leaf.shape))
+        return InputSpec(name, self.dtype, tuple(self.sizes[axis] for axis in self.layout.order), tuple(leaf.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +160,7 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
             dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
-            found[node] = Tensor(dtype, shape, axis_order(value))
+            found[node] = Tensor(dtype, shape, Layout.of(value))
             told |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
@@ -175,14 +201,6 @@ def device_of(graph: torch.fx.Graph) -> torch.device:
     return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 
-def axis_order(tensor: torch.Tensor) -> Order:
-    """The axes of a tensor by decreasing stride; their natural order where this is no dense tensor's."""
-    strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
-    natural = tuple(range(tensor.ndim))
-    by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
-    return next((order for order in (natural, by_stride) if _fills(order, strides, shape)), natural)
-
-
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether a tensor's elements fill their memory, in any order of axes."""
     strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
@@ -200,13 +218,3 @@ def _fills(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
 
 def _hint(size: Any) -> int:
     return size if isinstance(size, int) else int(size.node.hint)
-
-
-def is_natural(order: Order) -> bool:
-    """Whether axes lie in memory as they are counted."""
-    return order == tuple(range(len(order)))
-
-
-def inverse(order: Order) -> Order:
-    """The permutation that undoes one."""
-    return tuple(sorted(range(len(order)), key=order.__getitem__))

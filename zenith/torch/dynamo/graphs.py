@@ -15,7 +15,7 @@ from zenith.api.leaves import dtype_text, input_names
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.torch.calls import as_tensor
-from zenith.torch.dynamo.ends import Argument, Size, Sizes, Tensor, arguments_of, axis_order, inverse, with_examples
+from zenith.torch.dynamo.ends import Argument, Layout, Size, Sizes, Tensor, arguments_of, with_examples
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
 from zenith.torch.dynamo.results import needs_sizes, results
@@ -131,7 +131,7 @@ class CompiledGraph(Inspectable):
     def _as_made(self, node: torch.fx.Node, value: Any) -> Any:
         """A node's value as the program gives it: with its axes in the order of their memory."""
         example = node.meta["val"]
-        return znp.transpose(value, axis_order(example)) if isinstance(example, torch.Tensor) else value
+        return znp.transpose(value, Layout.of(example).order) if isinstance(example, torch.Tensor) else value
 
     def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
         """What the graph's placeholders and stored tensors are in the trace in progress."""
@@ -157,7 +157,7 @@ class CompiledGraph(Inspectable):
     def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> Any:
         argument, value = self._arguments.get(node), node.meta.get("val")
         if isinstance(argument, Tensor):
-            return znp.transpose(tracers[node], inverse(argument.order))
+            return znp.transpose(tracers[node], argument.layout.inverse)
         if isinstance(value, torch.SymInt):
             told = argument is None or isinstance(argument, Size)
             return user_size(self._sizes.of(value), recorder) if told else tracers[node]

@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import Dim
-from zenith.torch.dynamo.ends import Order, Sizes, axis_order, inverse, is_dense, is_natural
+from zenith.torch.dynamo.ends import Layout, Sizes, is_dense
 from zenith.torch.translate import returned
 
 SizeValues = Mapping[str, int]
@@ -44,18 +44,15 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A result of the program: its number there, the order of its axes in memory, whether it is a bare size."""
+    """A result of the program: its number there, and a tensor's layout; a bare size has none."""
 
     number: int
-    order: Order
-    is_size: bool = False
+    layout: Layout | None
 
     def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
         """The tensor, with its axes as PyTorch counts them, or the size."""
         found = made[self.number]
-        if self.is_size:
-            return int(found)
-        return found if is_natural(self.order) else found.permute(inverse(self.order))
+        return int(found) if self.layout is None else self.layout.counted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +84,7 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         if node not in wanted:
             wanted.append(node)
         value = node.meta["val"]
-        is_tensor = isinstance(value, torch.Tensor)
-        return Made(wanted.index(node), axis_order(value) if is_tensor else (), not is_tensor)
+        return Made(wanted.index(node), Layout.of(value) if isinstance(value, torch.Tensor) else None)
 
     nodes = [n if isinstance(n, torch.fx.Node) and n.meta.get("val") is not None else None for n in returned(graph)]
     shared = Counter(root_of(node) for node in dict.fromkeys(nodes) if node is not None)
@@ -97,11 +93,18 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         if node is None:
             return Nothing()
         root = root_of(node)
+        if root is not node and _looks(root) == _looks(node):
+            return made(root)
         if root is node or not (root in places or shared[root] > 1 or not is_dense(node.meta["val"])):
             return made(node)
         return Viewed(made(root), _operators(node, root, sizes))
 
     return [result(node) for node in nodes], wanted
+
+
+def _looks(node: torch.fx.Node) -> str:
+    value = node.meta["val"]
+    return str((value.shape, value.stride(), value.storage_offset(), value.dtype))
 
 
 def root_of(node: torch.fx.Node) -> torch.fx.Node:

@@ -24,7 +24,7 @@ from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
-from zenith.torch.dynamo.ends import Order, Sizes, axis_order, element_type, inverse
+from zenith.torch.dynamo.ends import Layout, Sizes, element_type
 from zenith.torch.dynamo.options import Options
 from zenith.trace import TracedSize, current_recorder
 
@@ -81,7 +81,7 @@ class Steps:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         examples, structure = pytree.tree_flatten(node.meta["val"])
         types = tuple(_type(node, example, self.sizes) for example in examples if example is not None)
-        call = _Call(node.target, spec, tuple(map(_kind, leaves)), leaves, [axis_order(t) for t in _tensors(node)])
+        call = _Call(node.target, spec, tuple(map(_kind, leaves)), leaves, [Layout.of(t) for t in _tensors(node)])
         arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf for leaf in leaves if _kind(leaf)]
         external = External(str(node.target), call, False, None, None, _ADVICE)
         kind = "call_python_in_order" if draws(node.target) else "call_python"
@@ -94,11 +94,11 @@ class Steps:
             keep = p == 0 or not train
             return (x if keep else x * 0), znp.full(x.shape, keep)
         self._note(node, None)
-        order = axis_order(node.all_input_nodes[0].meta["val"])
+        layout = Layout.of(node.all_input_nodes[0].meta["val"])
 
         def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
-            mask = torch.empty([results[0].shape[axis] for axis in order], dtype=torch.bool).bernoulli_(1 - p)
-            return [mask.permute(inverse(order)).numpy()]
+            mask = torch.empty([results[0].shape[axis] for axis in layout.order], dtype=torch.bool).bernoulli_(1 - p)
+            return [layout.counted(mask).numpy()]
 
         external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE)
         types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
@@ -171,19 +171,19 @@ class _Call:
     spec: Any
     kinds: Sequence[str]
     leaves: Sequence[Any]
-    orders: Sequence[Order]
+    layouts: Sequence[Layout]
 
     def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
-        given, orders = iter(arrays), iter(self.orders)
+        given, layouts = iter(arrays), iter(self.layouts)
         known = zip(self.kinds, self.leaves, strict=True)
-        leaves = [self._leaf(kind, next(given), orders) if kind else leaf for kind, leaf in known]
+        leaves = [self._leaf(kind, next(given), layouts) if kind else leaf for kind, leaf in known]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         with torch.no_grad():
             found = pytree.tree_leaves(self.target(*args, **kwargs))
         return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in found if t is not None]
 
-    def _leaf(self, kind: str, array: Any, orders: Iterator[Order]) -> Any:
+    def _leaf(self, kind: str, array: Any, layouts: Iterator[Layout]) -> Any:
         if kind == "size":
             return int(array)
-        order = next(orders)
-        return torch_adapter().from_numpy(array).permute(order).contiguous().permute(inverse(order))
+        layout = next(layouts)
+        return layout.counted(layout.in_memory(torch_adapter().from_numpy(array)).contiguous())
