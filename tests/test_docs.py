@@ -74,7 +74,9 @@ def test_make_targets_that_are_named_exist(name):
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
 
 
-@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3)])
+@pytest.mark.parametrize(
+    ("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4)]
+)
 def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
     examples = re.findall(r"```python\n(.*?)```", read(f"docs/{name}.md"), re.DOTALL)

@@ -14,6 +14,7 @@ from zenith.torch.aten import (
     elementwise,
     embeddings,
     gradients,
+    gradients_of_images,
     losses,
     matrices,
     normalization,
@@ -28,7 +29,7 @@ from zenith.torch.aten import (
     shapes,
     spectra,
 )
-from zenith.torch.aten.refused import REFUSED, Absent, core_operators, reason_of
+from zenith.torch.aten.refused import REFUSED, Absent, Failed, core_operators, reason_of
 from zenith.torch.aten.rules import RULES, Context, Rule, find, of_rows
 
 of_rows(
@@ -44,6 +45,7 @@ __all__ = [
     "RULES",
     "Absent",
     "Context",
+    "Failed",
     "Rule",
     "activations",
     "attention",
@@ -56,6 +58,7 @@ __all__ = [
     "embeddings",
     "find",
     "gradients",
+    "gradients_of_images",
     "losses",
     "matrices",
     "normalization",

@@ -74,6 +74,16 @@ def _along(function: Callable[..., Any], x: Any, dim: int) -> Any:
     return function(x, dim) if x.ndim else znp.reshape(function(znp.reshape(x, (1,)), 0), ())
 
 
+@rule("leaky_relu_backward")
+def _leaky_relu_backward(c: Context, grad: Any, x: Any, slope: float, self_is_result: bool) -> Any:
+    return znp.where(x > 0, grad, grad * slope)
+
+
+@rule("hardshrink_backward", "softshrink_backward")
+def _shrink_backward(c: Context, grad: Any, x: Any, bound: Any) -> Any:
+    return znp.where((x >= -bound) & (x <= bound), 0, grad)
+
+
 @rule("one_hot")
 def _one_hot(c: Context, x: Any, num_classes: Any = -1) -> Any:
     """As in PyTorch, what names no class is an error: the number is looked up in a table of all."""

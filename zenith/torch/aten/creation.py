@@ -30,6 +30,7 @@ def _register_constants() -> None:
 
 
 _register_constants()
+RULES["_efficientzerotensor"] = RULES["zeros"]
 
 
 @rule("empty.memory_format", "empty_strided", "empty_permuted")

@@ -16,16 +16,53 @@ def _cdist(c: Context, x: Any, y: Any, p: float, compute_mode: int | None = None
     return _length(znp.expand_dims(x, -2) - znp.expand_dims(y, -3), p)
 
 
+@rule("_cdist_backward")
+def _cdist_backward(c: Context, grad: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
+    """The gradient of the first set, summed over the axes along which that was broadcast; 0 between equal rows."""
+    apart = znp.expand_dims(x, -2) - znp.expand_dims(y, -3)
+    found = znp.sum(_slopes(apart, distances, p) * znp.expand_dims(grad, -1), axis=-2)
+    found = znp.sum(found, axis=tuple(range(found.ndim - x.ndim)))
+    spread = tuple(a for a, n in enumerate(c.arguments[1].shape) if isinstance(n, int) and n == 1 and a < x.ndim - 2)
+    return znp.sum(found, axis=spread, keepdims=True) if spread else found
+
+
+def _slopes(x: Any, length: Any, p: float) -> Any:
+    """The derivative of norms by each of the elements along the last axis, 0 where there is none."""
+    length = znp.expand_dims(length, -1)
+    if p == 0:
+        return znp.zeros_like(x)
+    if p == 1:
+        return znp.sign(x)
+    if math.isinf(p):
+        return znp.where(znp.abs(x) == length, znp.sign(x), 0)
+    zero = (length == 0) | (x == 0) if p < 2 else length == 0
+    size, length = (znp.where(zero, 1, a) for a in (znp.abs(x), length))
+    return znp.where(zero, 0, znp.sign(x) * (size / length if p == 2 else (size / length) ** (p - 1)))
+
+
 @rule("_pdist_forward")
 def _pdist(c: Context, x: Any, p: float = 2.0) -> Any:
     """The same of every pair of rows ``i < j``, in order of ``i`` and then ``j``."""
+    first, second = _pairs(x)
+    return _length(znp.take(x, first, axis=0) - znp.take(x, second, axis=0), p)
+
+
+@rule("_pdist_backward")
+def _pdist_backward(c: Context, grad: Any, x: Any, p: float, distances: Any) -> Any:
+    first, second = _pairs(x)
+    apart = znp.take(x, first, axis=0) - znp.take(x, second, axis=0)
+    moved = _slopes(apart, distances, p) * znp.expand_dims(grad, -1)
+    return b.scatter_add(b.scatter_add(znp.zeros_like(x), moved, first), -moved, second)
+
+
+def _pairs(x: Any) -> tuple[Any, Any]:
+    """The numbers of the first and the second row of each pair."""
     rows = x.shape[0]
     before = znp.arange(rows)
     starts = before * rows - before * (before + 1) // 2  # how many pairs come before those of row i
     pair = znp.arange(rows * (rows - 1) // 2)
     first = znp.searchsorted(starts[: rows - 1], pair, side="right") - 1
-    second = pair - znp.take(starts, first) + first + 1
-    return _length(znp.take(x, first, axis=0) - znp.take(x, second, axis=0), p)
+    return first, pair - znp.take(starts, first) + first + 1
 
 
 @rule("dist")

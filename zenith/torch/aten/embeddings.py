@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+import zenith.numpy as znp
 from zenith import nn
+from zenith.errors import UnsupportedError
 from zenith.nn.embeddings import MODES
-from zenith.torch.aten.rules import Context, rule
+from zenith.torch.aten.rules import Context, numpy_dtype, rule, to
+from zenith.trace.bind import b
 
 
 @rule("embedding")
@@ -17,10 +22,76 @@ def _embedding(c: Context, weight: Any, indices: Any, padding_idx: int = -1, *_:
 @rule("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def _embedding_bag(
     c: Context, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
-    padding_idx: int | None = None,
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """The result alone: what else PyTorch returns is what its own derivative keeps."""
-    padding_idx = None if padding_idx is None or padding_idx < 0 else padding_idx
-    bags = nn.embedding_bag(weight, indices, offsets, MODES[mode], per_sample_weights, include_last_offset, padding_idx)
-    return bags, None, None, None
+    """The bags, then the number of each index's bag, how many indices count in each, and where maxima come from."""
+    bags = nn.embedding_bag(weight, indices, offsets, MODES[mode], per_sample_weights, include_last_offset,
+                            None if padding_idx < 0 else padding_idx)  # fmt: skip
+    begins = offsets[:-1] if include_last_offset else offsets
+    places, count = _bags(indices, begins), begins.shape[0]
+    counted = znp.astype(indices != padding_idx, np.int64)
+    sizes = b.scatter_add(znp.zeros((count,), dtype=np.int64), counted, places)
+    rows = znp.take(weight, indices, axis=0)
+    sources = _sources(rows, places, indices, bags, counted) if MODES[mode] == "max" else sizes
+    found = (places, sizes, sources)
+    return (bags, *(_like(f, example) for f, example in zip(found, c.value[1:], strict=True)))
+
+
+def _bags(indices: Any, begins: Any) -> Any:
+    """The number of the bag of each index."""
+    return znp.searchsorted(znp.astype(begins, np.int64), znp.arange(indices.shape[0]), side="right") - 1
+
+
+def _sources(rows: Any, places: Any, indices: Any, bags: Any, counted: Any) -> Any:
+    """For each column of each bag the index of the first row that has its maximum, 0 in empty bags."""
+    number = znp.expand_dims(znp.arange(rows.shape[0]), 1)
+    columns = znp.broadcast_to(znp.arange(rows.shape[1]), rows.shape)
+    largest = (rows == znp.take(bags, places, axis=0)) & (znp.expand_dims(counted, 1) != 0)
+    last = np.iinfo(np.int64).max
+    first = b.scatter_min(znp.full(bags.shape, last, dtype=np.int64), znp.where(largest, number, last),
+                          znp.broadcast_to(znp.expand_dims(places, 1), rows.shape), columns)  # fmt: skip
+    return znp.where(first == last, 0, znp.take(indices, znp.where(first == last, 0, first)))
+
+
+def _like(found: Any, example: Any) -> Any:
+    """What PyTorch keeps nothing of is without elements."""
+    found = to(found, numpy_dtype(example.dtype))
+    empty = found.ndim == 1 and isinstance(example.shape[0], int) and example.shape[0] == 0
+    return found[:0] if empty else found
+
+
+@rule("_embedding_bag_backward")
+def _embedding_bag_backward(
+    c: Context, grad: Any, indices: Any, offsets: Any, places: Any, sizes: Any, sources: Any, num_weights: Any,
+    scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Any, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    """The table's gradient: each bag's goes to the rows that it was made of, in shares for a mean."""
+    if sparse:
+        raise UnsupportedError("gradients that are sparse tensors are not computed")
+    zeros = znp.zeros((num_weights, grad.shape[1]), dtype=grad.dtype)
+    places = _bags(indices, offsets)
+    counted = indices != padding_idx
+    sizes = b.scatter_add(znp.zeros((grad.shape[0],), dtype=np.int64), znp.astype(counted, np.int64), places)
+    if MODES[mode] == "max":
+        moved = znp.where(znp.expand_dims(sizes, 1) != 0, grad, 0)
+        columns = znp.broadcast_to(znp.arange(grad.shape[1]), grad.shape)
+        return b.scatter_add(zeros, moved, znp.astype(sources, np.int64), columns)
+    share: Any = znp.astype(counted, grad.dtype)
+    if MODES[mode] == "mean":
+        share = share / to(znp.take(znp.maximum(sizes, 1), places), grad.dtype)
+    if scale_grad_by_freq:
+        ones = znp.ones(indices.shape, dtype=grad.dtype)
+        often = b.scatter_add(znp.zeros((num_weights,), dtype=grad.dtype), ones, indices)
+        share = share / znp.take(often, indices)
+    if per_sample_weights is not None:
+        share = share * per_sample_weights
+    return b.scatter_add(zeros, znp.take(grad, places, axis=0) * znp.expand_dims(share, 1), indices)
+
+
+@rule("_embedding_bag_per_sample_weights_backward")
+def _weights_of_samples_backward(
+    c: Context, grad: Any, weight: Any, indices: Any, offsets: Any, places: Any, mode: int, padding_idx: int = -1
+) -> Any:
+    """What each row adds to its bag along the gradient."""
+    along = znp.take(grad, _bags(indices, offsets), axis=0) * znp.take(weight, indices, axis=0)
+    return znp.where(indices == padding_idx, 0, znp.sum(along, axis=1, dtype=grad.dtype))

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import zenith.numpy as znp
 from zenith.errors import UnsupportedError
 from zenith.ir.types import kind_of
 from zenith.torch.aten.reductions import axes_of
-from zenith.torch.aten.refused import Absent
+from zenith.torch.aten.refused import Absent, Failed
 from zenith.torch.aten.rules import RULES, Context, rounded_once, rule, to
 
 linalg = znp.linalg
-_NO_CODE = Absent(
-    "which matrix has no result is not known: programs give nan or infinities there",
-    fix="ask torch.isfinite of the result",
-)
 _NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg.qr, cholesky or svd")
 
 # Operators of one matrix argument and one result.
@@ -40,7 +38,16 @@ _register()
 
 @rule("linalg_inv_ex")
 def _inv_ex(c: Context, a: Any, *, check_errors: bool = False) -> Any:
-    return linalg.inv(a), _NO_CODE
+    found = linalg.inv(a)
+    return found, _code(a, found)
+
+
+def _code(a: Any, found: Any) -> Failed:
+    """Which matrices have no result: a finite matrix has one that is finite."""
+    vectors = znp.all(znp.isfinite(found), axis=-1)
+    none = znp.all(znp.isfinite(a), axis=(-2, -1)) & ~(vectors if found.ndim < a.ndim else znp.all(vectors, axis=-1))
+    return Failed("which matrix has no result is not known: programs give nan or infinities there",
+                  "ask torch.isfinite of the result", znp.astype(none, np.int32))  # fmt: skip
 
 
 @rule("_linalg_det")
@@ -67,8 +74,9 @@ def _solve(c: Context, a: Any, y: Any, *, left: bool = True) -> Any:
 
 @rule("linalg_solve_ex", "_linalg_solve_ex")
 def _solve_ex(c: Context, a: Any, y: Any, *, left: bool = True, check_errors: bool = False) -> Any:
-    absent = [_NO_CODE] if len(c.value) == 2 else [_NO_FACTORS, _NO_FACTORS, _NO_CODE]
-    return (_solved(c.arguments, a, y, left), *absent)
+    found = _solved(c.arguments, a, y, left)
+    factors = () if len(c.value) == 2 else (_NO_FACTORS, _NO_FACTORS)
+    return (found, *factors, _code(a, found))
 
 
 def _solved(examples: Sequence[Any], a: Any, y: Any, left: bool) -> Any:
@@ -112,7 +120,8 @@ def _cholesky(c: Context, a: Any, upper: bool = False) -> Any:
 
 @rule("linalg_cholesky_ex")
 def _cholesky_ex(c: Context, a: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    return linalg.cholesky(a, upper=upper), _NO_CODE
+    found = linalg.cholesky(a, upper=upper)
+    return found, _code(a, found)
 
 
 @rule("cholesky_solve")
@@ -151,7 +160,14 @@ def _eigh_or_values(c: Context, a: Any, triangle: str = "L", compute_v: bool = T
     return linalg.eigvalsh(a, triangle), znp.zeros((0,), dtype=a.dtype)
 
 
-@rule("linalg_svd", "_linalg_svd")
+@rule("_linalg_svd")
+def _reduced_svd(
+    c: Context, a: Any, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
+) -> Any:
+    return _svd(c, a, full_matrices, compute_uv)
+
+
+@rule("linalg_svd")
 def _svd(c: Context, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: str | None = None) -> Any:
     if compute_uv:
         return tuple(linalg.svd(a, full_matrices))
@@ -159,9 +175,17 @@ def _svd(c: Context, a: Any, full_matrices: bool = True, compute_uv: bool = True
     return none, linalg.svdvals(a), none
 
 
-@rule("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float", "pinverse")
+@rule("pinverse")
+def _pinverse(c: Context, a: Any, rcond: Any = 1e-15) -> Any:
+    return _pinv(c, a, rcond)
+
+
+@rule("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
 def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
-    """What is Hermitian has no other pseudoinverse than its own."""
+    """What is Hermitian is told by its lower triangle."""
+    if hermitian:
+        below = znp.tril(a, -1)
+        a = below + znp.conjugate(znp.matrix_transpose(znp.tril(a)))
     if atol is not None:
         raise UnsupportedError(
             "an absolute tolerance of pinv is not supported", fix="give rtol, a share of the largest"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -186,6 +187,15 @@ def _masked_scatter(c: Context, x: Any, mask: Any, source: Any) -> Any:
     number = znp.cumsum(znp.astype(chosen, znp.int64)) - 1
     found = znp.take(znp.reshape(c.cast(source), (-1,)), znp.where(chosen, number, 0))
     return znp.where(mask, znp.reshape(found, x.shape), x)
+
+
+@rule("masked_scatter_backward")
+def _masked_scatter_backward(c: Context, grad: Any, mask: Any, sizes: Sequence[Any]) -> Any:
+    """The gradient of the source: what its elements gave, and 0 for those behind the last that was taken."""
+    grad, mask = (znp.reshape(a, (-1,)) for a in znp.broadcast_arrays(grad, mask))
+    number = znp.where(mask, znp.cumsum(znp.astype(mask, znp.int64)) - 1, 0)
+    zeros = znp.zeros((math.prod(sizes),), dtype=grad.dtype)
+    return znp.reshape(b.scatter_add(zeros, znp.where(mask, grad, 0), number), tuple(sizes))
 
 
 @rule("as_strided", "as_strided_copy")

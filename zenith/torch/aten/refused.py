@@ -68,6 +68,13 @@ class Absent:
     fix: str
 
 
+@dataclass(frozen=True)
+class Failed(Absent):
+    """A code that PyTorch tells more by: ``code`` is 1 where there is no result and 0 elsewhere, int32."""
+
+    code: Any
+
+
 def reason_of(target: Any) -> tuple[str, str] | None:
     """Why an operator is refused, and what to do; None when it has a rule or is unknown."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":

@@ -33,13 +33,16 @@ def _resize(mode: str, axes: int, aligned: bool, antialias: bool) -> tuple[Rule,
     return resize, by_factors
 
 
-for _name, _mode, _axes in (
-    *((f"upsample_nearest{n}d", "nearest", n) for n in (1, 2, 3)),
-    *((f"_upsample_nearest_exact{n}d", "nearest-exact", n) for n in (1, 2, 3)),
-    ("upsample_linear1d", "linear", 1), ("upsample_bilinear2d", "bilinear", 2),
-    ("upsample_trilinear3d", "trilinear", 3), ("upsample_bicubic2d", "bicubic", 2),
-    ("_upsample_bilinear2d_aa", "bilinear", 2), ("_upsample_bicubic2d_aa", "bicubic", 2),
-):  # fmt: skip
+# The mode of each operator, and how many axes it resizes.
+RESIZINGS = {
+    **{f"upsample_nearest{n}d": ("nearest", n) for n in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{n}d": ("nearest-exact", n) for n in (1, 2, 3)},
+    "upsample_linear1d": ("linear", 1), "upsample_bilinear2d": ("bilinear", 2),
+    "upsample_trilinear3d": ("trilinear", 3), "upsample_bicubic2d": ("bicubic", 2),
+    "_upsample_bilinear2d_aa": ("bilinear", 2), "_upsample_bicubic2d_aa": ("bicubic", 2),
+}  # fmt: skip
+
+for _name, (_mode, _axes) in RESIZINGS.items():
     _rules = _resize(_mode, _axes, "nearest" not in _mode, _name.endswith("_aa"))
     RULES[f"{_name}.default"], RULES[f"{_name}.vec"] = _rules
 

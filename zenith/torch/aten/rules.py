@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,7 @@ def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
     for ``numbers_only`` the second is all that there is to mend.
     """
 
+    @wraps(function)
     def computed(c: Context, *args: Any, **options: Any) -> Any:
         if not is_narrow(c.dtype) or (numbers_only and not any(isinstance(a, float) for a in args)):
             return function(c, *args, **options)
@@ -125,6 +127,7 @@ def of_rows(*names: str) -> None:
 
 
 def _of_row(function: Rule) -> Rule:
+    @wraps(function)
     def computed(c: Context, x: Any, *args: Any, **options: Any) -> Any:
         if x.ndim:
             return function(c, x, *args, **options)

@@ -90,5 +90,7 @@ def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:
 
 def _decompositions() -> dict[Any, Any]:
     """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning."""
-    table = torch._decomp.core_aten_decompositions()
+    ops = torch.ops.aten
+    more = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
+    table = dict(torch._decomp.core_aten_decompositions().items()) | torch._decomp.get_decompositions(more)
     return {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}

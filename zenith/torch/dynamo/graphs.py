@@ -15,6 +15,7 @@ from zenith.api.leaves import dtype_text, input_names
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.torch.calls import as_tensor
+from zenith.torch.dynamo.checked import is_token
 from zenith.torch.dynamo.ends import Argument, Layout, Size, Sizes, Tensor, arguments_of, with_examples
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
@@ -57,7 +58,7 @@ class CompiledGraph(Inspectable):
         self._static_nodes = [placeholders[place] for place in self._static]
         names = unique(input_names(names), taken=[s for a in arguments.values() for s in _symbols(a)])
         self._instances = Instances([names[place] for place in self._static], self._specializer.forget)
-        self._arguments = {n: a for n, a in arguments.items() if n not in self._static_nodes}
+        self._arguments = {n: a for n, a in arguments.items() if n not in self._static_nodes and not is_token(n)}
         self._takes = [(places[node], argument) for node, argument in self._arguments.items()]
         self._names = [names[place] for place, _ in self._takes]
         self._results, self._made = results(self._graph, self._sizes)

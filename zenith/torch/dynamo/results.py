@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import Dim
+from zenith.torch.dynamo.checked import is_token
 from zenith.torch.dynamo.ends import Layout, Sizes, is_dense
 from zenith.torch.translate import returned
 
@@ -86,7 +87,7 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         value = node.meta["val"]
         return Made(wanted.index(node), Layout.of(value) if isinstance(value, torch.Tensor) else None)
 
-    nodes = [n if isinstance(n, torch.fx.Node) and n.meta.get("val") is not None else None for n in returned(graph)]
+    nodes = [node if _has_value(node) else None for node in returned(graph)]
     shared = Counter(root_of(node) for node in dict.fromkeys(nodes) if node is not None)
 
     def result(node: torch.fx.Node | None) -> Result:
@@ -100,6 +101,10 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         return Viewed(made(root), _operators(node, root, sizes))
 
     return [result(node) for node in nodes], wanted
+
+
+def _has_value(node: Any) -> bool:
+    return isinstance(node, torch.fx.Node) and node.meta.get("val") is not None and not is_token(node)
 
 
 def _looks(node: torch.fx.Node) -> str:

@@ -24,6 +24,7 @@ from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
+from zenith.torch.dynamo.checked import WITH_EFFECTS, apart_from_state, checked
 from zenith.torch.dynamo.ends import Layout, Sizes, element_type
 from zenith.torch.dynamo.options import Options
 from zenith.trace import TracedSize, current_recorder
@@ -55,45 +56,58 @@ class Steps:
         """What computes a node: its operator's rule, or PyTorch where there is none or it refuses, as when it draws."""
         if node.target is torch.ops.aten.native_dropout.default:
             return partial(self._dropout, node)
-        rule = self._replayed(node) or aten.find(node.target)
+        if node.target is WITH_EFFECTS:
+            return partial(self._with_effects, node)
+        rule = apart_from_state(node) or aten.find(node.target)
         if rule is None:
             return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
+        known = checked(node, rule)
 
         def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
             try:
-                return rule(c, *args, **kwargs)
+                return known(c, *args, **kwargs)
             except ZenithError as error:
                 return self._by_torch(node, args, kwargs, error)
 
         return computed
 
-    def _replayed(self, node: torch.fx.Node) -> aten.Rule | None:
-        """In a checkpointed part, what may draw is told the generator's state; an operator that does not needs none."""
-        if not isinstance(node.target, torch._ops.HigherOrderOperator) or not draws(node.target):
-            return None
-        place = next(place for place, arg in enumerate(node.args) if isinstance(arg, torch._ops.OpOverload))
-        rule = aten.find(node.args[place])
-        return None if rule is None else partial(_apart_from_state, rule, place, node.meta["val"])
-
     def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
         """The results of an operator as arrays that PyTorch computes while the program runs."""
-        self._note(node, refused)
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        self._note(node, node.target, refused)
         examples, structure = pytree.tree_flatten(node.meta["val"])
-        types = tuple(_type(node, example, self.sizes) for example in examples if example is not None)
-        call = _Call(node.target, spec, tuple(map(_kind, leaves)), leaves, [Layout.of(t) for t in _tensors(node)])
+        found = self._called(node, node.target, (args, kwargs), examples, draws(node.target))
+        return pytree.tree_unflatten(found, structure)
+
+    def _with_effects(
+        self, node: torch.fx.Node, c: aten.Context, token: Any, target: Any, *args: Any, **kw: Any
+    ) -> Any:
+        """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
+        if target is not torch.ops.aten._linalg_check_errors.default:  # it computes nothing
+            self._note(node, target, None)
+        examples = pytree.tree_leaves(node.meta["val"][1:])
+        if all(example is None for example in examples):  # a step has some result, here one without elements
+            examples = [torch.empty(0)]
+        return (None, *self._called(node, target, (args, kw), examples, True))
+
+    def _called(
+        self, node: torch.fx.Node, target: Any, given: Any, examples: Sequence[Any], in_order: bool
+    ) -> list[Any]:
+        """The results of a step that calls an operator; they look as examples do, and None stays None."""
+        leaves, spec = pytree.tree_flatten(given)
+        types = tuple(_type(target, example, self.sizes) for example in examples if example is not None)
+        call = _Call(target, spec, tuple(map(_kind, leaves)), leaves, [Layout.of(t) for t in _tensors(node)])
         arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf for leaf in leaves if _kind(leaf)]
-        external = External(str(node.target), call, False, None, None, _ADVICE)
-        kind = "call_python_in_order" if draws(node.target) else "call_python"
+        external = External(str(target), call, False, None, None, _ADVICE)
+        kind = "call_python_in_order" if in_order else "call_python"
         made = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
-        return pytree.tree_unflatten([None if example is None else next(made) for example in examples], structure)
+        return [None if example is None else next(made) for example in examples]
 
     def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
         """As PyTorch rounds without a compiler, ``x * (mask / (1 - p))``; the mask lies in memory as x does."""
         if not train or p in (0, 1):
             keep = p == 0 or not train
             return (x if keep else x * 0), znp.full(x.shape, keep)
-        self._note(node, None)
+        self._note(node, node.target, None)
         layout = Layout.of(node.all_input_nodes[0].meta["val"])
 
         def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
@@ -105,28 +119,19 @@ class Steps:
         (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)
         return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask
 
-    def _note(self, node: torch.fx.Node, refused: ZenithError | None) -> None:
+    def _note(self, node: torch.fx.Node, target: Any, refused: ZenithError | None) -> None:
         """List the step; raise when the user wants none but draws, else warn, once for each operator."""
-        name, where = str(node.target), user_line()
-        reason = aten.reason_of(node.target)
+        name, where, reason, drawn = str(target), user_line(), aten.reason_of(target), draws(target)
         why = refused.what if refused is not None else reason[0] if reason else _NO_RULE
-        if not draws(node.target) and self.options.fallback == "error":
-            raise UnsupportedError(
-                f"{name}: {why}", where=where, fix='options={"fallback": "pytorch"} has PyTorch compute it'
-            ) from refused
-        self.found.append(Step(name, draws(node.target), why, where))
-        if not draws(node.target) and name not in _warned:
+        if not drawn and self.options.fallback == "error":
+            fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
+            raise UnsupportedError(f"{name}: {why}", where=where, fix=fix) from refused
+        self.found.append(Step(name, drawn, why, where))
+        if not drawn and name not in _warned:
             _warned.add(name)
             place = "" if where is None else f", at {where}"
-            warnings.warn(
-                f"{name} is computed by PyTorch, between kernels{place}: {why}", FallbackWarning, stacklevel=2
-            )
-
-
-def _apart_from_state(rule: aten.Rule, place: int, example: Any, c: aten.Context, *args: Any, **kwargs: Any) -> Any:
-    """The result of the operator at ``place``; where the state would be saved, nobody reads that."""
-    found = rule(c, *args[place + 1 :], **kwargs)
-    return found if place else (znp.zeros(example[0].shape, "uint8"), found)
+            message = f"{name} is computed by PyTorch, between kernels{place}: {why}"
+            warnings.warn(message, FallbackWarning, stacklevel=2)
 
 
 def draws(target: Any) -> bool:
@@ -136,11 +141,11 @@ def draws(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
-def _type(node: torch.fx.Node, example: Any, sizes: Sizes) -> ArrayType:
+def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:
     if not isinstance(example, torch.Tensor):
-        raise UnsupportedError(f"{node.target} gives a {type(example).__name__}, which is no tensor", where=user_line(),
+        raise UnsupportedError(f"{target} gives a {type(example).__name__}, which is no tensor", where=user_line(),
                                fix="compute with tensors")  # fmt: skip
-    return ArrayType(element_type(example, f"a result of {node.target}"), _shape(example, sizes))
+    return ArrayType(element_type(example, f"a result of {target}"), _shape(example, sizes))
 
 
 def _shape(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:

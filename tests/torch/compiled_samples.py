@@ -1,0 +1,186 @@
+"""One of PyTorch's own samples of an operator, with and without ``torch.compile(backend="zenith")``.
+
+What comes back says what happened: whether Zenith was reached, which operators PyTorch computed as steps, and whether
+results and gradients are eager's.
+"""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.testing._internal import common_methods_invocations
+from torch.utils import _pytree as pytree
+
+from zenith.errors import ZenithError
+from zenith.torch.dynamo import backend, graphs, steps
+
+# Relative and absolute error, where torch.testing's own are for one operation and not for its gradients, too.
+TOLERANCES = {
+    torch.float32: (1e-4, 2e-5), torch.complex64: (1e-4, 2e-5), torch.bfloat16: (1.6e-2, 1e-2),
+    torch.float16: (1e-3, 1e-3), torch.float64: (1e-7, 1e-7), torch.complex128: (1e-7, 1e-7),
+}  # fmt: skip
+
+
+_WIDE = {torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.float16: torch.float64,
+         torch.complex64: torch.complex128}  # fmt: skip
+_NARROW = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+# Eager's own error, as a share of the largest element, beyond which it is no measure: a draw, or a sum that cancels.
+_SANE = {torch.float32: 1e-3, torch.complex64: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
+
+
+@dataclass
+class Outcome:
+    """``graphs`` that Zenith compiled, the ``steps`` of PyTorch inside, what was ``raised`` and what was ``wrong``."""
+
+    graphs: int = 0
+    steps: list[str] = field(default_factory=list)
+    draws: list[str] = field(default_factory=list)
+    backward: bool = False
+    raised: str = ""
+    wrong: str = ""
+
+    @property
+    def verdict(self):
+        """``unreached``, ``raised``, ``wrong``, ``steps`` (right with PyTorch's help) or ``passed``."""
+        if self.raised or self.wrong:
+            return "raised" if self.raised else "wrong"
+        return "unreached" if not self.graphs else "steps" if self.steps else "passed"
+
+
+def samples(op, dtype, most, gradients):
+    """Some samples, spread over all that there are."""
+    torch.manual_seed(0)
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients and op.supports_autograd))
+    return found[:: max(1, len(found) // most)][:most]
+
+
+def outcome(op, sample, kind="reference", dynamic=False, open_values=False):
+    """Compile one call of an operator and compare; None where eager PyTorch does not compute it itself."""
+    found = Outcome()
+
+    def call(*args, **kwargs):
+        return op.op(*args, **kwargs)
+
+    with warnings.catch_warnings(), mock.patch.object(common_methods_invocations, "wrapper_set_seed", _unseeded):
+        warnings.simplefilter("ignore")
+        try:
+            expected = _results(call, sample)
+        except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError):
+            return None
+        torch._dynamo.reset()
+        found.backward = expected.gradients is not None
+        with _watched(found, kind):
+            try:
+                given = _results(torch.compile(call, backend=backend.zenith, dynamic=dynamic), sample)
+            except Exception as error:
+                found.raised = _cause(error)
+                return found
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _compare(given, expected, cache(lambda: _results(op.op, sample, wide=True)), open_values)
+    except AssertionError as error:
+        found.wrong = str(error)
+    return found
+
+
+def _unseeded(function, *args, **kwargs):
+    """Draws of samples without the seed that is set around them: no graph can set it."""
+    return function(*args, **kwargs)
+
+
+def _cause(error):
+    cause = getattr(error, "inner_exception", error)
+    own = isinstance(cause, ZenithError)
+    return f"{'' if own else type(cause).__name__ + ': '}{cause}"
+
+
+@dataclass
+class _Results:
+    """What a call gave: results, gradients (None where nothing is differentiable), the generator's state."""
+
+    shown: list[Any]
+    gradients: Sequence[Any] | None
+    state: torch.Tensor
+
+
+def _results(function, sample, wide=False):
+    """Call, and take gradients for a cotangent that depends on the results' shapes alone; ``wide``: in float64."""
+
+    def own(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        copied = value.detach().clone()
+        return (copied.to(_WIDE.get(value.dtype, value.dtype)) if wide else copied).requires_grad_(value.requires_grad)
+
+    args, kwargs = pytree.tree_map(own, ((sample.input, *sample.args), dict(sample.kwargs)))
+    asked = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+    torch.manual_seed(1)
+    results = function(*args, **kwargs)
+    state = torch.get_rng_state()
+    shown = pytree.tree_leaves(sample.output_process_fn_grad(results))
+    smooth = [t for t in shown if isinstance(t, torch.Tensor) and t.requires_grad]
+    if not smooth:
+        return _Results(shown, None, state)
+    torch.manual_seed(2)
+    cotangents = [
+        torch.randn(t.shape, dtype=_NARROW.get(t.dtype, t.dtype) if wide else t.dtype).to(t.dtype) for t in smooth
+    ]
+    return _Results(shown, torch.autograd.grad(smooth, asked, cotangents, allow_unused=True), state)
+
+
+def _compare(given, expected, exact, open_values):
+    assert len(given.shown) == len(expected.shown), f"{len(given.shown)} results, not {len(expected.shown)}"
+    assert (given.gradients is None) == (expected.gradients is None), "gradients on one side only"
+    for what in ("shown", "gradients"):
+        pairs = zip(getattr(given, what) or (), getattr(expected, what) or (), strict=True)
+        for number, (g, e) in enumerate(pairs):
+            name = f"{what} {number}"
+            if not isinstance(e, torch.Tensor):
+                assert type(g) is type(e) and (g == e or g != g or open_values), f"{name}: {g!r}, not {e!r}"
+                continue
+            assert isinstance(g, torch.Tensor), f"{name} is {g!r}"
+            assert (g.shape, g.dtype, g.layout) == (e.shape, e.dtype, e.layout), (
+                f"{name}: {g.shape} {g.dtype}, not {e.shape} {e.dtype}"
+            )
+            if not open_values:
+                _close(name, g, e, lambda: getattr(exact(), what)[number])
+    assert torch.equal(given.state, expected.state), "the generator's state"
+
+
+def _close(name, g, e, exact):
+    """Whether a tensor is eager's: within the tolerance, or at most four times as far as eager from what float64 gives."""
+    relative, absolute = TOLERANCES.get(e.dtype, (0, 0))
+    g, e = g.detach().to_dense(), e.detach().to_dense()
+    if e.dtype in _WIDE and g.isfinite().all() and not torch.allclose(g, e, relative, absolute):
+        wide = exact().detach().to_dense()
+        error, size = (e.to(wide.dtype) - wide).abs().max().item(), wide.abs().max().item()
+        if (g.to(wide.dtype) - wide).abs().max().item() <= error:
+            return
+        if error < _SANE[e.dtype] * size:
+            relative, absolute, g, e = 0, 4 * error, g.to(wide.dtype), wide
+    torch.testing.assert_close(g, e, rtol=relative, atol=absolute, equal_nan=True, check_stride=False,
+                               msg=lambda text: f"{name}: {text}")  # fmt: skip
+
+
+@contextmanager
+def _watched(found, kind):
+    """Count graphs and steps while graphs are compiled for one kind of backend."""
+    compute = steps.by_torch
+
+    class Graph(graphs.CompiledGraph):
+        def __init__(self, module, name, numerics, _):
+            found.graphs += any(node.op == "call_function" for node in module.graph.nodes)
+            super().__init__(module, name, numerics, kind)
+
+    def by_torch(node, *args):
+        (found.draws if steps.draws(node.target) else found.steps).append(str(node.target))
+        return compute(node, *args)
+
+    with mock.patch.object(backend, "CompiledGraph", Graph), mock.patch.object(steps, "by_torch", by_torch):
+        yield
