@@ -65,13 +65,16 @@ def test_found_by_its_name_without_an_import():
     subprocess.run([sys.executable, "-c", source], check=True)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+BOTH = pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True])
+
+
+@BOTH
 def test_training_with_statistics_and_dropout(dynamic):
     """Running statistics are written, and dropout draws what PyTorch draws."""
     assert_trains(convolutional(), torch.randn(4, 3, 8, 8), dynamic=dynamic)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@BOTH
 def test_transformer(dynamic):
     assert_trains(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(3, 5, 16), dynamic=dynamic)
 
