@@ -83,7 +83,7 @@ def _from_torch(job: Job) -> Program:
     return compiled
 
 
-_OPTIONS = {"fallback": "error"}  # what PyTorch computed would not be Zenith's
+_OPTIONS: dict[str, Any] = {"fallback": "error"}  # what PyTorch computed would not be Zenith's
 
 
 def _torch_compile(job: Job) -> Program:
