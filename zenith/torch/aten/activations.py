@@ -8,6 +8,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith import nn
 from zenith.errors import UnsupportedError
+from zenith.ir.types import kind_of
 from zenith.torch.aten.rules import RULES, Context, rule
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
@@ -26,6 +27,8 @@ _register_unary()
 
 @rule("hardtanh")
 def _hardtanh(c: Context, x: Any, min: Any = -1, max: Any = 1) -> Any:
+    if kind_of(c.dtype) != "f":
+        return znp.clip(x, int(min), int(max))
     return nn.hard_tanh(*c.cast(x, min, max))
 
 

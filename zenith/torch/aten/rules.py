@@ -148,7 +148,7 @@ def find(target: Any) -> Rule | None:
     if not isinstance(target, torch._ops.OpOverload):
         return _plain(target)
     namespace, _, packet = target._schema.name.partition("::")
-    if namespace == OWN:
+    if namespace in (OWN, "prims"):
         return RULES.get(target._schema.name)
     if namespace != "aten" or target._schema.is_mutable:
         return None

@@ -1,0 +1,110 @@
+"""PyTorch's own samples of its operators through ``torch.compile``: results and gradients are eager's.
+
+`make test` has a few of all operators; `make fuzz` has the rest, in parts. Three lists say what is not computed by
+Zenith alone. Each is exact: an operator that leaves its list is an error, too, so the lists get shorter only knowingly.
+"""
+
+import logging
+
+import pytest
+import torch
+
+from tests.torch.compiled_samples import outcome, samples
+from tests.torch.test_samples import name_of, operators
+
+PARTS = 32
+EVERY = 16  # of the operators, one in so many is in `make test`
+
+# Why results are not eager's, or there are none.
+FAILING = {
+    "chalf": "Zenith has no element type for torch.complex32",
+}
+# Operators of which PyTorch computes a part, in some sample; what that is stands in the reports of compiled graphs.
+_BY_STEPS = """
+"""
+BY_STEPS = set(_BY_STEPS.split())
+# Operators of which no sample reaches a backend: they compute nothing, or their results' sizes depend on values.
+_UNREACHED = """
+"""
+UNREACHED = set(_UNREACHED.split())
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    yield
+    torch._dynamo.reset()
+
+
+def check(op, dtype, most, **options):
+    """The verdicts of some samples, none of them wrong or raised but where the list says so."""
+    found = []
+    for sample in samples(op, dtype, most):
+        result = outcome(op, sample, dtype, **options)
+        if result is not None:
+            expected = name_of(op) in FAILING
+            assert expected or result.verdict not in ("raised", "wrong"), f"{name_of(op)}: {result}"
+            found.append(result.verdict)
+    return found
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_some(first):
+    for op in operators()[5 + first * (EVERY // 4) :: EVERY]:
+        if torch.float32 in op.supported_dtypes("cpu"):
+            check(op, torch.float32, 1)
+
+
+def test_kernels():
+    """With kernels in place of the interpreter."""
+    for op in operators()[3::150]:
+        check(op, torch.float32, 1, kind=None)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all(part):
+    """The lists are exact for float32, forward and backward."""
+    verdicts = {}
+    for op in operators()[part::PARTS]:
+        if torch.float32 in op.supported_dtypes("cpu"):
+            verdicts[name_of(op)] = set(check(op, torch.float32, 3))
+    with_steps = {name for name, found in verdicts.items() if "steps" in found}
+    failing = {name for name, found in verdicts.items() if found & {"raised", "wrong"}}
+    unreached = {name for name, found in verdicts.items() if found == {"unreached"}}
+    assert (with_steps, failing, unreached) == tuple(
+        {name for name in listed if name in verdicts} for listed in (BY_STEPS, FAILING, UNREACHED)
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_other_types(dtype, part):
+    for op in operators()[part::PARTS]:
+        if dtype in op.supported_dtypes("cpu"):
+            check(op, dtype, 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_any_sizes(part):
+    for op in operators()[part::PARTS]:
+        if torch.float32 in op.supported_dtypes("cpu"):
+            check(op, torch.float32, 1, dynamic=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_kernels(part):
+    for op in operators()[part::PARTS]:
+        if torch.float32 in op.supported_dtypes("cpu"):
+            check(op, torch.float32, 1, kind=None)
+
+
+def test_shares():
+    """At least nine operators of ten that reach Zenith are computed by it alone, and two of a hundred fail at most."""
+    reached = [name_of(op) for op in operators() if torch.float32 in op.supported_dtypes("cpu")]
+    reached = [name for name in reached if name not in UNREACHED]
+    assert len((BY_STEPS | set(FAILING)) & set(reached)) <= 0.1 * len(reached)
+    assert len(FAILING) <= 0.02 * len(reached)
