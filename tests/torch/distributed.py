@@ -1,4 +1,4 @@
-"""A process of a group that trains one model: run by tests/torch/test_distributed.py, which compares the losses.
+"""A process of a group that trains one model: run by test_distributed.py, which compares the losses.
 
 ``python distributed.py KIND RANK WORLD FOLDER`` prints the loss of each step over the whole batch.
 """
@@ -13,27 +13,48 @@ from torch import nn
 STEPS, BATCH = 4, 8
 
 
+class Block(nn.Module):
+    """TorchDynamo starts at functions of the user's, not at those of ``torch.nn``."""
+
+    def __init__(self, width, inner):
+        super().__init__()
+        self.widen, self.norm, self.narrow = nn.Linear(width, inner), nn.LayerNorm(inner), nn.Linear(inner, width)
+
+    def forward(self, x):
+        return x + self.narrow(self.norm(nn.functional.gelu(self.widen(x))))
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(6, 16), Block(6, 16)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3))
+    return Network()
 
 
 def batch():
     torch.manual_seed(1)
-    return torch.randn(BATCH, 6), torch.randn(BATCH, 3)
+    return torch.randn(BATCH, 6), torch.randn(BATCH, 6)
 
 
 def distributed(kind, model):
-    """The model of this process, compiled."""
+    """The model of this process, compiled: as a whole, or block by block, which is how sharded models are."""
     if kind == "ddp":
         return torch.compile(nn.parallel.DistributedDataParallel(model), backend="zenith")
     from torch.distributed.fsdp import fully_shard
 
-    for layer in model:
-        if any(True for _ in layer.parameters()):
-            fully_shard(layer)
-    fully_shard(model)
-    return torch.compile(model, backend="zenith")
+    for block in model.blocks:
+        block.compile(backend="zenith")
+        fully_shard(block)
+    return fully_shard(model)
 
 
 def losses(model, call, rank, world):
