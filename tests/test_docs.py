@@ -103,7 +103,7 @@ def test_there_are_notebooks():
 
 
 # The first and the one on GPUs run in `make test`, the long ones in `make fuzz`.
-LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb")
+LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb", "05_torch_compile.ipynb")
 
 
 @pytest.mark.parametrize("path", [
