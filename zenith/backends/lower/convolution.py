@@ -34,7 +34,7 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.collapse import spread, step
-from zenith.backends.lower.cut import quotient_up
+from zenith.backends.lower.cut import heights_of, quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results, stored
 from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc, tile_result
@@ -68,12 +68,12 @@ class Strided:
 
 def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
     """The table of places, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
-    convolution = _Convolution(body, tile, fixed)
+    convolution = Convolution(body, tile, fixed)
     packing = [convolution.pack()] if convolution.is_packed else []
     return [convolution.table(), *packing, convolution.kernel()]
 
 
-class _Convolution:
+class Convolution:
     """The cut of one convolution, found once, and the kernels that it gives."""
 
     def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str]) -> None:
@@ -238,7 +238,7 @@ class _Convolution:
         t = e.fresh("t")
         e.open(t)
         self.example, self.group, panel, piece = (
-            bind(e, "at", v) for v in _digits(symbol(t), [self.examples, self.groups, panels, pieces])
+            bind(e, "at", v) for v in digits_of(symbol(t), [self.examples, self.groups, panels, pieces])
         )
         self.column, self.columns = self._columns_of(e, panel)
         self.number = bind(e, "number", self.group * panels + panel)
@@ -322,24 +322,31 @@ class _Convolution:
         a = Operand(self.x.buffer, self.left_at, (bind(self.e, "place", self.top + row), self.inner))
         at = dim(0) if self._is_one_block else bind(self.e, "sums_at", row * width)
         c = Operand(self.sums, at, (width, dim(1)))
+        least, most = heights_of(self.places, self.pieces, self.tile.rows)
         tiles = [
             ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered)
-            for r in range(1, self.tile.rows + 1)
+            for r in range(least, most + 1)
         ]
-        self.e.append(Branch(count, 1, tuple((t,) for t in tiles)))
+        self.e.append(Branch(count, least, tuple((t,) for t in tiles)))
 
     def _behind(self, first: Dim, count: Dim, held: Dim) -> None:
         """Apply what stands behind to the sums of some rows, of which ``held`` is the first one that has sums."""
         e = self.e
-        r, k, j = (e.fresh(n) for n in ("r", "k", "j"))
+        r = e.fresh("r")
         e.open(r)
         row = bind(e, "sums_row", (first - held + symbol(r)) * self.width)
         digits = decode_into(e, bind(e, "place_at", self.top + first + symbol(r)), self.sizes)
-        places = spread(self.axes, len(self.window), digits)
+        self._finish(self.sums, row, spread(self.axes, len(self.window), digits))
+        e.append(Loop(r, dim(0), count, False, e.close()))
+
+    def _finish(self, sums: str, row: Dim, places: Index) -> None:
+        """Apply what stands behind to the sums of a place, a panel of channels from ``row`` on."""
+        e = self.e
+        k, j = e.fresh("k"), e.fresh("j")
         e.open(k)
         e.open(j)
         channel = symbol(k) * self.block + symbol(j)
-        e.known[self.result.node, 0] = e.let(Load(self.sums, row + channel, self.dtype))
+        e.known[self.result.node, 0] = e.let(Load(sums, row + channel, self.dtype))
         block, inside = self.column // self.block + symbol(k), symbol(j)
         if not self.together:
             inside = inside + self.column % self.block
@@ -347,7 +354,6 @@ class _Convolution:
         extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
         e.append(Loop(j, dim(0), extent, True, e.close()))
         e.append(Loop(k, dim(0), blocks, False, e.close()))
-        e.append(Loop(r, dim(0), count, False, e.close()))
 
 
 def _used(width: int, block: int) -> float:
@@ -357,7 +363,8 @@ def _used(width: int, block: int) -> float:
     return block / (-(-block // width) * width)
 
 
-def _digits(number: Dim, radix: list[Dim]) -> list[Dim]:
+def digits_of(number: Dim, radix: list[Dim]) -> list[Dim]:
+    """A number in mixed radix, the first digit first."""
     found = []
     for size in reversed(radix[1:]):
         found.append(number % size)
