@@ -324,8 +324,7 @@ class Convolution:
         c = Operand(self.sums, at, (width, dim(1)))
         least, most = heights_of(self.places, self.pieces, self.tile.rows)
         tiles = [
-            ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered)
-            for r in range(least, most + 1)
+            ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered) for r in range(least, most + 1)
         ]
         self.e.append(Branch(count, least, tuple((t,) for t in tiles)))
 
