@@ -34,8 +34,8 @@ class Cut:
         wanted = (others + (tasks - 1)) // others  # ceil(tasks / others)
         blocks = maximum(quotient_up(rows, tile.row_block), minimum(wanted, quotient_up(rows, tile.rows)))
         heights = heights_of(rows, blocks, tile.rows)
-        known = rows.static is not None and blocks.static
-        return cls(panels, blocks, heights, rows.static // blocks.static if known else None)
+        least = rows.static // blocks.static if rows.static is not None and blocks.static else None
+        return cls(panels, blocks, heights, least)
 
 
 def quotient_up(a: Dim, b: DimLike) -> Dim:

@@ -35,7 +35,7 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
 )
-from zenith.backends.lower.convolution import STREAMED, Convolution, digits_of
+from zenith.backends.lower.convolution import LINES, STREAMED, Convolution, digits_of
 from zenith.backends.lower.cut import heights_of, quotient_up
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.nest import Interface, bind, decode_into
@@ -239,9 +239,9 @@ class _Winograd(Convolution):
         place = bind(e, "row_at", symbol(m) * self.most + row)
         a = Operand(self.terms_of, place * self.line + first, (dim(self.line), dim(1)))
         b, c = Operand(self.packed, at, (width, dim(1))), Operand(self.sums, place * width, (width, dim(1)))
-        ahead = bind(e, "ahead", at + terms * (width + symbol(q) * self.tile.ahead))
+        ahead = self._ahead(at, terms, symbol(q))
         least, most = heights_of(self.all_tiles, self.pieces, self.tile.rows)
-        tiles = [ProductTile(n, *shape, c, a, b, terms, ahead, first) for n in range(least, most + 1)]
+        tiles = [ProductTile(n, *shape, c, a, b, terms, ahead, first, lines=LINES) for n in range(least, most + 1)]
         e.append(Branch(count, least, tuple((t,) for t in tiles)))
         e.append(Loop(q, dim(0), self.tiles, False, e.close()))
         e.append(Loop(turn, dim(0), maximum(1, quotient_up(self.channels, self.tile.block)), False, e.close()))
@@ -257,7 +257,7 @@ class _Winograd(Convolution):
                 for n, at in zip(self.result.shape[3:-1], tile, strict=True)]  # fmt: skip
         at, apart = bind(e, "sums_at", symbol(r) * self.width), self.most * self.width
         e.open(j)
-        read = [[e.let(Load(self.sums, at + symbol(j) + (SIDE * k + n) * apart, self.dtype)) for n in range(SIDE)]
+        read: Grid = [[e.let(Load(self.sums, at + symbol(j) + (SIDE * k + n) * apart, self.dtype)) for n in range(SIDE)]
                 for k in range(SIDE)]  # fmt: skip
         self._store(e, _twice(e, read, _results), self.given, symbol(j), self.width)
         e.append(Loop(j, dim(0), dim(self.width), True, e.close()))
