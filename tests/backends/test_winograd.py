@@ -12,6 +12,8 @@ from tests.passes.compare import program
 from zenith.backends.cpu import threads
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.engines import Refusal
+from zenith.backends.kernel import ProductTile
+from zenith.backends.kernel import walk as statements
 from zenith.backends.lower.winograd import winograd_cost
 from zenith.backends.steps import Launch, walk
 from zenith.backends.weights import WeightTable
@@ -66,9 +68,10 @@ def test_every_edge_with_an_operation_and_a_border_behind(way: str) -> None:
         check(call(executable, graph, args), graph, args)
 
 
-@pytest.mark.parametrize(("blocks", "outputs", "block"), [(1, 22, 11), (2, 48, 48)])
-@pytest.mark.parametrize("way", ["lanes", "scalar"])
-def test_blocks_that_no_panel_is_made_of(blocks: int, outputs: int, block: int, way: str) -> None:
+@pytest.mark.parametrize(("way", "blocks", "outputs", "block"), [
+    ("cpu", 1, 22, 11), ("lanes", 1, 22, 11), ("scalar", 2, 48, 48), ("lanes", 2, 48, 48),
+])  # fmt: skip
+def test_blocks_that_no_panel_is_made_of(way: str, blocks: int, outputs: int, block: int) -> None:
     graph = convolution("f64", blocks, outputs, block)
     assert kernels_of(graph) == ["winograd"]
     executable = compiled(graph, way)
@@ -136,6 +139,15 @@ def test_the_more_places_and_channels_the_better() -> None:
 
     assert cost(7, 4) > cost(9, 4) > cost(16, 4)
     assert cost(58, 1) > cost(58, 2) > cost(58, 8)
+
+
+def test_tiles_of_known_sizes_have_the_heights_that_occur() -> None:
+    text = "v = conv_blocks(x, k, window=(3, 3), strides=(2, 2), dilation=(1, 1), block=16)\nreturn (v,)"
+    graph = program("x: f32[1, 1, 2, 15, 15, 16], k: f32[1, 288, 32]", text)
+    (found,) = [s.kernel for s in walk(plan_of(graph, cpu_target("portable")).steps)
+                if isinstance(s, Launch) and "conv_blocks" in s.kernel.doc]  # fmt: skip
+    heights = {s.rows for s in statements(found.body) if isinstance(s, ProductTile)}
+    assert heights == {3, 4}  # 49 places are cut into parts of 3 and 4
 
 
 def test_weights_that_change_are_not_transformed() -> None:
