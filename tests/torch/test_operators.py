@@ -1,5 +1,7 @@
 """PyTorch's core operators: each has a rule or a reason, and whoever uses one that is refused reads the reason."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -36,6 +38,40 @@ def test_refused_operators_exist():
         packet, _, overload = key.partition(".")
         assert hasattr(torch.ops.aten, packet), key
         assert not overload or overload in getattr(torch.ops.aten, packet).overloads(), key
+
+
+def test_rules_take_what_operators_take():
+    """Graphs leave out arguments that have their default values: a rule's own are those of the operator's schema."""
+    found = []
+    for packet, overload in _overloads():
+        operator = getattr(getattr(torch.ops.aten, packet), overload)
+        rule = aten.find(operator)
+        if rule is None:
+            continue
+        named = inspect.signature(rule).parameters
+        positional = [p for p in list(named.values())[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        takes_all = any(p.kind is p.VAR_POSITIONAL for p in named.values())
+        given = [a for a in operator._schema.arguments if not a.kwarg_only]
+        if len(given) > len(positional) and not takes_all:
+            found.append(f"{operator}: takes {len(given)} arguments")
+        pairs = [*zip(given, positional, strict=False)]
+        pairs += [(a, named[a.name]) for a in operator._schema.arguments if a.kwarg_only and a.name in named]
+        for argument, parameter in pairs:
+            if argument.has_default_value() and _plain(argument.default_value) != _plain(parameter.default):
+                found.append(f"{operator}: {argument.name} is {argument.default_value}, not {parameter.default}")
+    assert found == []
+
+
+def _overloads():
+    full = [name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    return [(packet, overload or "default") for packet, _, overload in (name.partition(".") for name in sorted(full))]
+
+
+def _plain(default):
+    """A list of equal numbers is that number, one without elements is nothing."""
+    if isinstance(default, (list, tuple)):
+        return (default[0] if len(set(default)) == 1 else tuple(default)) if default else None
+    return default
 
 
 X = torch.tensor([[0.5, -1.5, 2.0], [3.0, -0.25, 1.0], [1.0, 2.0, 4.0]])

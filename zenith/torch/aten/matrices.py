@@ -253,8 +253,12 @@ def _vecdot(c: Context, x: Any, y: Any, *, dim: int = -1) -> Any:
     return linalg.vecdot(x, y, axis=dim)
 
 
-@rule("linalg_cross", "cross")
-def _cross(c: Context, x: Any, y: Any, dim: int | None = None) -> Any:
-    """Without an axis, the first of size 3 where ``cross`` is asked, as PyTorch's own error says."""
-    x, y = c.cast(x, y)
-    return linalg.cross(x, y, axis=-1 if dim is None else dim)
+@rule("linalg_cross")
+def _cross(c: Context, x: Any, y: Any, *, dim: int = -1) -> Any:
+    return linalg.cross(*c.cast(x, y), axis=dim)
+
+
+@rule("cross")
+def _first_cross(c: Context, x: Any, y: Any, dim: int | None = None) -> Any:
+    """Without an axis, along the first of size 3."""
+    return _cross(c, x, y, dim=list(c.value.shape).index(3) if dim is None else dim)

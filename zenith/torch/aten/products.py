@@ -8,11 +8,11 @@ from typing import Any
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, rounded_once, rule
 
-for _name in ("mm", "bmm", "matmul"):
+for _name in ("mm.default", "bmm.default", "matmul"):
     RULES[_name] = lambda c, x, y: znp.matmul(x, y)
 
 
-@rule("addmm", "baddbmm")
+@rule("addmm.default", "baddbmm.default")
 @rounded_once
 def _addmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     product = znp.matmul(x, y)
