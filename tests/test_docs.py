@@ -74,7 +74,9 @@ def test_make_targets_that_are_named_exist(name):
     assert set(re.findall(r"(?:^|`)make ([\w-]+)", read(name), re.MULTILINE)) <= targets
 
 
-@pytest.mark.parametrize(("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3)])
+@pytest.mark.parametrize(
+    ("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4)]
+)
 def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
     examples = re.findall(r"```python\n(.*?)```", read(f"docs/{name}.md"), re.DOTALL)
@@ -101,7 +103,7 @@ def test_there_are_notebooks():
 
 
 # The first and the one on GPUs run in `make test`, the long ones in `make fuzz`.
-LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb")
+LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb", "05_torch_compile.ipynb")
 
 
 @pytest.mark.parametrize("path", [

@@ -129,6 +129,10 @@ class MissingAttributeError(ZenithError, AttributeError):
     """An attribute of NumPy's arrays that traced arrays do not have."""
 
 
+class FallbackWarning(UserWarning):
+    """PyTorch computes an operator of a compiled model that Zenith has no rule for."""
+
+
 class VerifyError(ZenithError, ValueError):
     """A graph is malformed; names the node and the user's line."""
 

@@ -6,11 +6,12 @@ from benchmarks.contenders.arrays import JAX, NUMEXPR, NUMPY
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.runtimes import ONNX_RUNTIME, OPENVINO
 from benchmarks.contenders.torch import EAGER, INDUCTOR, INDUCTOR_DYNAMIC, INDUCTOR_FREEZING
-from benchmarks.contenders.zenith import FROM_TORCH, JIT
+from benchmarks.contenders.zenith import FROM_TORCH, JIT, TORCH_COMPILE
 
 _ALL = (
     JIT,
     FROM_TORCH,
+    TORCH_COMPILE,
     EAGER,
     INDUCTOR,
     INDUCTOR_FREEZING,
@@ -22,7 +23,7 @@ _ALL = (
     NUMEXPR,
 )
 CONTENDERS = {contender.name: contender for contender in _ALL}
-OWN = (JIT.name, FROM_TORCH.name)
+OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name)
 BASELINE = EAGER.name
 
 

@@ -17,7 +17,7 @@ from benchmarks.contenders.contender import (
     tensors,
     torch_program,
 )
-from benchmarks.contenders.steps import FunctionalStep, functional_step
+from benchmarks.contenders.steps import FunctionalStep, Step, TorchStep, functional_step
 
 if TYPE_CHECKING:
     from benchmarks.workloads import Workload
@@ -83,6 +83,32 @@ def _from_torch(job: Job) -> Program:
     return compiled
 
 
+_OPTIONS: dict[str, Any] = {"fallback": "error"}  # what PyTorch computed would not be Zenith's
+
+
+def _torch_compile(job: Job) -> Program:
+    import torch
+
+    compiled: Program = torch.compile(job.program, backend="zenith", options=_OPTIONS)
+    return compiled
+
+
+def _compiled_step(workload: Workload) -> Step:
+    import torch
+
+    return TorchStep(workload, lambda module: torch.compile(module, backend="zenith", options=_OPTIONS))
+
+
+def _programs(call: Any) -> dict[str, Any]:
+    import zenith
+
+    return {"compilations": sum(graph.cache_info().misses for graph in zenith.torch.graphs())}
+
+
+def _needs_a_network(workload: Workload) -> str | None:
+    return None if workload.has_matrices or workload.descent else "from_torch stands for what is no network"
+
+
 def _compilations(call: Any) -> dict[str, Any]:
     return {"compilations": call.cache_info().misses}
 
@@ -121,4 +147,16 @@ FROM_TORCH = Contender(
     facts=_compilations,
     saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
+)
+TORCH_COMPILE = Contender(
+    "zenith torch.compile",
+    libraries=("torch", "zenith"),
+    program=torch_program,
+    convert=tensors,
+    compile=_torch_compile,
+    scope=inference_mode,
+    facts=_programs,
+    versions=("zenith-compiler", "numba", "llvmlite", "torch"),
+    step=_compiled_step,
+    declines=_needs_a_network,
 )

@@ -10,6 +10,7 @@ import zenith
 from tests.nn.beside_torch import agree
 from zenith import nn
 from zenith.errors import ArgumentError, ShapeError
+from zenith.passes.pipeline import run
 
 CASES = {
     "line": ((2, 4, 9), (6, 4, 3), {"stride": 2, "padding": 1}),
@@ -123,6 +124,29 @@ def test_a_network_changes_the_layout_at_its_ends_only():
     turned = [line for line in text.splitlines() if " = transpose(" in line and "input0" in line.split("#")[-1]]
     assert len(turned) <= 1, turned  # the image; the result of the last stage is a mean
     assert text.count("conv_blocks(") == 4
+
+
+def test_the_way_back_through_a_network_stays_in_the_layout():
+    def loss(first, second, scale, x):
+        x, *_ = nn.batch_norm_training(nn.conv(x, first, padding=1), None, None, scale, scale)
+        x, *_ = nn.batch_norm_training(nn.conv(nn.relu(x), second, padding=1), None, None, scale, scale)
+        return (nn.relu(x).mean(axis=(2, 3)) ** 2).sum()
+
+    shapes = (32, 3, 3, 3), (32, 32, 3, 3), (32,), (2, 3, 6, 5)
+    step = zenith.jit(zenith.grad(loss, argnums=(0, 1, 2)))
+    graph = step.lower(*(np.ones(shape, np.float32) for shape in shapes)).graph
+    found, _ = run(graph)
+    images = graph.inputs[-1].shape[0]
+    turned = [t for n, node in every_node(found) if node.primitive.name == "transpose" for t in node.types]
+    assert sum(images in t.shape for t in turned) <= 1, turned  # the image, of which three channels become a block
+
+
+def every_node(graph):
+    """The nodes of a graph and of the bodies of its groups."""
+    for number, node in graph.nodes():
+        yield number, node
+        for body in node.bodies:
+            yield from every_node(body)
 
 
 @pytest.mark.parametrize(("call", "error", "words"), [

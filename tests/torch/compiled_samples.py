@@ -6,7 +6,6 @@ results and gradients are eager's.
 
 import warnings
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -17,7 +16,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.utils import _pytree as pytree
 
 from zenith.errors import ZenithError
-from zenith.torch.dynamo import backend, graphs, steps
+from zenith.torch.dynamo import backend
 
 # Relative and absolute error, where torch.testing's own are for one operation and not for its gradients, too.
 TOLERANCES = {
@@ -78,12 +77,17 @@ def outcome(op, sample, dtype, kind="reference", dynamic=False):
             return None
         torch._dynamo.reset()
         found.backward = expected.gradients is not None
-        with _watched(found, kind):
+        made: list[Any] = []
+        with mock.patch.object(backend, "remember", lambda graph: made.append(graph) or graph):
             try:
-                given = _results(torch.compile(call, backend=backend.zenith, dynamic=dynamic), sample)
+                fast = torch.compile(call, backend="zenith", dynamic=dynamic, options={"backend": kind})
+                given = _results(fast, sample)
             except Exception as error:
                 found.raised = _cause(error)
                 return found
+        found.graphs = sum(graph.operators > 0 for graph in made)
+        found.steps = [step.name for graph in made for step in graph.steps if not step.draws]
+        found.draws = [step.name for graph in made for step in graph.steps if step.draws]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -178,21 +182,3 @@ def _close(name, g, e, exact):
             relative, absolute, g, e = 0, 4 * error, g.to(wide.dtype), wide
     torch.testing.assert_close(g, e, rtol=relative, atol=absolute, equal_nan=True, check_stride=False,
                                msg=lambda text: f"{name}: {text}")  # fmt: skip
-
-
-@contextmanager
-def _watched(found, kind):
-    """Count graphs and steps while graphs are compiled for one kind of backend."""
-    compute = steps.by_torch
-
-    class Graph(graphs.CompiledGraph):
-        def __init__(self, module, name, numerics, _):
-            found.graphs += any(node.op == "call_function" for node in module.graph.nodes)
-            super().__init__(module, name, numerics, kind)
-
-    def by_torch(node, *args):
-        (found.draws if steps.draws(node.target) else found.steps).append(str(node.target))
-        return compute(node, *args)
-
-    with mock.patch.object(backend, "CompiledGraph", Graph), mock.patch.object(steps, "by_torch", by_torch):
-        yield

@@ -259,6 +259,10 @@ class Specializer:
             self._dropped.update(dict.fromkeys(self._entries, why))
             self._entries.clear()
 
+    def forget(self, key: Hashable) -> None:
+        """Let go of the programs of one key, which no call will have again; without a lock, for finalizers."""
+        self._entries.pop(key, None)
+
     def specializations(self) -> list[Specialization]:
         """All programs that are kept, oldest key first."""
         return [s for _, entry in self.entries() for s in entry.specializations]

@@ -268,7 +268,7 @@ class Printer:
     def tile(self, t: ProductTile) -> str:
         """A call of the register tile."""
         c, a, b = t.target, t.a, t.b
-        words = [str(t.rows), str(t.vectors), str(t.lanes)]
+        words = [str(t.rows), str(t.vectors), str(t.lanes), str(t.lines)]
         words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
         words += [a.buffer, self.size(a.at), *([] if t.gathered is None else [t.gathered.rows])]
         words += map(self.size, a.strides)

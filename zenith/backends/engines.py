@@ -46,6 +46,7 @@ class Calls:
 
 T = TypeVar("T")
 Beside = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
+Refuses = Callable[[Graph, Collection[str]], Refusal | None]
 Accepts = Callable[[Graph, Target], float | Refusal]
 Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
 
@@ -84,6 +85,7 @@ class Engine:
     library: the library that it calls; such an engine answers with :class:`Calls`.
     beside: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
         this type, beside it (:mod:`zenith.backends.beside`).
+    refuses: ``(body, fixed) -> Refusal or None``, asked first where it matters which inputs are the same in every call.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Engine:
     lower: Lower
     library: str = ""
     beside: Beside | None = None
+    refuses: Refuses | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +131,19 @@ def set_registered(engines: tuple[Engine, ...]) -> None:
     _registered = engines
 
 
-def choose(engines: Sequence[Engine], body: Graph, kind: str, target: Target) -> tuple[Engine, Choice]:
-    """The engine for a group; UnsupportedError with every refusal when none takes it."""
+def choose(
+    engines: Sequence[Engine], body: Graph, kind: str, target: Target, fixed: Collection[str] = ()
+) -> tuple[Engine, Choice]:
+    """The engine for a group, some inputs of which are ``fixed``; UnsupportedError with every refusal when none is."""
     offers: list[tuple[int, float, int, int, Engine]] = []
     others: list[tuple[str, str]] = []
     for number, engine in enumerate(engines):
         if kind not in engine.kinds:
             continue
-        left_out = f"-{engine.name}" in config.engines
-        answer = Refusal("ZENITH_ENGINES leaves it out") if left_out else engine.accepts(body, target)
+        answer: float | Refusal | None = engine.refuses(body, fixed) if engine.refuses else None
+        if f"-{engine.name}" in config.engines:
+            answer = Refusal("ZENITH_ENGINES leaves it out")
+        answer = engine.accepts(body, target) if answer is None else answer
         if isinstance(answer, Refusal):
             others.append((engine.name, answer.why))
         else:

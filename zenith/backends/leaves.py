@@ -93,7 +93,8 @@ class ProductTile:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
 
     Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
-    is fetched into the cache. Terms of a that do not follow each other are ``gathered``.
+    is fetched into the cache, so many ``lines`` every few terms. Terms of a that do not follow each other are
+    ``gathered``.
     """
 
     rows: int
@@ -106,6 +107,7 @@ class ProductTile:
     ahead: Dim
     onto: Dim = field(default=dim(0))
     gathered: Gathered | None = None
+    lines: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,11 +136,15 @@ def _replaced(module: ModuleType, texts: Mapping[str, str]) -> str:
 
 
 def _faces(module: str) -> str:
-    """A module's text in which functions end behind their docstring: what they are called, take and mean."""
+    """A module's text in which the functions of kernels end behind their docstring: their name, arguments and meaning.
+
+    What writes the code that kernels call them by stays: how far ahead a tile reads is computed here, too.
+    """
     source = inspect.getsource(importlib.import_module(module))
     lines = source.splitlines()
     for node in reversed(ast.parse(source).body):
-        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+        called = module == scalars.__name__ or getattr(node, "name", "") in link.TILE_FUNCTIONS
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and called:
             del lines[node.body[0].end_lineno or 0 : node.end_lineno]
             for decorator in reversed(node.decorator_list):
                 del lines[decorator.lineno - 1 : decorator.end_lineno]

@@ -51,6 +51,8 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return _without_empty(b, node, args)
     if node.primitive.name == "pad":
         return _pad(b, node, *args)
+    if node.primitive.name == "again":
+        return _again(b, args[0])
     if node.primitive.name in _JOIN:
         return _JOIN[node.primitive.name](b, node, args[0])
     return None
@@ -243,6 +245,14 @@ def _reverse(b: Rewriter, node: Node, x: Value) -> Value | None:
     if not moving:
         return x
     return None if moving == node.params["axes"] else _value(b.reverse(x, axes=moving))
+
+
+def _again(b: Rewriter, x: Value) -> Value | None:
+    """What is read again, moved: reading it again is no reason to turn it in memory."""
+    made = b.definition(x)
+    if made.primitive.name not in ("reshape", "transpose", "broadcast"):
+        return None
+    return _value(getattr(b, made.primitive.name)(b.again(*b.operands(x)), **made.params))
 
 
 def _without_empty(b: Rewriter, node: Node, parts: tuple[Value, ...]) -> Value | None:

@@ -85,8 +85,8 @@ def _shows_part(b: Rewriter, value: Value, shape: Shape) -> bool:
 
 
 def _is_computed(b: Rewriter, value: Value) -> bool:
-    """Whether a value is a computed one, as it is or with its axes turned."""
-    while b.definition(value).primitive.name in ("transpose", "reshape"):
+    """Whether a value is a computed one, as it is, with its axes turned, or read again."""
+    while b.definition(value).primitive.name in ("transpose", "reshape", "again"):
         (value,) = b.operands(value)
     return isinstance(b.definition(value).primitive.lowering, Scalar | Fold | Prefix | Tile)
 

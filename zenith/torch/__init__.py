@@ -1,17 +1,23 @@
-"""PyTorch modules: ``torch.export``'s graphs translated to Zenith's, run on tensors without a copy."""
+"""PyTorch modules on tensors without a copy: :func:`from_torch`, and ``torch.compile(model, backend="zenith")``.
+
+``from_torch`` translates ``torch.export``'s graph of a module; the backend those of TorchDynamo and AOTAutograd.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zenith.torch.dynamo.report import Report, explain, graphs
     from zenith.torch.module import CompiledModule, from_torch
 
-__all__ = ["CompiledModule", "from_torch"]
+__all__ = ["CompiledModule", "Report", "explain", "from_torch", "graphs"]
+
+_MODULES = {"CompiledModule": "module", "from_torch": "module"}
 
 
 def __getattr__(name: str) -> Any:
-    """Compiling needs ``torch.export``, which takes long to import; what was saved runs without it."""
+    """Compiling needs ``torch.export`` or TorchDynamo, which take long to import; what was saved runs without them."""
     if name in __all__:
-        from zenith.torch import module
+        from importlib import import_module
 
-        return getattr(module, name)
+        return getattr(import_module(f"zenith.torch.{_MODULES.get(name, 'dynamo.report')}"), name)
     raise AttributeError(f"module 'zenith.torch' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import operator
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -53,7 +53,8 @@ def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
     def run(*tensors: Any) -> list[Any]:
         recorder = current_recorder()
         assert recorder is not None, "a translated module runs under a trace"
-        return results_of(program.graph, _inputs(program, weights, tensors, recorder))
+        values = evaluate(program.graph, _inputs(program, weights, tensors, recorder))
+        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in returned(program.graph)]
 
     return run
 
@@ -63,15 +64,21 @@ def in_table(node: torch.fx.Node) -> aten.Rule | None:
     return aten.find(node.target)
 
 
-def results_of(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> list[Any]:
-    """The results of a graph whose placeholders have ``values``, computed under the trace in progress.
+def returned(graph: torch.fx.Graph) -> Sequence[Any]:
+    """What a graph returns: nodes and plain values."""
+    results: Any = graph.output_node().args[0]
+    return tuple(results)
+
+
+def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> dict[Any, Any]:
+    """``values``, which has those of a graph's placeholders, with all others, computed under the trace in progress.
 
     ``find`` gives the rule of each node.
     """
     for node in graph.nodes:
         if node.op == "call_function":
             values[node] = _apply(node, values, find)
-    return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in graph.output_node().args[0]]
+    return values
 
 
 def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: Recorder) -> dict[Any, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -42,8 +42,8 @@ class Weights:
         self._known = _Look(module)
         self.names = self._known.names
         self.adapter = _adapter_of(self._known.tensors)
-        arrays = {name: _array(name, t) for name, t in self._known.tensors.items()}
-        self.table = WeightTable(arrays, HOST if self.adapter is None else _residence(self.adapter))
+        arrays = {name: array_of(name, t) for name, t in self._known.tensors.items()}
+        self.table = WeightTable(arrays, _residence(self.adapter))
 
     def stand_in(self, shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
         """One element that looks like a tensor of any size, on the weights' device."""
@@ -66,7 +66,7 @@ class Weights:
             return None
         known = self._known.marks
         told = [name for name, mark in now.marks.items() if every or mark != known[name]]
-        self.table.change({name: _array(name, now.tensors[name]) for name in told})
+        self.table.change({name: array_of(name, now.tensors[name]) for name in told})
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(told)
 
@@ -142,7 +142,7 @@ class _Look:
 
     def _measure(self) -> None:
         self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
-        self._versions = list(map(_version, self._versioned))
+        self._versions = list(map(version, self._versioned))
         versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
         self.marks = {
             name: (id(t), address, versions.get(id(t)), t.stride())
@@ -171,7 +171,7 @@ class _Look:
         """Whether a tensor has other memory now or was written to."""
         return (
             list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
-            or list(map(_version, self._versioned)) != self._versions
+            or list(map(version, self._versioned)) != self._versions
         )
 
 
@@ -193,9 +193,14 @@ def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
     return next((adapter for _, adapter in found.values()), None)
 
 
-def _residence(adapter: Adapter) -> Residence:
+def residence_of(tensors: Sequence[torch.Tensor]) -> Residence:
+    """Where programs have what they prepare from these weights, which stand on one device."""
+    return _residence(adapter_for(tensors[0]) if tensors else None)
+
+
+def _residence(adapter: Adapter | None) -> Residence:
     """Where programs have what they prepare from weights: on the weights' device."""
-    if adapter.device is None:
+    if adapter is None or adapter.device is None:
         return HOST
     from zenith.backends.cuda.device_memory import DeviceMemory
     from zenith.backends.cuda.memory import pool
@@ -203,7 +208,7 @@ def _residence(adapter: Adapter) -> Residence:
     return DeviceMemory(pool(), adapter.device)
 
 
-def _array(name: str, tensor: torch.Tensor) -> Any:
+def array_of(name: str, tensor: torch.Tensor) -> Any:
     """The array on a tensor's memory; raises when Zenith cannot compute with it."""
     torch_adapter().check(tensor.detach(), f"weight {name}")
     if not tensor.is_cuda:
@@ -216,4 +221,4 @@ def _array(name: str, tensor: torch.Tensor) -> Any:
     return DeviceArray(dense.data_ptr(), tuple(dense.shape), dtype.numpy, dense)
 
 
-_version = torch.Tensor._version.__get__  # type: ignore[attr-defined]
+version = torch.Tensor._version.__get__  # type: ignore[attr-defined]

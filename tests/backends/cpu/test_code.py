@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.backends.running import compiled
@@ -11,6 +12,7 @@ from zenith.backends.cpu.abreast import REGISTERS_OF_A_VECTOR
 from zenith.backends.cpu.link import kernel_module
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.vectors import TABLE, host_features, select
+from zenith.backends.weights import WeightTable
 from zenith.ir.text import parse
 
 WIDE = "zmm" if TABLE["avx512"].runs_on(host_features()) else "ymm"
@@ -81,3 +83,21 @@ def test_a_block_of_channels_behind_a_convolution_is_a_vector() -> None:
     (kernel,) = [k for k in compiled(parse(BLOCKS), "cpu").kernels.values() if "gathered_tile" in k.text]
     assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
     assert re.search(rf"\bvsubps\s.*%{WIDE}", assembly) and not re.search(r"\bvsubss\b", assembly)
+
+
+BY_TILES = """\
+def f(x: f32[n, 1, 2, h, w, 16], y: f32[n, 1, 3, h - 2, w - 2, 16]) -> (f32[n, 1, 3, h - 2, w - 2, 16]):
+    v1 = weight(name='k', dtype=f32, shape=(1, 288, 48))
+    v2 = conv_blocks(x, v1, window=(3, 3), strides=(1, 1), dilation=(1, 1), block=16)
+    v3 = sub(v2, y)
+    return (v3,)"""
+
+
+def test_transforms_of_a_convolution_are_vectors() -> None:
+    graph = parse(BY_TILES)
+    graph.weights = WeightTable({"k": np.ones((1, 288, 48), np.float32)})
+    (kernel,) = [k for k in compiled(graph, "cpu").kernels.values() if "product_tile" in k.text]
+    module = kernel_module(kernel.text, "kernel")
+    assert "vector.memcheck" not in str(module)
+    assembly = target_machine().emit_assembly(module)
+    assert re.search(rf"\bvsubps\s.*%{WIDE}", assembly) and not re.search(r"\bv(add|sub)ss\b", assembly)

@@ -1,36 +1,97 @@
-"""Reductions of leading axes: several terms at a time and whole chunks of neighbours, added in index order."""
+"""Reductions of leading axes: several terms at a time, neighbours together; long columns in pieces and blocks."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 
 from tests.backends.running import call, compiled
-from zenith.backends.lower.columns import TERMS, TOGETHER
+from zenith.backends.lower.column_group import TERMS
+from zenith.backends.lower.columns import SHORT, TOGETHER
+from zenith.backends.lower.long_columns import BLOCK, PANEL, TASKS
 from zenith.ir.text import parse
 
 SUM = "def f(x: f32[n, m]) -> (f32[m]):\n    s = reduce_sum(x, axes=(0,))\n    return (s,)"
 DEAR = "def f(x: f32[n, m]) -> (f32[m]):\n    e = exp(x)\n    s = reduce_sum(e, axes=(0,))\n    return (s,)"
+PLANES = "def f(x: {t}[n, c, h, 16]) -> ({t}[c, 16]):\n    s = {reduce}(x, axes=(0, 2))\n    return (s,)"
 
 
-@pytest.mark.parametrize("rows", [0, 1, TERMS - 1, TERMS, TERMS + 1, 7 * TERMS + 3])
-@pytest.mark.parametrize("columns", [0, 1, 17, TOGETHER + 5])
-def test_terms_are_added_in_index_order(rows: int, columns: int, rng: np.random.Generator) -> None:
-    x = rng.normal(size=(rows, columns)).astype(np.float32)
-    total = np.zeros(columns, np.float32)
-    for row in x:
-        total = total + row
+def only(text):
+    (kernel,) = compiled(parse(text), "cpu").kernels.values()
+    return kernel.text
+
+
+@pytest.mark.parametrize("rows", [0, 1, TERMS, 7 * TERMS + 3])
+def test_terms_of_short_columns_are_added_in_index_order(rows: int, rng: np.random.Generator) -> None:
+    graph = parse(SUM.replace("[n, m]", f"[{rows}, m]"))
+    code = compiled(graph, "cpu")
+    for columns in (0, 1, 17, TOGETHER + 5):
+        x = rng.normal(size=(rows, columns)).astype(np.float32)
+        total = np.zeros(columns, np.float32)
+        for row in x:
+            total = total + row
+        np.testing.assert_array_equal(call(code, graph, [x])[0], total)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "lanes"])
+def test_terms_of_long_columns_are_added_in_blocks(backend: str, rng: np.random.Generator) -> None:
     graph = parse(SUM)
-    np.testing.assert_array_equal(call(compiled(graph, "cpu"), graph, [x])[0], total)
+    code = compiled(graph, backend)
+    for rows in (0, 1, TERMS + 1, BLOCK - 1, BLOCK, 3 * BLOCK + 7, 5000):
+        for columns in (0, 1, 17, PANEL + 5):
+            x = rng.normal(size=(rows, columns)).astype(np.float32)
+            tasks = -(-TASKS // max(1, -(-columns // PANEL)))
+            pieces = max(1, min(tasks, -(-rows // BLOCK)))
+            cuts = [p * rows // pieces for p in range(pieces + 1)]
+            parts = np.array([_in_blocks(x[a:b]) for a, b in itertools.pairwise(cuts)])
+            wanted = parts[0] if pieces == 1 else _in_blocks(parts)
+            np.testing.assert_array_equal(call(code, graph, [x])[0], wanted)
+
+
+def _in_blocks(x):
+    total = np.zeros(x.shape[1:], np.float32)
+    for first in range(0, len(x), BLOCK):
+        block, sums = x[first : first + BLOCK], np.zeros(x.shape[1:], np.float32)
+        turns = len(block) // TERMS * TERMS
+        for turn in range(0, turns, TERMS):
+            a, b, c, d = block[turn : turn + TERMS]
+            sums = sums + ((a + b) + (c + d))
+        for row in block[turns:]:
+            sums = sums + row
+        total = total + sums
+    return total
+
+
+def test_a_long_sum_is_nearly_as_exact_as_its_terms(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(20000, 7)).astype(np.float32)
+    graph, exact = parse(SUM), x.astype(np.float64).sum(0)
+    error = np.abs(call(compiled(graph, "cpu"), graph, [x])[0] - exact).max()
+    assert error <= 2.0**-22 * np.abs(exact).max()
+    assert error <= np.abs(x.sum(0) - exact).max() / 8  # NumPy's, in order
+
+
+@pytest.mark.parametrize(("kind", "reduce"), [("f32", "reduce_sum"), ("i32", "reduce_sum"), ("f32", "reduce_max")])
+def test_columns_that_lie_in_several_axes(kind: str, reduce: str, rng: np.random.Generator) -> None:
+    graph = parse(PLANES.format(t=kind, reduce=reduce))
+    code = compiled(graph, "cpu")
+    for shape in ((3, 2, 200, 16), (1, 1, 1, 16), (70, 1, 3, 16), (2, 40, 5, 16), (0, 3, 4, 16), (3, 4, 0, 16)):
+        if 0 in shape and reduce == "reduce_max":
+            continue
+        x = rng.integers(-999, 999, shape).astype({"f32": np.float32, "i32": np.int32}[kind])
+        wanted = x.sum((0, 2)) if reduce == "reduce_sum" else x.max((0, 2))
+        np.testing.assert_array_equal(call(code, graph, [x])[0], wanted)
 
 
 def test_several_terms_only_where_a_term_is_cheap() -> None:
-    cheap, dear = (next(iter(compiled(parse(text), "cpu").kernels.values())).text for text in (SUM, DEAR))
-    assert cheap.count("p0[") == TERMS + 1
-    assert dear.count("p0[") == 1
+    for terms in (SHORT, 10 * SHORT):
+        size = f"[{terms}, {PANEL * TASKS}]"  # so many results that there is one piece
+        cheap, dear = (only(text.replace("[n, m]", size).replace("[m]", f"[{PANEL * TASKS}]")) for text in (SUM, DEAR))
+        assert cheap.count("p0[") == (TERMS if terms == SHORT else TERMS + 1)
+        assert dear.count("p0[") == 1
 
 
 @pytest.mark.parametrize(("rows", "terms"), [(2, 1), (TERMS, TERMS), (TERMS + 2, TERMS + 1)])
 def test_no_walk_without_turns(rows: int, terms: int) -> None:
-    (kernel,) = compiled(parse(SUM.replace("[n, m]", f"[{rows}, m]")), "cpu").kernels.values()
-    assert kernel.text.count("p0[") == terms
+    assert only(SUM.replace("[n, m]", f"[{rows}, m]")).count("p0[") == terms

@@ -35,7 +35,9 @@ Kernel = Callable[..., None]
 
 def source(schedule: ProductSchedule) -> str:
     """A kernel that computes one tile of ``rows`` rows, at most the schedule's."""
-    tile = "product_tile({rows}, {vectors}, {lanes}, c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, b_at, onto)"
+    tile = (
+        "product_tile({rows}, {vectors}, {lanes}, 2, c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, b_at, onto)"
+    )
     lines = ["def kernel(rows, c, c_at, c_row, a, a_at, a_row, a_k, b, b_at, b_k, k, onto):"]
     for rows in range(1, schedule.rows + 1):
         call = tile.format(rows=rows, vectors=schedule.vectors, lanes=schedule.lanes)
@@ -181,7 +183,7 @@ def test_sizes_must_be_literals() -> None:
     p = types.CPointer(types.float32)
 
     def kernel(c: Any, a: Any, b: Any, rows: int) -> None:
-        product_tile(rows, 1, 4, c, 0, 4, a, 0, 1, 1, b, 0, 4, 1, 0, 0)
+        product_tile(rows, 1, 4, 1, c, 0, 4, a, 0, 1, 1, b, 0, 4, 1, 0, 0)
 
     with pytest.raises(Exception, match="No implementation of function"):
         cfunc(types.void(p, p, p, types.intp), nopython=True)(kernel)
@@ -198,7 +200,7 @@ from zenith.ir.types import float32, float64, int32, int64
 for dtype in (float32, float64, int32, int64):
     s = choose(dtype, TABLE[sys.argv[1]])
     p, i, space = types.CPointer(getattr(types, dtype.numpy_name)), types.intp, {"product_tile": product_tile}
-    exec(f"def f(c, a, b, k, r, s, t): product_tile({s.rows}, {s.vectors}, {s.lanes}, c, 0, {s.panel}, a, 0, r, s, "
+    exec(f"def f(c, a, b, k, r, s, t): product_tile({s.rows}, {s.vectors}, {s.lanes}, 8, c, 0, {s.panel}, a, 0, r, s, "
          f"b, 0, t, k, 0, 0)", space)
     text = cfunc(types.void(p, p, p, i, i, i, i), nopython=True)(space["f"])._library.get_asm_str()
     blocks = re.split(r"(?m)^[.]?L\\w+:", text)
@@ -255,7 +257,7 @@ def test_narrow_results_get_narrow_panels() -> None:
 
 GATHERED = (
     "def kernel(c, a, rows, places, b):\n"
-    "    gathered_tile({}, {}, {}, c, 2, {}, a, 1, rows, 1, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
+    "    gathered_tile({}, {}, {}, 3, c, 2, {}, a, 1, rows, 1, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
 )
 
 

@@ -6,7 +6,7 @@ interleaves the chains of several vectors when told so, by metadata on a loop's 
 short loops only. Measured on Cascade Lake with four: a fifth less time for exp, tanh, sigmoid, and for their chain.
 
 A loop of a known small number of turns, such as one over a block of channels, LLVM writes out turn by turn before its
-vectoriser sees it, and then computes element by element. Behind a convolution's tile it is told not to, and makes a
+vectoriser sees it, and then computes element by element. Behind a register tile it is told not to, and makes a
 vector or two of it. Elsewhere short loops may stand in a longer one that becomes vectors once they are written out.
 """
 
@@ -20,7 +20,7 @@ from llvmlite import ir
 from zenith.backends.cpu.vectors import select
 
 MARK = "zenith.elementary"
-TILE = "gathered_tile"  # what the functions of a convolution's tiles are called
+TILES = ("gathered_tile", "product_tile")  # what the functions of register tiles are called
 REGISTERS_OF_A_VECTOR = 8  # what one chain needs at a time, and its share of the constants
 
 
@@ -31,7 +31,7 @@ def mark(builder: ir.IRBuilder, result: Any) -> None:
 
 def advise(module: ir.Module) -> None:
     """Give LLVM this advice for every loop of one block that computes a marked value, or writes behind a tile."""
-    behind_tile = any(function.name.startswith(TILE) for function in module.functions)
+    behind_tile = any(function.name.startswith(TILES) for function in module.functions)
     count = select().registers // REGISTERS_OF_A_VECTOR
     for function in module.functions:
         place = {block: number for number, block in enumerate(function.blocks)}

@@ -32,12 +32,12 @@ NEAR = 16  # terms by which a tile and a copy fetch B ahead: one row by 768x3072
 
 
 def lookahead(itemsize: int) -> int:
-    """How many elements of B one call fetches ahead per term: one cache line in every turn of the loop."""
+    """How many elements of B a cache line in every turn of the loop is per term."""
     return LINE // itemsize // UNROLL
 
 
 def product_tile(
-    ROWS: int, VECTORS: int, LANES: int,
+    ROWS: int, VECTORS: int, LANES: int, LINES: int,
     c: Any, c_at: int, c_row: int,
     a: Any, a_at: int, a_row: int, a_k: int,
     b: Any, b_at: int, b_k: int,
@@ -49,11 +49,11 @@ def product_tile(
     ``c[c_at + r*c_row + j]``. The three buffers have one element type: float32, float64, int32, int64 or uint32, whose
     sums wrap; beside a C of float32, A and B may hold 16-bit floats. All columns of C are written; unless ``onto`` is
     0, the sums are added to what they held. C overlaps neither A nor B; ``k`` may be 0. Meanwhile ``k *
-    lookahead(itemsize)`` elements of B from position ``ahead`` on are fetched into the second-level cache; a position
-    outside the buffer is harmless. ROWS, VECTORS and LANES are literals in compiled code.
+    LINES * lookahead(itemsize)`` elements of B from position ``ahead`` on are fetched into the second-level cache; a
+    position outside the buffer is harmless. ROWS, VECTORS, LANES and LINES are literals in compiled code.
 
     >>> c, a, b = np.zeros(8, np.float32), np.arange(6, dtype=np.float32), np.ones(12, np.float32)
-    >>> product_tile(2, 1, 4, c, 0, 4, a, 0, 3, 1, b, 0, 4, 3, 0, 0)
+    >>> product_tile(2, 1, 4, 1, c, 0, 4, a, 0, 3, 1, b, 0, 4, 3, 0, 0)
     >>> c
     array([ 3.,  3.,  3.,  3., 12., 12., 12., 12.], dtype=float32)
     """
@@ -66,7 +66,7 @@ def product_tile(
 
 
 def gathered_tile(
-    ROWS: int, VECTORS: int, LANES: int,
+    ROWS: int, VECTORS: int, LANES: int, LINES: int,
     c: Any, c_at: int, c_row: int,
     a: Any, a_at: int, rows: Any, row: int, a_k: int,
     places: Any, first: int, parts: int,
@@ -80,14 +80,15 @@ def gathered_tile(
     it. Behind its own rows ``rows`` has as many more: where parts of these begin is fetched into the cache.
 
     >>> c, a, b = np.zeros(1, np.float32), np.arange(9, dtype=np.float32), np.ones(4, np.float32)
-    >>> gathered_tile(1, 1, 1, c, 0, 1, a, 0, np.array([1, 0]), 0, 1, np.array([0, 3]), 0, 2, b, 0, 1, 2, 0, 0)
+    >>> gathered_tile(1, 1, 1, 1, c, 0, 1, a, 0, np.array([1, 0]), 0, 1, np.array([0, 3]), 0, 2, b, 0, 1, 2, 0, 0)
     >>> c  # 1 + 2 + 4 + 5
     array([12.], dtype=float32)
     """
     every = np.ravel(places[first : first + parts, None] + np.arange(k) * a_k)
     left = a[a_at + rows[row : row + ROWS, None] + every].astype(c.dtype, copy=False)
     joined = np.ascontiguousarray(left).reshape(-1)
-    product_tile(ROWS, VECTORS, LANES, c, c_at, c_row, joined, 0, parts * k, 1, b, b_at, b_k, parts * k, ahead, onto)
+    own = joined, 0, parts * k, 1
+    product_tile(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, *own, b, b_at, b_k, parts * k, ahead, onto)
 
 
 def pack_panel(

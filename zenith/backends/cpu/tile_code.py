@@ -24,10 +24,10 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 @type_callable(product_tile)
 def _type_product_tile(context: Any) -> Callable[..., Any]:
     def typer(
-        ROWS: Any, VECTORS: Any, LANES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, a_row: Any, a_k: Any,
-        b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
+        ROWS: Any, VECTORS: Any, LANES: Any, LINES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, a_row: Any,
+        a_k: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
     ) -> Any:  # fmt: skip
-        sizes = (ROWS, VECTORS, LANES)
+        sizes = (ROWS, VECTORS, LANES, LINES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
             return None
         if not all(is_read_as(x.dtype, c.dtype) for x in (a, b)):
@@ -43,39 +43,40 @@ def _type_gathered_tile(context: Any) -> Callable[..., Any]:
     plain = _type_product_tile(context)
 
     def typer(
-        ROWS: Any, VECTORS: Any, LANES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, rows: Any, row: Any,
-        a_k: Any, places: Any, first: Any, parts: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
+        ROWS: Any, VECTORS: Any, LANES: Any, LINES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, rows: Any,
+        row: Any, a_k: Any, places: Any, first: Any, parts: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any,
+        onto: Any,
     ) -> Any:  # fmt: skip
-        found = plain(ROWS, VECTORS, LANES, c, c_at, c_row, a, a_at, row, a_k, b, b_at, b_k, k, ahead, onto)
+        found = plain(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, a, a_at, row, a_k, b, b_at, b_k, k, ahead, onto)
         if found is None or places.dtype != types.int64 or rows.dtype != types.int64:
             return None
         i = types.intp
-        return types.void(*found.args[:8], rows, i, i, places, i, i, *found.args[10:])
+        return types.void(*found.args[:9], rows, i, i, places, i, i, *found.args[11:])
 
     return typer
 
 
 @lower_builtin(product_tile, types.VarArg(types.Any))
 def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    a, a_at, a_row, a_k = args[6:10]
-    of_a = vectors(builder, signature.args[6].dtype, signature.args[2].literal_value)
+    a, a_at, a_row, a_k = args[7:11]
+    of_a = vectors(builder, signature.args[7].dtype, signature.args[2].literal_value)
     first = of_a.at(a, a_at)
     rows = [of_a.at(first, builder.mul(a_row, _INT64(r))) for r in range(signature.args[0].literal_value)]
-    _call_tile(builder, signature, args[3:6], (a_k, rows), 10, args[10:], ())
+    _call_tile(builder, signature, args[4:7], (a_k, rows), 11, args[11:], ())
     return context.get_dummy_value()
 
 
 @lower_builtin(gathered_tile, types.VarArg(types.Any))
 def _lower_gathered_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    a, a_at, table, row, a_k, places, first, parts = args[6:14]
-    of_a = vectors(builder, signature.args[6].dtype, signature.args[2].literal_value)
+    a, a_at, table, row, a_k, places, first, parts = args[7:15]
+    of_a = vectors(builder, signature.args[7].dtype, signature.args[2].literal_value)
     begin, numbers = of_a.at(a, a_at), builder.gep(table, [row], source_etype=_INT64)
     rows = []
     for r in range(2 * signature.args[0].literal_value):
         place = builder.gep(numbers, [_INT64(r)], source_etype=_INT64)
         rows.append(of_a.at(begin, builder.load(place, align=8, typ=_INT64)))
     gathered = builder.gep(places, [first], source_etype=_INT64), parts
-    _call_tile(builder, signature, args[3:6], (a_k, rows), 14, args[14:], gathered)
+    _call_tile(builder, signature, args[4:7], (a_k, rows), 15, args[15:], gathered)
     return context.get_dummy_value()
 
 
@@ -84,8 +85,8 @@ def _call_tile(
     of_b: Sequence[Any], gathered: Sequence[Any],
 ) -> None:  # fmt: skip
     """Call the tile's function; B is the argument of the number ``b_argument``."""
-    shape = tuple(size.literal_value for size in signature.args[:3])
-    dtypes = [signature.args[i].dtype for i in (3, 6, b_argument)]
+    shape = tuple(size.literal_value for size in signature.args[:4])
+    dtypes = [signature.args[i].dtype for i in (4, 7, b_argument)]
     (c, c_at, c_row), (a_k, rows), (b, b_at, b_k, k, ahead, onto) = of_c, of_a, of_b
     c_vectors, _, b_vectors = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
     c, b, ahead = c_vectors.at(c, c_at), b_vectors.at(b, b_at), b_vectors.at(b, ahead)
@@ -200,6 +201,7 @@ class _Tile:
         self.v, self.of_a, self.of_b, self.builder = v, of_a, of_b, v.builder
         self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k = b, b_k, ahead, k, onto, a_k
         self.a_rows, self.following = a_rows[: shape[0]], a_rows[shape[0] :]
+        self.lines, self.ahead_k = shape[3], shape[3] * lookahead(of_b.itemsize)
         self.columns = [_INT64(j * v.lanes) for j in range(shape[1])]
         c_rows = [v.at(c, self._times(c_row, r)) for r in range(shape[0])]
         self.c_vectors = [v.at(row, column) for row in c_rows for column in self.columns]
@@ -232,7 +234,7 @@ class _Tile:
         for following in self.following:
             self.of_a.prefetch(self.of_a.at(following, place), level=2)
         row, *sums = self._part(place, [row, *sums])
-        return [row, self.of_b.at(self.ahead, self._times(self.k, lookahead(self.of_b.itemsize))), *sums]
+        return [row, self.of_b.at(self.ahead, self._times(self.k, self.ahead_k)), *sums]
 
     def _part(self, place: Any, state: Sequence[Any]) -> Sequence[Any]:
         """Terms that follow each other from a place in A's rows on."""
@@ -241,9 +243,10 @@ class _Tile:
         return state[1:]
 
     def _turn(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
-        """UNROLL terms, as many further down B, and one cache line of what comes next."""
-        v = self.of_b
-        v.prefetch(v.at(self.ahead, self._times(kk, lookahead(v.itemsize))), level=2)
+        """UNROLL terms, as many further down B, and some cache lines of what comes next."""
+        v, ahead = self.of_b, self.of_b.at(self.ahead, self._times(kk, self.ahead_k))
+        for line in range(self.lines):
+            v.prefetch(v.at(ahead, _INT64(line * LINE // v.itemsize)), level=2)
         for _ in range(UNROLL):
             self._fetch(v.at(state[1], self.near))
             state = self._term(kk, state)

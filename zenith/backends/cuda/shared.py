@@ -1,8 +1,9 @@
 """The shared memory of a block: what of a kernel stands where in it.
 
-Every GPU gives a kernel 48 KB without asking, as arrays of fixed sizes. Kernels that need more, or whose arrays
-overlap, divide up one array; beyond 48 KB a launch asks for it (*dynamic* shared memory). The operands of products on
-tensor cores may stand where their sums will: nothing is written there before the last term.
+Every GPU gives a kernel 48 KB without asking, as arrays of fixed sizes; some bytes of them tell blocks that share a sum
+which of them is the last. Kernels that need more, or whose arrays overlap, divide up one array; beyond 48 KB a launch
+asks for it (*dynamic* shared memory). The operands of products on tensor cores may stand where their sums will: nothing
+is written there before the last term.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from zenith.backends.kernel import STAGED, Kernel, Scratch, SharedProduct, walk
 
-EVERYWHERE = 48 * 1024  # bytes that every kernel may have on every GPU
+EVERYWHERE = 48 * 1024 - 16  # bytes that every kernel may have on every GPU, but for who is last
 ALIGNMENT = 128  # bytes: all banks
 
 

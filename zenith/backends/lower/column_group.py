@@ -8,6 +8,9 @@ from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Fold
 
+TERMS = 4  # terms added at a time, so that a result is read and written a quarter as often
+CHEAP = 14  # operations of a term up to which memory is what it waits for
+
 
 class ColumnGroup:
     """A body whose only fold reduces the axes ``reduced`` of ``space`` and leaves ``kept``.
@@ -15,8 +18,8 @@ class ColumnGroup:
     ``kept_groups`` and ``reduced_groups`` are the axes that can be one loop.
     """
 
-    def __init__(self, body: Graph) -> None:
-        self.body, self.face = body, Interface.of(body)
+    def __init__(self, body: Graph, face: Interface | None = None) -> None:
+        self.body, self.face = body, face or Interface.of(body)
         (self.result,) = body.outputs
         node = body.node(self.result.node)
         assert isinstance(node.primitive.lowering, Fold)

@@ -1,5 +1,7 @@
 """Column groups: a reduction of leading or inner axes. The results of a chunk are accumulators in memory.
 
+So for columns of few terms; others are cut (:mod:`zenith.backends.lower.long_columns`).
+
 A task is one element of the result. The reduced axes are walked outside, the results of the chunk inside, in lanes, so
 that memory is read along rows; the chunk's results stay in the first-level cache. Terms are added in index order.
 Chunks are ``TOGETHER`` results wide at least, however long a column is: one result alone would read a number of every
@@ -13,20 +15,21 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.column_group import ColumnGroup
+from zenith.backends.lower.column_group import CHEAP, TERMS, ColumnGroup
 from zenith.backends.lower.elements import Index
+from zenith.backends.lower.long_columns import lower_long_columns
 from zenith.backends.lower.nest import decode_into, element_loops, scalar_cost
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph
 
 TOGETHER = 256
-TERMS = 4  # terms added at a time, so that a result is read and written a quarter as often
-CHEAP = 10  # operations of a term up to which memory is what it waits for
+SHORT = 64  # terms of a column, at most, that are added one after another
 
 
 def lower_columns(body: Graph) -> list[Kernel]:
-    """One kernel; its tasks are the elements of the result."""
-    return [_Columns(body).lower()]
+    """One kernel whose tasks are the elements of the result; two for columns that may be long."""
+    terms = ColumnGroup(body).terms.static
+    return [_Columns(body).lower()] if terms is not None and terms <= SHORT else lower_long_columns(body)
 
 
 class _Columns:

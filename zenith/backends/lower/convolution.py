@@ -34,7 +34,7 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.collapse import spread, step
-from zenith.backends.lower.cut import quotient_up
+from zenith.backends.lower.cut import heights_of, quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results, stored
 from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc, tile_result
@@ -43,6 +43,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.target import TileShape
 from zenith.ir.types import DType, int64
 
+LINES = 8  # lines of the next weights that a tile fetches every few terms: two tiles fetch all; 1 took an eighth longer
 STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel
 
 
@@ -68,12 +69,12 @@ class Strided:
 
 def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
     """The table of places, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
-    convolution = _Convolution(body, tile, fixed)
+    convolution = Convolution(body, tile, fixed)
     packing = [convolution.pack()] if convolution.is_packed else []
     return [convolution.table(), *packing, convolution.kernel()]
 
 
-class _Convolution:
+class Convolution:
     """The cut of one convolution, found once, and the kernels that it gives."""
 
     def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str]) -> None:
@@ -238,7 +239,7 @@ class _Convolution:
         t = e.fresh("t")
         e.open(t)
         self.example, self.group, panel, piece = (
-            bind(e, "at", v) for v in _digits(symbol(t), [self.examples, self.groups, panels, pieces])
+            bind(e, "at", v) for v in digits_of(symbol(t), [self.examples, self.groups, panels, pieces])
         )
         self.column, self.columns = self._columns_of(e, panel)
         self.number = bind(e, "number", self.group * panels + panel)
@@ -308,13 +309,16 @@ class _Convolution:
         e.open(q)
         row = bind(e, "row", symbol(q) * self.height // self.tiles)
         count = bind(e, "rows", (symbol(q) + 1) * self.height // self.tiles - row)
-        ahead = b.at
-        if self.is_packed:
-            ahead = bind(e, "ahead", b.at + terms * (width + symbol(q) * self.tile.ahead))
+        ahead = self._ahead(b.at, terms, symbol(q)) if self.is_packed else b.at
         self._tile(b, Gathered(self.part_table, first, parts, self.place_table), (row, count), ahead)
         if self._is_one_block:
             self._behind(row, count, row)
         e.append(Loop(q, dim(0), self.tiles, False, e.close()))
+
+    def _ahead(self, at: Dim, terms: Dim, tile: Dim) -> Dim:
+        """Where a tile finds what it fetches of the weights behind those from ``at`` on."""
+        own = self.tile.ahead * LINES
+        return bind(self.e, "ahead", at + terms * (self.width + minimum(tile * own, max(0, self.width - own))))
 
     def _tile(self, b: Operand, gathered: Gathered, rows: tuple[Dim, Dim], ahead: Dim) -> None:
         """One register tile: the row of the task where it begins and its height are ``rows``."""
@@ -322,24 +326,32 @@ class _Convolution:
         a = Operand(self.x.buffer, self.left_at, (bind(self.e, "place", self.top + row), self.inner))
         at = dim(0) if self._is_one_block else bind(self.e, "sums_at", row * width)
         c = Operand(self.sums, at, (width, dim(1)))
+        least, most = heights_of(self.places, self.pieces, self.tile.rows)
+        lines = LINES if self.is_packed else 1
         tiles = [
-            ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered)
-            for r in range(1, self.tile.rows + 1)
+            ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered, lines)
+            for r in range(least, most + 1)
         ]
-        self.e.append(Branch(count, 1, tuple((t,) for t in tiles)))
+        self.e.append(Branch(count, least, tuple((t,) for t in tiles)))
 
     def _behind(self, first: Dim, count: Dim, held: Dim) -> None:
         """Apply what stands behind to the sums of some rows, of which ``held`` is the first one that has sums."""
         e = self.e
-        r, k, j = (e.fresh(n) for n in ("r", "k", "j"))
+        r = e.fresh("r")
         e.open(r)
         row = bind(e, "sums_row", (first - held + symbol(r)) * self.width)
         digits = decode_into(e, bind(e, "place_at", self.top + first + symbol(r)), self.sizes)
-        places = spread(self.axes, len(self.window), digits)
+        self._finish(self.sums, row, spread(self.axes, len(self.window), digits))
+        e.append(Loop(r, dim(0), count, False, e.close()))
+
+    def _finish(self, sums: str, row: Dim, places: Index) -> None:
+        """Apply what stands behind to the sums of a place, a panel of channels from ``row`` on."""
+        e = self.e
+        k, j = e.fresh("k"), e.fresh("j")
         e.open(k)
         e.open(j)
         channel = symbol(k) * self.block + symbol(j)
-        e.known[self.result.node, 0] = e.let(Load(self.sums, row + channel, self.dtype))
+        e.known[self.result.node, 0] = e.let(Load(sums, row + channel, self.dtype))
         block, inside = self.column // self.block + symbol(k), symbol(j)
         if not self.together:
             inside = inside + self.column % self.block
@@ -347,7 +359,6 @@ class _Convolution:
         extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
         e.append(Loop(j, dim(0), extent, True, e.close()))
         e.append(Loop(k, dim(0), blocks, False, e.close()))
-        e.append(Loop(r, dim(0), count, False, e.close()))
 
 
 def _used(width: int, block: int) -> float:
@@ -357,7 +368,8 @@ def _used(width: int, block: int) -> float:
     return block / (-(-block // width) * width)
 
 
-def _digits(number: Dim, radix: list[Dim]) -> list[Dim]:
+def digits_of(number: Dim, radix: list[Dim]) -> list[Dim]:
+    """A number in mixed radix, the first digit first."""
     found = []
     for size in reversed(radix[1:]):
         found.append(number % size)

@@ -33,16 +33,23 @@ class Cut:
         others = maximum(1, panels * matrices)
         wanted = (others + (tasks - 1)) // others  # ceil(tasks / others)
         blocks = maximum(quotient_up(rows, tile.row_block), minimum(wanted, quotient_up(rows, tile.rows)))
-        if rows.static is None or blocks.static is None or not blocks.static:
-            return cls(panels, blocks, (1, tile.rows), None)
-        least, most = rows.static // blocks.static, -(-rows.static // blocks.static)
-        heights = [h for block in (least, most) for h in _heights(block, tile.rows)]
-        return cls(panels, blocks, (min(heights), max(heights)), least)
+        heights = heights_of(rows, blocks, tile.rows)
+        least = rows.static // blocks.static if rows.static is not None and blocks.static else None
+        return cls(panels, blocks, heights, least)
 
 
 def quotient_up(a: Dim, b: DimLike) -> Dim:
     """How many parts of at most ``b`` there are in ``a``."""
     return (a + (b - 1)) // b
+
+
+def heights_of(rows: Dim, blocks: Dim, most: int) -> tuple[int, int]:
+    """The fewest and the most rows of a register tile, ``most`` at most, where rows are cut into so many blocks."""
+    if rows.static is None or not blocks.static:
+        return 1, most
+    each = rows.static // blocks.static, -(-rows.static // blocks.static)
+    heights = [h for block in each for h in _heights(block, most)]
+    return min(heights), max(heights)
 
 
 def _heights(rows: int, most: int) -> tuple[int, int]:

@@ -42,6 +42,7 @@ from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.shared_sort import lower_shared_sort
 from zenith.backends.lower.sort_parts import lower_sort
 from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
+from zenith.backends.lower.winograd import lower_winograd, varying_weights, winograd_cost
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -115,6 +116,12 @@ def _lower_convolution(body: Graph, target: Target, fixed: Collection[str]) -> l
     tile = target.product_tile(tile_result(body).dtype, None)
     assert not isinstance(tile, GuardedTile)
     return lower_convolution(body, tile, fixed)
+
+
+def _lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    tile = target.product_tile(tile_result(body).dtype, None)
+    assert not isinstance(tile, GuardedTile)
+    return lower_winograd(body, tile, fixed)
 
 
 def _on_guarded_tiles(body: Graph, target: Target) -> float | Refusal:
@@ -205,6 +212,8 @@ OWN: tuple[Engine, ...] = (
            tensor_cores.accepts, tensor_cores.lower),
     Engine("convolution", ("convolution",), "convolutions in tiles, with the elementwise operations behind", 0,
            _in_tiles, _lower_convolution),
+    Engine("winograd", ("convolution",), "convolutions of 3x3 neighbours by transforms of tiles, weights ahead", 0,
+           winograd_cost, _lower_winograd, refuses=varying_weights),
     Engine("shared_convolution", ("convolution",), "the same as products whose rows are windows, on a GPU", 0,
            _on_guarded_tiles, _lower_shared_convolution),
     Engine("convolution_cores", ("convolution",), "the same on a GPU's tensor cores", 0,
@@ -273,11 +282,11 @@ def lower_group(
     """
     _check_wishes()
     asked = OWN if in_place else engines() if by_libraries else OWN + registered()
-    engine, choice = choose(asked, body, kind, target)
+    engine, choice = choose(asked, body, kind, target, fixed)
     calls = engine.lower(body, target, fixed)
     if not isinstance(calls, Calls):
         return _lowered([*border_kernels(body), *calls[int(in_place) :]], choice)
-    other, rest = choose([e for e in asked if not e.library], body, kind, target)
+    other, rest = choose([e for e in asked if not e.library], body, kind, target, fixed)
     kernels = other.lower(body, target, fixed)
     assert not isinstance(kernels, Calls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)

@@ -9,6 +9,9 @@ behind in ``expand`` are movements only, and those of two convolutions with elem
 How many channels a block has is a *layout*: a register's on a CPU; all of a group, which is channels last, on a GPU.
 
 A convolution of each channel by itself has no sum over channels. It is written out as products of shifted arrays.
+
+The declared error is that of sums in any order, each term off by so many ulp. Where a backend computes a window of 3x3
+by transforms (:mod:`zenith.backends.lower.winograd`), it is so for terms as large as the largest one of the window.
 """
 
 from __future__ import annotations

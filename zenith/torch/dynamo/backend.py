@@ -1,53 +1,96 @@
 """The backend that ``torch.compile(model, backend="zenith")`` finds.
 
-TorchDynamo records the Python of a model as graphs, AOTAutograd makes graphs of a way forward and a way back of each,
-with mutation, aliasing and autocast written out, and each becomes a Zenith program.
+TorchDynamo records the Python of a model as graphs, AOTAutograd makes of each a graph forward and a graph back, with
+mutation, aliasing and autocast written out, and each becomes a Zenith program. What the way back keeps of the way
+forward is a minimum cut (Griewank and Walther's checkpointing question, as a flow problem), PyTorch's own partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from zenith.ir.target import Numerics
+from zenith import tree
+from zenith.errors import ArgumentError
 from zenith.torch import aten
 from zenith.torch.dynamo.graphs import CompiledGraph
+from zenith.torch.dynamo.options import Options
+from zenith.torch.dynamo.report import remember
 from zenith.torch.dynamo.steps import draws
 
+Boxed = Callable[[list[Any]], list[Any]]
 
-def zenith(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-    """Compile a graph that TorchDynamo recorded."""
-    name = f"graph_{str(torch._guards.CompileContext.current_compile_id()).replace('/', '_')}"
 
-    def compiler(kind: str) -> Callable[..., Any]:
-        def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-            compiled = CompiledGraph(graph, f"{name}_{kind}", Numerics(), None)
+def zenith(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph that TorchDynamo recorded; :class:`~zenith.torch.dynamo.options.Options` says what can be asked.
 
-            def call(args: list[Any]) -> list[Any]:
-                return compiled(args)
+    Raises ArgumentError for options and modes that there are not.
+    """
+    if mode is not None:
+        raise ArgumentError(f"the zenith backend has no mode {mode!r}", fix="leave mode= out, or use options=")
+    chosen, frame = Options.of(options or {}), torch._guards.CompileContext.current_compile_id()
+    names = [readable(node.name) for node in module.graph.find_nodes(op="placeholder")]
 
-            call._boxed_call = True
-            return call
+    def compiler(way: str) -> Callable[..., Boxed]:
+        def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Boxed:
+            own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
+            known = names if way != "backward" and len(own) == len(names) else own
+            static = _parameters(graph) if way == "inference" else ()
+            return _boxed(
+                remember(CompiledGraph(graph, tree.identifier(f"graph_{frame}_{way}"), chosen, known, static))
+            )
 
         return compile
 
-    backend = aot_autograd(
+    made: Callable[..., Any] = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=_decompositions(),
-    )
-    return backend(module, example_inputs)
+    )(module, example_inputs)
+    return made
+
+
+def readable(placeholder: str) -> str:
+    """The name of an argument without Dynamo's marks.
+
+    >>> readable("l_self_modules_layers_modules_0_parameters_weight_"), readable("l_x_"), readable("s77")
+    ('layers_0_weight', 'x', 's77')
+    """
+    name = re.sub(r"^L_+|^l_+(?:self_)?|_+$", "", placeholder)
+    return re.sub(r"(?:^|(?<=_))(?:modules|parameters|buffers)_", "", name) or placeholder
+
+
+def _boxed(compiled: CompiledGraph) -> Boxed:
+    def call(args: list[Any]) -> list[Any]:
+        return compiled(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
+    return call
+
+
+def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:
+    """The places of the arguments that are a module's parameters and buffers."""
+    context = torch._guards.TracingContext.try_get()
+    meta = None if context is None else context.fw_metadata
+    return () if meta is None else tuple(meta.static_input_indices)
 
 
 def _decompositions() -> dict[Any, Any]:
     """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning."""
     ops = torch.ops.aten
-    others = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
-    table = {**torch._decomp.core_aten_decompositions(), **torch._decomp.get_decompositions(others)}
+    more = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
+    table = dict(torch._decomp.core_aten_decompositions().items()) | torch._decomp.get_decompositions(more)
     return {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}

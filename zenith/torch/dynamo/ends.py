@@ -16,11 +16,14 @@ from typing import Any
 
 import sympy
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils import _pytree as pytree
 from torch.utils._sympy import functions
 
 from zenith.arrays import torch_adapter
 from zenith.backends.lower.nest import is_word
+from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.types import DType, int64, uint8
 from zenith.trace import InputSpec
@@ -29,31 +32,58 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """The axes of a tensor in the order of its memory, and the way back; ``natural`` where they are counted so."""
+
+    order: Order
+    inverse: Order
+    natural: bool
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Layout:
+        """By decreasing stride; the natural order where this is no dense tensor's."""
+        strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
+        natural = tuple(range(tensor.ndim))
+        by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
+        order = next((order for order in (natural, by_stride) if _fills(order, strides, shape)), natural)
+        return cls(order, tuple(sorted(natural, key=order.__getitem__)), order == natural)
+
+    def in_memory(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor with its axes in the order of memory."""
+        return tensor if self.natural else tensor.permute(self.order)
+
+    def counted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor whose axes are in the order of memory, with its axes as PyTorch counts them."""
+        return tensor if self.natural else tensor.permute(self.inverse)
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor argument: its element type, sizes, and its axes in the order of its memory."""
+    """A tensor argument: its element type, sizes, and layout."""
 
     dtype: DType
     sizes: tuple[Dim, ...]
-    order: Order
+    layout: Layout
 
     def leaf(self, value: torch.Tensor) -> torch.Tensor:
         """The argument as the program takes it."""
-        return value if is_natural(self.order) else value.permute(self.order)
+        return self.layout.in_memory(value)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
-        return InputSpec(name, self.dtype, tuple(self.sizes[axis] for axis in self.order), tuple(leaf.shape))
+        return InputSpec(name, self.dtype, tuple(self.sizes[axis] for axis in self.layout.order), tuple(leaf.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A bare size, which a tensor without elements has as its length."""
+    """A bare size, which a tensor without elements has as its length, on the device of the graph's tensors."""
 
     symbol: Dim
+    device: torch.device
 
     def leaf(self, value: int) -> torch.Tensor:
         """The tensor."""
-        return torch.empty((value, 0), dtype=torch.uint8)
+        return torch.empty((value, 0), dtype=torch.uint8, device=self.device)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
@@ -125,15 +155,13 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
     """What each placeholder that anybody reads is, in order; a size that tensors tell is not needed as one."""
     found: dict[torch.fx.Node, Argument] = {}
     told: set[str] = set()
+    device = device_of(graph)
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
-            dtype = torch_adapter().dtype(value)
-            if dtype is None:
-                torch_adapter().check(value, node.name)  # says why
-            assert dtype is not None
-            found[node] = Tensor(dtype, tuple(map(sizes.of, value.shape)), axis_order(value))
-            told |= {str(size) for size in found[node].sizes if str(size).isidentifier()}
+            dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
+            found[node] = Tensor(dtype, shape, Layout.of(value))
+            told |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
@@ -142,7 +170,7 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
                 found[node] = Number()
             elif str(size).isidentifier() and str(size) not in told:
                 told.add(str(size))
-                found[node] = Size(size)
+                found[node] = Size(size, device)
     return {node: found[node] for node in graph.nodes if node in found}
 
 
@@ -151,15 +179,40 @@ def _is_size(value: torch.SymInt) -> bool:
     return statically_known_true(value >= 0) or (value.node.has_hint() and bool(value >= 0))
 
 
-def axis_order(tensor: torch.Tensor) -> Order:
-    """The axes of a tensor by decreasing stride; their natural order where this is no dense tensor's."""
+def with_examples(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """The graph, in which every node tells what its results look like; the partition leaves that out of some."""
+    mode = detect_fake_mode([node.meta.get("val") for node in graph.find_nodes(op="placeholder")])
+    for node in graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta and mode is not None:
+            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+            with mode:
+                node.meta["val"] = node.target(*args, **kwargs)
+    return graph
+
+
+def element_type(example: torch.Tensor, what: str) -> DType:
+    """The element type of a tensor; DTypeError when Zenith has none."""
+    dtype = torch_adapter().dtype(example)
+    if dtype is None or example.layout != torch.strided:
+        raise DTypeError(f"{what} is {example.dtype} with layout {example.layout}, which Zenith does not compute with",
+                         where=user_line(), fix="leave that part of the model out: torch.compiler.disable")  # fmt: skip
+    return dtype
+
+
+def device_of(graph: torch.fx.Graph) -> torch.device:
+    """Where the first tensor is that a graph takes or makes."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    tensors = (leaf for value in values for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements fill their memory, in any order of axes."""
     strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
-    natural = tuple(range(tensor.ndim))
-    by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
-    return next((order for order in (natural, by_stride) if _is_dense(order, strides, shape)), natural)
+    return _fills(tuple(sorted(range(tensor.ndim), key=lambda axis: (-strides[axis], -shape[axis]))), strides, shape)
 
 
-def _is_dense(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
+def _fills(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
     length = 1
     for axis in reversed(order):
         if shape[axis] > 1 and strides[axis] != length:
@@ -170,13 +223,3 @@ def _is_dense(order: Order, strides: Sequence[int], shape: Sequence[int]) -> boo
 
 def _hint(size: Any) -> int:
     return size if isinstance(size, int) else int(size.node.hint)
-
-
-def is_natural(order: Order) -> bool:
-    """Whether axes lie in memory as they are counted."""
-    return order == tuple(range(len(order)))
-
-
-def inverse(order: Order) -> Order:
-    """The permutation that undoes one."""
-    return tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,149 +11,170 @@ import zenith.numpy as znp
 from zenith.api.devices import choose_for
 from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
-from zenith.api.leaves import dtype_text
+from zenith.api.leaves import dtype_text, input_names
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
-from zenith.ir.target import Numerics
-from zenith.torch.dynamo.ends import Argument, Order, Size, Sizes, Tensor, arguments_of, axis_order, inverse, is_natural
-from zenith.torch.dynamo.steps import is_token, rule_of
-from zenith.torch.translate import results_of
-from zenith.trace import Tracer, trace
+from zenith.torch.calls import as_tensor
+from zenith.torch.dynamo.checked import is_token
+from zenith.torch.dynamo.ends import Argument, Layout, Size, Sizes, Tensor, arguments_of, with_examples
+from zenith.torch.dynamo.options import Options
+from zenith.torch.dynamo.parameters import Instances, Parameters
+from zenith.torch.dynamo.results import needs_sizes, results
+from zenith.torch.dynamo.steps import Step, Steps
+from zenith.torch.translate import evaluate
+from zenith.trace import Recorder, Tracer, current_recorder, trace
 from zenith.trace.sizes import user_size
 from zenith.tree import unique
 
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A result that is an argument, as it was given."""
-
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """A result that no call changes, such as None."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A result of the program: its number there, the order of its axes in memory, whether it is a size."""
-
-    number: int
-    order: Order
-    is_size: bool = False
+Values = dict[Any, Any]
 
 
 class CompiledGraph(Inspectable):
-    """A graph of PyTorch's that is compiled when it is first called. Calls give its arguments as a list.
+    """A graph of PyTorch's, compiled when it is first called. Calls give its arguments as a list.
 
-    ``step`` computes what there is no rule for.
+    Attributes
+    ----------
+    steps: what PyTorch computes in the middle of its latest program.
+    calls: how often it was called.
     """
 
-    def __init__(self, module: torch.fx.GraphModule, name: str, numerics: Numerics, backend: str | None) -> None:
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        name: str,
+        options: Options,
+        names: Sequence[str],
+        static: Sequence[int] = (),
+    ) -> None:
+        """``names`` has a name for every placeholder, and ``static`` the places of those that are parameters."""
         self.__name__ = name
-        self._backend = backend
-        self._specializer = Specializer(backend, name, None, numerics)
-        self._graph, self._sizes = module.graph, Sizes()
-        self._module = module
-        self._arguments = {n: a for n, a in arguments_of(self._graph, self._sizes).items() if not is_token(n)}
-        places = {node: place for place, node in enumerate(self._graph.find_nodes(op="placeholder"))}
+        self._options, self._module, self._graph = options, module, with_examples(module.graph)
+        self._specializer = Specializer(options.backend, name, None, options.numerics)
+        placeholders = self._graph.find_nodes(op="placeholder")
+        places = {node: place for place, node in enumerate(placeholders)}
+        self._sizes = Sizes()
+        arguments = arguments_of(self._graph, self._sizes)
+        self._static = [p for p in static if isinstance(arguments.get(placeholders[p]), Tensor)]
+        self._static_nodes = [placeholders[place] for place in self._static]
+        names = unique(input_names(names), taken=[s for a in arguments.values() for s in _symbols(a)])
+        self._instances = Instances([names[place] for place in self._static], self._specializer.forget)
+        self._arguments = {n: a for n, a in arguments.items() if n not in self._static_nodes and not is_token(n)}
         self._takes = [(places[node], argument) for node, argument in self._arguments.items()]
-        self._results = _results(self._graph, places)
+        self._names = [names[place] for place, _ in self._takes]
+        self._results, self._made = results(self._graph, self._sizes)
+        self._needs_sizes = needs_sizes(self._results)
+        self.steps: list[Step] = []
+        self.calls = 0
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """The graph's results; ``args`` is emptied, so that what it alone holds can be let go."""
+        self.calls += 1
+        parameters = self._follow(args)
+        key = None if parameters is None else parameters.key
         leaves = [argument.leaf(args[place]) for place, argument in self._takes]
-        given = [args[r.place] if type(r) is _Given else None for r in self._results]
+        sizes = self._size_values(args) if self._needs_sizes else {}
+        given = args.copy()
         args.clear()
-        made = self._specializer.find(None, leaves)
+        made = self._specializer.find(key, leaves)
         if made is self._specializer:
-            made = self._specializer.make(None, self._request(leaves))
-        return [
-            self._tensor(result, made) if type(result) is _Made else g if type(result) is _Given else result.value
-            for result, g in zip(self._results, given, strict=True)
-        ]
+            made = self._specializer.make(key, self._request(leaves, parameters))
+        return [result.of(given, made, sizes) for result in self._results]
 
-    def _tensor(self, result: _Made, made: Sequence[Any]) -> Any:
-        found = made[result.number]
-        if result.is_size:
-            return int(found)
-        if not isinstance(found, torch.Tensor):  # of a graph without tensors among its arguments
-            found = torch_adapter().from_numpy(found)
-        return found if is_natural(result.order) else found.permute(inverse(result.order))
+    def _size_values(self, args: Sequence[Any]) -> dict[str, int]:
+        """The sizes of a call by their symbols."""
+        found: dict[str, int] = {}
+        for place, argument in self._takes:
+            if isinstance(argument, Tensor):
+                found.update(zip(map(str, argument.sizes), args[place].shape, strict=True))
+            elif isinstance(argument, Size):
+                found[str(argument.symbol)] = args[place]
+        return found
 
-    def _request(self, leaves: Sequence[Any]) -> Request:
-        adapters = [(name, adapter_for(leaf)) for name, leaf in zip(self._names, leaves, strict=True)]
-        arrays = [(name, adapter) for name, adapter in adapters if adapter is not None]
+    @property
+    def operators(self) -> int:
+        """How many operators of PyTorch the graph has."""
+        return sum(n.op == "call_function" for n in self._graph.nodes)
+
+    def _follow(self, args: Sequence[Any]) -> Parameters | None:
+        """Whose parameters the call has; its programs are told what changed."""
+        if not self._static:
+            return None
+        tensors = [args[place] for place in self._static]
+        parameters = self._instances.of(tensors)
+        self._specializer.repacked += parameters.follow(tensors)
+        return parameters
+
+    def _request(self, leaves: Sequence[Any], parameters: Parameters | None) -> Request:
+        arrays = [(name, adapter_for(leaf)) for name, leaf in zip(self._names, leaves, strict=True)]
+        known = [(name, adapter) for name, adapter in arrays if adapter is not None]
 
         def describe() -> tuple[str, ...]:
             return tuple(f"{name}: {dtype_text(leaf)}" for name, leaf in zip(self._names, leaves, strict=True))
 
-        return Request(leaves, lambda: self._build(leaves), describe, choose_for(self._backend, arrays))
+        where = choose_for(self._options.backend, known)
+        return Request(leaves, lambda: self._build(leaves, parameters), describe, where)
 
-    @cached_property
-    def _names(self) -> list[str]:
-        symbols = {name for a in self._arguments.values() for size in _sizes_of(a) for name in size.symbols()}
-        return unique([node.name for node in self._arguments], taken=symbols)
-
-    def _build(self, leaves: Sequence[Any]) -> Program:
+    def _build(self, leaves: Sequence[Any], parameters: Parameters | None) -> Program:
         arguments = self._arguments
         specs = [a.spec(name, leaf) for a, name, leaf in zip(arguments.values(), self._names, leaves, strict=True)]
+        steps: list[Step] = []
 
         def run(*tracers: Tracer) -> list[Any]:
-            values = self._values(dict(zip(arguments, tracers, strict=True)))
-            results = results_of(self._graph, values, lambda node: rule_of(node, self._sizes))
-            made: dict[int, Any] = {}
-            for result, value in zip(self._results, results, strict=True):
-                if isinstance(result, _Made):
-                    made[result.number] = value if result.is_size else znp.transpose(value, result.order)
-            return [made[number] for number in range(len(made))]
+            values = self._values(dict(zip(arguments, tracers, strict=True)), parameters)
+            evaluate(self._graph, values, Steps(self._sizes, self._options, steps).rule_of)
+            return [self._as_made(node, values[node]) for node in self._made]
 
         with torch.no_grad():
             traced = trace(run, specs, self.__name__)
-        return Program(traced, Result(list, _not_saved, _not_saved))
+        self.steps = steps
+        return Program(traced, Result(_tensors, _not_saved, _not_saved))
 
-    def _values(self, tracers: dict[torch.fx.Node, Tracer]) -> dict[Any, Any]:
+    def _as_made(self, node: torch.fx.Node, value: Any) -> Any:
+        """A node's value as the program gives it: with its axes in the order of their memory."""
+        example = node.meta["val"]
+        return znp.transpose(value, Layout.of(example).order) if isinstance(example, torch.Tensor) else value
+
+    def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
         """What the graph's placeholders and stored tensors are in the trace in progress."""
-        values: dict[Any, Any] = {}
-        recorder = next(iter(tracers.values())).recorder if tracers else None
+        recorder = current_recorder()
+        assert recorder is not None, "a graph runs under a trace"
+        values = {} if parameters is None else self._weights(recorder, parameters)
         for node in self._graph.find_nodes(op="placeholder"):
-            argument = self._arguments.get(node)
-            if isinstance(argument, Tensor):
-                values[node] = znp.transpose(tracers[node], inverse(argument.order))
-            elif isinstance(node.meta.get("val"), torch.SymInt):
-                number = argument is not None and not isinstance(argument, Size)
-                values[node] = tracers[node] if number else user_size(self._sizes.of(node.meta["val"]), recorder)
-            else:
-                values[node] = node.meta.get("val")
+            if node not in values:
+                values[node] = self._placeholder(node, tracers, recorder)
         for node in self._graph.find_nodes(op="get_attr"):
-            values[node] = adapter_for(getattr(self._module, node.target)).numpy(getattr(self._module, node.target))
+            stored = getattr(self._module, node.target)
+            values[node] = torch_adapter().numpy(stored.cpu()) if isinstance(stored, torch.Tensor) else stored
         return values
+
+    def _weights(self, recorder: Recorder, parameters: Parameters) -> Values:
+        table = recorder.graph.weights = parameters.table
+        add = recorder.graph.add_weight
+        return {
+            node: Tracer(recorder, add(name, array))
+            for node, (name, array) in zip(self._static_nodes, table.items(), strict=True)
+        }
+
+    def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> Any:
+        argument, value = self._arguments.get(node), node.meta.get("val")
+        if isinstance(argument, Tensor):
+            return znp.transpose(tracers[node], argument.layout.inverse)
+        if isinstance(value, torch.SymInt):
+            told = argument is None or isinstance(argument, Size)
+            return user_size(self._sizes.of(value), recorder) if told else tracers[node]
+        return value
+
+
+def _tensors(results: list[Any]) -> list[torch.Tensor]:
+    """A graph without arguments makes NumPy's arrays."""
+    return list(map(as_tensor, results))
 
 
 def _not_saved() -> Any:
     raise AssertionError("programs of torch.compile are not saved")
 
 
-def _sizes_of(argument: Argument) -> Sequence[Any]:
-    if isinstance(argument, Tensor):
-        return argument.sizes
-    return [argument.symbol] if isinstance(argument, Size) else []
-
-
-def _results(graph: torch.fx.Graph, places: dict[torch.fx.Node, int]) -> list[_Given | _Plain | _Made]:
-    """How each result comes about; what is returned twice is computed once."""
-    numbers: dict[torch.fx.Node, int] = {}
-    found: list[_Given | _Plain | _Made] = []
-    for node in graph.output_node().args[0]:
-        if not isinstance(node, torch.fx.Node) or node.meta.get("val") is None or is_token(node):
-            found.append(_Plain(node if not isinstance(node, torch.fx.Node) else None))
-        elif node in places:
-            found.append(_Given(places[node]))
-        else:
-            number, value = numbers.setdefault(node, len(numbers)), node.meta["val"]
-            tensor = isinstance(value, torch.Tensor)
-            found.append(_Made(number, axis_order(value) if tensor else (), not tensor))
-    return found
+def _symbols(argument: Argument) -> set[str]:
+    """The symbols in an argument's sizes."""
+    sizes = {Tensor: lambda a: a.sizes, Size: lambda a: (a.symbol,)}.get(type(argument), lambda a: ())(argument)
+    return {name for size in sizes for name in size.symbols()}

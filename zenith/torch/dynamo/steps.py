@@ -6,8 +6,8 @@ that a compiled model draws the numbers that it would draw without being compile
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,205 +18,177 @@ from torch.utils import _pytree as pytree
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.control.trees import record
-from zenith.errors import UnsupportedError, ZenithError
+from zenith.errors import FallbackWarning, SourceLine, UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.external import External
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, bool_, dtype_of
+from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
-from zenith.torch.dynamo.ends import Sizes, axis_order, inverse
+from zenith.torch.dynamo.checked import WITH_EFFECTS, apart_from_state, checked
+from zenith.torch.dynamo.ends import Layout, Sizes, element_type
+from zenith.torch.dynamo.options import Options
 from zenith.trace import TracedSize, current_recorder
 
 _ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
+_NO_RULE = "Zenith has no rule for it"
+_warned: set[str] = set()
 
 
 @dataclass(frozen=True)
 class Step:
-    """An operator that PyTorch computes: its name, whether it draws random numbers, why Zenith does not compute it."""
+    """What PyTorch computes in a program: the operator, whether it draws random numbers, why it does, and where."""
 
     name: str
     draws: bool
     why: str
-    line: str
+    line: SourceLine | None
 
 
-def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule:
-    """What computes a node of a graph: dropout's mask is drawn by PyTorch, and so is all that there is no rule for."""
-    if node.target is torch.ops.aten.native_dropout.default:
-        return partial(_dropout, node, sizes)
-    if node.target is WITH_EFFECTS:
-        return partial(_with_effects, node, sizes)
-    found = aten.find(node.target)  # attention, too, draws where it drops out, and its rule refuses that
+@dataclass(frozen=True)
+class Steps:
+    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch."""
 
-    def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
-        if found is not None and not isinstance(node.target, torch._ops.OpOverload):
-            return found(c, *args, **kwargs)  # Python's own, on sizes and tuples
-        values = _refused if found is None else _by_rule(node, found, c, args, kwargs)
-        return by_torch(node, sizes, args, kwargs) if values is _refused else values
+    sizes: Sizes
+    options: Options
+    found: list[Step]
 
-    return computed
+    def rule_of(self, node: torch.fx.Node) -> aten.Rule:
+        """What computes a node: its operator's rule, or PyTorch where there is none or it refuses, as when it draws."""
+        if node.target is torch.ops.aten.native_dropout.default:
+            return partial(self._dropout, node)
+        if node.target is WITH_EFFECTS:
+            return partial(self._with_effects, node)
+        rule = apart_from_state(node) or aten.find(node.target)
+        if rule is None:
+            return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
+        known = checked(node, rule)
 
+        def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return known(c, *args, **kwargs)
+            except ZenithError as error:
+                return self._by_torch(node, args, kwargs, error)
 
-_refused = object()
-WITH_EFFECTS = torch.ops.higher_order.with_effects
+        return computed
 
+    def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
+        """The results of an operator as arrays that PyTorch computes while the program runs."""
+        self._note(node, node.target, refused)
+        examples, structure = pytree.tree_flatten(node.meta["val"])
+        found = self._called(node, node.target, (args, kwargs), examples, draws(node.target))
+        return pytree.tree_unflatten(found, structure)
 
-def _by_rule(node: torch.fx.Node, rule: aten.Rule, c: aten.Context, args: Any, kwargs: Any) -> Any:
-    """What a rule gives; ``_refused`` where it computes no such case, or not all of the results that are read.
+    def _with_effects(
+        self, node: torch.fx.Node, c: aten.Context, token: Any, target: Any, *args: Any, **kw: Any
+    ) -> Any:
+        """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
+        if target is not torch.ops.aten._linalg_check_errors.default:  # it computes nothing
+            self._note(node, target, None)
+        examples = pytree.tree_leaves(node.meta["val"][1:])
+        if all(example is None for example in examples):  # a step has some result, here one without elements
+            examples = [torch.empty(0)]
+        return (None, *self._called(node, target, (args, kw), examples, True))
 
-    PyTorch has accepted the call, so whatever a rule says against it is that Zenith does not have the case.
-    """
-    try:
-        values = rule(c, *args, **kwargs)
-    except ZenithError:
-        return _refused
-    if not isinstance(values, (tuple, list)):
-        return values if _fits(values, node.meta["val"]) else _refused
-    readers: dict[Any, list[torch.fx.Node]] = {}
-    for user in node.users:
-        readers.setdefault(user.args[1] if user.target is operator.getitem else None, []).append(user)
-    found = []
-    for place, (value, example) in enumerate(zip(values, node.meta["val"], strict=True)):
-        if isinstance(value, aten.Failed) and all(_checks(user) for user in readers.get(place, ())):
-            value = value.code
-        if place in readers and not _fits(value, example):
-            return _refused
-        found.append(value)
-    return tuple(found)
+    def _called(
+        self, node: torch.fx.Node, target: Any, given: Any, examples: Sequence[Any], in_order: bool
+    ) -> list[Any]:
+        """The results of a step that calls an operator; they look as examples do, and None stays None."""
+        leaves, spec = pytree.tree_flatten(given)
+        types = tuple(_type(target, example, self.sizes) for example in examples if example is not None)
+        own = node.args[len(node.args) - len(given[0]) :]  # an effect's operator comes behind a token and its name
+        read = pytree.tree_leaves(torch.fx.map_arg((own, node.kwargs), lambda n: n.meta.get("val")))
+        kinds = tuple(map(_kind, leaves, read))
+        call = _Call(target, spec, kinds, leaves, [Layout.of(t) for t in read if isinstance(t, torch.Tensor)])
+        arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf
+                  for leaf, kind in zip(leaves, kinds, strict=True) if kind]  # fmt: skip
+        external = External(str(target), call, False, None, None, _ADVICE)
+        kind = "call_python_in_order" if in_order else "call_python"
+        made = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
+        return [None if example is None else next(made) for example in examples]
 
+    def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
+        """As PyTorch rounds without a compiler, ``x * (mask / (1 - p))``; the mask lies in memory as x does."""
+        if not train or p in (0, 1):
+            keep = p == 0 or not train
+            return (x if keep else x * 0), znp.full(x.shape, keep)
+        self._note(node, node.target, None)
+        layout = Layout.of(node.all_input_nodes[0].meta["val"])
 
-def _checks(node: torch.fx.Node) -> bool:
-    """Whether a result is read only by what raises PyTorch's own error for matrices that have no inverse or factor."""
-    check = torch.ops.aten._linalg_check_errors.default
-    return all(user.target is WITH_EFFECTS and user.args[1] is check for user in node.users)
+        def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
+            mask = torch.empty([results[0].shape[axis] for axis in layout.order], dtype=torch.bool).bernoulli_(1 - p)
+            return [layout.counted(mask).numpy()]
 
+        external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE)
+        types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
+        (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)
+        return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask
 
-def _fits(value: Any, example: Any) -> bool:
-    """Whether a rule's result has the element type and the sizes that PyTorch has found."""
-    if not isinstance(example, torch.Tensor):
-        return not isinstance(value, aten.Absent)
-    if not hasattr(value, "dtype") or dtype_of(value.dtype) != torch_adapter().dtype(example):
-        return False
-    sizes = zip(value.shape, example.shape, strict=False)
-    return value.ndim == example.ndim and not any(type(n) is type(m) is int and n != m for n, m in sizes)
-
-
-def _with_effects(
-    node: torch.fx.Node, sizes: Sizes, c: aten.Context, token: Any, target: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
-    read = torch.fx.map_arg((node.args[2:], node.kwargs), lambda n: n.meta["val"])
-    examples = [leaf for leaf in pytree.tree_leaves(node.meta["val"][1:]) if leaf is not None]
-    nothing = not examples  # a check: a step has some result, here one without elements
-    examples = examples or [torch.empty(0)]
-    found = _record("call_python_in_order", target, examples, read, sizes, (args, kwargs))
-    return (None,) if nothing else (None, *found)
-
-
-def is_token(node: torch.fx.Node) -> bool:
-    """Whether a node is one of the tokens by which AOTAutograd keeps operators in order; no tensor is behind it."""
-    if node.op == "placeholder":
-        return bool(node.users) and all(u.target is WITH_EFFECTS and u.args[0] is node for u in node.users)
-    of_effects = node.target is operator.getitem and node.args[0].target is WITH_EFFECTS
-    return of_effects and node.args[1] == 0
-
-
-def _dropout(node: torch.fx.Node, sizes: Sizes, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
-    """As PyTorch rounds without being compiled: the mask over 1 - p, times x; drawn in x's order of memory."""
-    if not train or p == 0:
-        return x, znp.ones(x.shape, dtype=bool)
-    if p == 1:
-        return x * 0, znp.zeros(x.shape, dtype=bool)
-    order = axis_order(node.args[0].meta["val"])
-
-    def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
-        mask = torch.empty([results[0].shape[axis] for axis in order], dtype=torch.bool).bernoulli_(1 - p)
-        return [mask.permute(inverse(order)).numpy()]
-
-    type = ArrayType(bool_, _sizes(node.meta["val"][1], sizes))
-    external = External("aten.native_dropout, its mask", draw, False, None, None, _ADVICE)
-    (mask,) = record(get("call_python_in_order"), [], function=external, results=(type,), mapped=0)
-    noise = znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))
-    return x * noise, mask
+    def _note(self, node: torch.fx.Node, target: Any, refused: ZenithError | None) -> None:
+        """List the step; raise when the user wants none but draws, else warn, once for each operator."""
+        name, where, reason, drawn = str(target), user_line(), aten.reason_of(target), draws(target)
+        why = refused.what if refused is not None else reason[0] if reason else _NO_RULE
+        if not drawn and self.options.fallback == "error":
+            fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
+            raise UnsupportedError(f"{name}: {why}", where=where, fix=fix) from refused
+        self.found.append(Step(name, drawn, why, where))
+        if not drawn and name not in _warned:
+            _warned.add(name)
+            place = "" if where is None else f", at {where}"
+            message = f"{name} is computed by PyTorch, between kernels{place}: {why}"
+            warnings.warn(message, FallbackWarning, stacklevel=2)
 
 
 def draws(target: Any) -> bool:
     """Whether an operator takes its results from PyTorch's generator."""
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return target.name() in ("run_and_save_rng_state", "run_with_rng_state")  # of checkpointed parts
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
-def by_torch(node: torch.fx.Node, sizes: Sizes, args: Any, kwargs: Any) -> Any:
-    """The results of an operator as arrays that PyTorch computes while the program runs."""
-    leaves, spec = pytree.tree_flatten(node.meta["val"])
-    examples = [leaf for leaf in leaves if leaf is not None]
-    read = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    kind = "call_python_in_order" if draws(node.target) else "call_python"
-    found = iter(_record(kind, node.target, examples, read, sizes, (args, kwargs)))
-    return pytree.tree_unflatten([None if leaf is None else next(found) for leaf in leaves], spec)
-
-
-def _record(kind: str, target: Any, examples: Sequence[Any], read: Any, sizes: Sizes, given: Any) -> tuple[Any, ...]:
-    """A step that calls an operator with ``given``, which is what PyTorch knows as ``read``; it gives such examples."""
-    types = tuple(_type(example, sizes) for example in examples)
-    leaves, spec = pytree.tree_flatten(given)
-    plain = [_Hole(example) if _is_computed(leaf) else leaf
-             for leaf, example in zip(leaves, pytree.tree_leaves(read), strict=True)]  # fmt: skip
-    external = External(str(target), _Call(target, spec, plain), False, None, None, _ADVICE)
-    arrays = [_array(leaf) for leaf in leaves if _is_computed(leaf)]
-    return tuple(record(get(kind), arrays, function=external, results=types, mapped=0))
-
-
-def _type(example: Any, sizes: Sizes) -> ArrayType:
+def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:
     if not isinstance(example, torch.Tensor):
-        raise UnsupportedError(f"a step of PyTorch gives a {type(example).__name__}, which is no tensor")
-    dtype = torch_adapter().dtype(example)
-    if dtype is None:
-        raise UnsupportedError(f"Zenith has no element type for {example.dtype}")
-    return ArrayType(dtype, _sizes(example, sizes))
+        raise UnsupportedError(f"{target} gives a {type(example).__name__}, which is no tensor", where=user_line(),
+                               fix="compute with tensors")  # fmt: skip
+    return ArrayType(element_type(example, f"a result of {target}"), _shape(example, sizes))
 
 
-def _sizes(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
+def _shape(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
     """A result's sizes as the trace in progress writes them."""
     recorder = current_recorder()
     assert recorder is not None, "steps are recorded"
     return tuple(recorder.canonical(sizes.of(size)) for size in example.shape)
 
 
-def _tensors(values: Any) -> Sequence[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+def _kind(leaf: Any, example: Any) -> str:
+    """What an argument is while the program runs: nothing new for what is known now."""
+    if isinstance(example, torch.Tensor):
+        return "tensor"
+    is_computed = isinstance(leaf, TracedSize) or (hasattr(leaf, "dtype") and hasattr(leaf, "shape"))
+    return "number" if is_computed else ""
 
 
-def _is_computed(leaf: Any) -> bool:
-    return (hasattr(leaf, "dtype") and hasattr(leaf, "shape")) or isinstance(leaf, TracedSize)
-
-
-def _array(leaf: Any) -> Any:
-    return leaf.as_array() if isinstance(leaf, TracedSize) else leaf
-
-
-class _Hole:
-    """An argument that the program computes: a tensor whose axes PyTorch has in some order of memory, or a number."""
-
-    def __init__(self, example: Any) -> None:
-        self.order = axis_order(example) if isinstance(example, torch.Tensor) else None
-
-    def filled(self, array: Any) -> Any:
-        if self.order is None:
-            return array.item()
-        return torch_adapter().from_numpy(array).permute(self.order).contiguous().permute(inverse(self.order))
-
-
+@dataclass(frozen=True)
 class _Call:
-    """An operator of PyTorch on NumPy arrays: tensors in the order of memory in which PyTorch would have them."""
+    """An operator of PyTorch on NumPy arrays: tensors get their axes in the order of memory that PyTorch gave them."""
 
-    def __init__(self, target: Any, spec: Any, leaves: Sequence[Any]) -> None:
-        self.target, self.spec, self.leaves = target, spec, leaves
+    target: Any
+    spec: Any
+    kinds: Sequence[str]
+    leaves: Sequence[Any]
+    layouts: Sequence[Layout]
 
     def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
-        given = iter(arrays)
-        leaves = [leaf.filled(next(given)) if isinstance(leaf, _Hole) else leaf for leaf in self.leaves]
+        given, layouts = iter(arrays), iter(self.layouts)
+        known = zip(self.kinds, self.leaves, strict=True)
+        leaves = [self._leaf(kind, next(given), layouts) if kind else leaf for kind, leaf in known]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         with torch.no_grad():
-            found = self.target(*args, **kwargs)
-        found = _tensors(found) or [torch.empty(0)]
+            found = pytree.tree_leaves(self.target(*args, **kwargs))
+        found = [t for t in found if t is not None] or [torch.empty(0)]  # a check has no result
         return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in found]
+
+    def _leaf(self, kind: str, array: Any, layouts: Iterator[Layout]) -> Any:
+        if kind == "number":
+            return array.item()
+        layout = next(layouts)
+        return layout.counted(layout.in_memory(torch_adapter().from_numpy(array)).contiguous())

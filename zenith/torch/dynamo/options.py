@@ -1,0 +1,48 @@
+"""What users can ask of the backend: ``torch.compile(model, backend="zenith", options={...})``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from zenith.compile import BACKENDS
+from zenith.errors import ArgumentError
+from zenith.ir.target import Numerics
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one ``torch.compile``.
+
+    Attributes
+    ----------
+    fallback: what is done with an operator that Zenith has no rule for: ``"pytorch"`` has PyTorch compute it, as a step
+        of its own that warnings and :func:`zenith.torch.explain` name; ``"error"`` refuses the model.
+    backend: where to compute. None is the tensors' device; ``"lanes"`` runs the CPU's kernels as NumPy code, and
+        ``"reference"`` interprets the graph.
+    repeatable, tf32: as for :func:`zenith.jit`.
+    """
+
+    fallback: str = "pytorch"
+    backend: str | None = None
+    repeatable: bool = True
+    tf32: bool = False
+    numerics: Numerics = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.fallback not in ("pytorch", "error"):
+            raise ArgumentError(f"fallback={self.fallback!r} says nothing", fix='choose "pytorch" or "error"')
+        if self.backend not in (None, *BACKENDS):
+            raise ArgumentError(f"there is no backend {self.backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+        object.__setattr__(self, "numerics", Numerics(self.repeatable, self.tf32))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """The options as ``torch.compile`` passes them; ArgumentError for one that there is not."""
+        known = [f.name for f in fields(cls) if f.init]
+        unknown = sorted(given.keys() - set(known))
+        if unknown:
+            raise ArgumentError(f"the zenith backend has no option {', '.join(unknown)}",
+                                fix=f"it has {', '.join(known)}")  # fmt: skip
+        return cls(**given)

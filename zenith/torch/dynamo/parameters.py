@@ -1,0 +1,86 @@
+"""The parameters and buffers that an instance of a model gives to a graph in every call of inference.
+
+A program has them as weights: packed once, and again when a tensor was written to or has other memory. Several
+instances may share a graph (equal layers, copies of a model); the tensors themselves tell which one calls.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+
+import torch
+
+from zenith.backends.weights import WeightTable
+from zenith.torch.weights import array_of, residence_of, version
+
+_numbers = count(1)
+
+
+class Parameters:
+    """The static tensors of one instance, by the names that they have in the graph.
+
+    Attributes
+    ----------
+    key: differs for every instance.
+    table: their arrays, which programs share and follow.
+    """
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], forget: Callable[[], None]) -> None:
+        self.key = next(_numbers)
+        self._names = list(tensors)
+        # They are not kept alive; what takes the place of one that is gone could have its identity.
+        self._tensors = [weakref.ref(t, lambda _: forget()) for t in tensors.values()]
+        self._versioned = [i for i, t in enumerate(tensors.values()) if not t.is_inference()]
+        self._marks = self._look([*tensors.values()])
+        self._lock = threading.Lock()
+        arrays = {name: array_of(name, tensor) for name, tensor in tensors.items()}
+        self.table = WeightTable(arrays, residence_of([*tensors.values()]))
+
+    def follow(self, tensors: Sequence[torch.Tensor]) -> int:
+        """Tell programs which tensors changed since the last call, and how many did."""
+        now = self._look(tensors)
+        if now == self._marks:
+            return 0
+        with self._lock:
+            known, self._marks = self._marks, now
+            changed = {i for i, pair in enumerate(zip(known[0], now[0], strict=True)) if pair[0] != pair[1]}
+            versions = zip(self._versioned, known[1], now[1], strict=True)
+            changed |= {i for i, before, after in versions if before != after}
+            self.table.change({self._names[i]: array_of(self._names[i], tensors[i]) for i in changed})
+        return len(changed)
+
+    def _look(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[int]]:
+        return list(map(torch.Tensor.data_ptr, tensors)), [version(tensors[i]) for i in self._versioned]
+
+
+class Instances:
+    """The parameters of all instances that call a graph, found by the tensors themselves."""
+
+    def __init__(self, names: Sequence[str], forget: Callable[[int], None]) -> None:
+        self._names, self._forget = names, forget
+        self._known: dict[tuple[int, ...], Parameters] = {}
+        self._lock = threading.RLock()
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> Parameters:
+        """The instance that has these tensors."""
+        identity = tuple(map(id, tensors))
+        found = self._known.get(identity)
+        if found is None:
+            with self._lock:
+                found = self._known.get(identity) or self._added(identity, tensors)
+        return found
+
+    def _added(self, identity: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> Parameters:
+        own = weakref.ref(self)
+
+        def forget() -> None:
+            instances = own()
+            parameters = None if instances is None else instances._known.pop(identity, None)
+            if instances is not None and parameters is not None:
+                instances._forget(parameters.key)
+
+        self._known[identity] = parameters = Parameters(dict(zip(self._names, tensors, strict=True)), forget)
+        return parameters
