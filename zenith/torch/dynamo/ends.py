@@ -66,7 +66,9 @@ class Tensor:
     layout: Layout
 
     def leaf(self, value: torch.Tensor) -> torch.Tensor:
-        """The argument as the program takes it."""
+        """The argument as the program takes it; PyTorch may have put off to conjugate or to negate its elements."""
+        if value.is_conj() or value.is_neg():
+            value = value.resolve_conj().resolve_neg()
         return self.layout.in_memory(value)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:

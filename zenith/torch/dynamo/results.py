@@ -109,7 +109,8 @@ def _has_value(node: Any) -> bool:
 
 def _looks(node: torch.fx.Node) -> str:
     value = node.meta["val"]
-    return str((value.shape, value.stride(), value.storage_offset(), value.dtype))
+    signs = value.is_conj(), value.is_neg()  # which views may have otherwise
+    return str((value.shape, value.stride(), value.storage_offset(), value.dtype, signs))
 
 
 def root_of(node: torch.fx.Node) -> torch.fx.Node:
