@@ -22,9 +22,11 @@ def _embedding(c: Context, weight: Any, indices: Any, padding_idx: int = -1, *_:
 @rule("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def _embedding_bag(
     c: Context, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int | None = -1,
 ) -> Any:  # fmt: skip
     """The bags, then the number of each index's bag, how many indices count in each, and where maxima come from."""
+    padding_idx = -1 if padding_idx is None else padding_idx
     bags = nn.embedding_bag(weight, indices, offsets, MODES[mode], per_sample_weights, include_last_offset,
                             None if padding_idx < 0 else padding_idx)  # fmt: skip
     begins = offsets[:-1] if include_last_offset else offsets
