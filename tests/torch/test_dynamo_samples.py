@@ -21,10 +21,23 @@ FAILING = {
 }
 # Operators of which PyTorch computes a part, in some sample; what that is stands in the reports of compiled graphs.
 _BY_STEPS = """
+    _segment_reduce.lengths _segment_reduce.offsets geqrf hash_tensor histogram histogramdd igamma igammac
+    linalg.cholesky_ex linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex linalg.ldl_factor
+    linalg.ldl_factor_ex linalg.ldl_solve linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.pinv
+    linalg.slogdet linalg.solve linalg.solve_ex linalg.tensorsolve logdet lu lu_solve lu_unpack matrix_exp mode
+    nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
+    nn.functional.linear_cross_entropy.chunked nn.functional.linear_cross_entropy.chunked_none ormqr pinverse
+    special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.erfcx
+    special.log_ndtr special.modified_bessel_k0 special.modified_bessel_k1 special.ndtri
+    special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.spherical_bessel_j0 special.zeta
 """
 BY_STEPS = set(_BY_STEPS.split())
 # Operators of which no sample reaches a backend: they compute nothing, or their results' sizes depend on values.
 _UNREACHED = """
+    H T allclose argwhere broadcast_shapes combinations conj conj_physical contiguous corrcoef cov equal float item
+    linalg.lstsq linalg.lstsq.grad_oriented mH mT masked_select nn.functional.alpha_dropout nn.functional.ctc_loss
+    nn.functional.feature_alpha_dropout.without_train nn.functional.gaussian_nll_loss nonzero positive real resize_
+    resize_as_ resolve_conj resolve_neg sparse.mm.reduce sparse.sampled_addmm to_sparse unique unique_consecutive
 """
 UNREACHED = set(_UNREACHED.split())
 
