@@ -13,7 +13,9 @@ from tests.torch.compiled_samples import outcome, samples
 from tests.torch.test_samples import name_of, operators
 
 PARTS = 32
-EVERY = 16  # of the operators, one in so many is in `make test`
+EVERY = 30  # of the operators, one in so many is in `make test`
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
 
 # Why results are not eager's, or there are none.
 FAILING = {
@@ -52,7 +54,7 @@ def _quiet():
 def check(op, dtype, most, **options):
     """The verdicts of some samples, none of them wrong or raised but where the list says so."""
     found = []
-    for sample in samples(op, dtype, most):
+    for sample in samples(op, dtype, most, dtype.is_floating_point):
         result = outcome(op, sample, dtype, **options)
         if result is not None:
             expected = name_of(op) in FAILING
@@ -61,9 +63,9 @@ def check(op, dtype, most, **options):
     return found
 
 
-@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("first", (7, 22))
 def test_some(first):
-    for op in operators()[5 + first * (EVERY // 4) :: EVERY]:
+    for op in operators()[first :: 2 * EVERY]:
         if torch.float32 in op.supported_dtypes("cpu"):
             check(op, torch.float32, 1)
 
