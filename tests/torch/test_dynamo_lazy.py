@@ -26,6 +26,7 @@ def test_negatives():
     torch.testing.assert_close(found, lazy * 2)
 
 
+@pytest.mark.filterwarnings("ignore::zenith.errors.FallbackWarning")
 def test_what_the_way_back_keeps():
     """The eigenvalues' conjugate is kept beside the eigenvalues, whose memory it shares."""
 

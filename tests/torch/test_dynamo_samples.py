@@ -13,7 +13,9 @@ from tests.torch.compiled_samples import outcome, samples
 from tests.torch.test_samples import name_of, operators
 
 PARTS = 32
-EVERY = 16  # of the operators, one in so many is in `make test`
+EVERY = 30  # of the operators, one in so many is in `make test`
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
 
 # Why results are not eager's, or there are none.
 FAILING = {
@@ -21,10 +23,23 @@ FAILING = {
 }
 # Operators of which PyTorch computes a part, in some sample; what that is stands in the reports of compiled graphs.
 _BY_STEPS = """
+    _segment_reduce.lengths _segment_reduce.offsets geqrf hash_tensor histogram histogramdd igamma igammac
+    linalg.cholesky_ex linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex linalg.ldl_factor
+    linalg.ldl_factor_ex linalg.ldl_solve linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.pinv
+    linalg.slogdet linalg.solve linalg.solve_ex linalg.tensorsolve logdet lu lu_solve lu_unpack matrix_exp mode
+    nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
+    nn.functional.linear_cross_entropy.chunked nn.functional.linear_cross_entropy.chunked_none ormqr pinverse
+    special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.erfcx
+    special.log_ndtr special.modified_bessel_k0 special.modified_bessel_k1 special.ndtri
+    special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.spherical_bessel_j0 special.zeta
 """
 BY_STEPS = set(_BY_STEPS.split())
 # Operators of which no sample reaches a backend: they compute nothing, or their results' sizes depend on values.
 _UNREACHED = """
+    H T allclose argwhere broadcast_shapes combinations conj conj_physical contiguous corrcoef cov equal float item
+    linalg.lstsq linalg.lstsq.grad_oriented mH mT masked_select nn.functional.alpha_dropout nn.functional.ctc_loss
+    nn.functional.feature_alpha_dropout.without_train nn.functional.gaussian_nll_loss nonzero positive real resize_
+    resize_as_ resolve_conj resolve_neg sparse.mm.reduce sparse.sampled_addmm to_sparse unique unique_consecutive
 """
 UNREACHED = set(_UNREACHED.split())
 
@@ -39,7 +54,7 @@ def _quiet():
 def check(op, dtype, most, **options):
     """The verdicts of some samples, none of them wrong or raised but where the list says so."""
     found = []
-    for sample in samples(op, dtype, most):
+    for sample in samples(op, dtype, most, dtype.is_floating_point):
         result = outcome(op, sample, dtype, **options)
         if result is not None:
             expected = name_of(op) in FAILING
@@ -48,9 +63,9 @@ def check(op, dtype, most, **options):
     return found
 
 
-@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("first", (7, 22))
 def test_some(first):
-    for op in operators()[5 + first * (EVERY // 4) :: EVERY]:
+    for op in operators()[first :: 2 * EVERY]:
         if torch.float32 in op.supported_dtypes("cpu"):
             check(op, torch.float32, 1)
 

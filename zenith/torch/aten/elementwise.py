@@ -22,7 +22,7 @@ def _sign(x: Any) -> Any:
 
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
-    "neg": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
+    "neg": znp.negative, "_neg_view": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
     "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
