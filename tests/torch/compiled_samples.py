@@ -39,6 +39,7 @@ class Outcome:
     steps: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
     backward: bool = False
+    targets: set[Any] = field(default_factory=set)  # the operators of all graphs
     raised: str = ""
     wrong: str = ""
 
@@ -85,6 +86,7 @@ def outcome(op, sample, dtype, kind="reference", dynamic=False):
             except Exception as error:
                 found.raised = _cause(error)
                 return found
+        found.targets = {node.target for graph in made for node in graph._graph.nodes}
         found.graphs = sum(graph.operators > 0 for graph in made)
         found.steps = [step.name for graph in made for step in graph.steps if not step.draws]
         found.draws = [step.name for graph in made for step in graph.steps if step.draws]

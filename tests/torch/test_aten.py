@@ -10,8 +10,10 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 import zenith
 from tests.torch.chapters import CHAPTERS
+from tests.torch.compiled_samples import outcome, samples
 from tests.torch.function import Function
 from tests.torch.image_cases import IMAGES
+from tests.torch.test_samples import operators
 from zenith.errors import ZenithError
 from zenith.torch import aten
 
@@ -233,13 +235,18 @@ def test_rules_agree_with_torch(name, whole):
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
-@pytest.mark.thorough  # it exports every case again
+@pytest.mark.thorough  # it exports every case again, and differentiates PyTorch's own samples
 def test_every_rule_is_exercised():
     unused = set(aten.RULES) - {"sym_numel"}  # torch.export writes the product of the sizes (test_operators.py)
     for whole in (True, False):
         for name in CASES:
             if unused:
                 unused -= rules_of(compiled(name, whole))
+    for op in operators():
+        if unused and torch.float32 in op.supported_dtypes("cpu"):
+            for sample in samples(op, torch.float32, 2, True):
+                result = outcome(op, sample, torch.float32)
+                unused -= named({aten.find(target) for target in result.targets} if result else set())
     assert sorted(unused) == []
 
 
@@ -247,7 +254,12 @@ def rules_of(fast):
     """The names of all rules that a compiled module went through."""
     programs = [e.program for exports in fast._exports.values() for e in exports]
     used = {aten.find(n.target) for p in programs for n in p.graph.nodes if n.op == "call_function"}
-    return {name for name, rule in aten.RULES.items() if rule in used}
+    return named(used)
+
+
+def named(rules):
+    """The names of rules."""
+    return {name for name, rule in aten.RULES.items() if rule in rules}
 
 
 def test_other_libraries_and_writes_in_place_have_no_rule():
