@@ -44,7 +44,7 @@ def test_samples_on_kernels_as_plain_python(primitive: Primitive, dtype: DType, 
             check(call(compiled(graph, backend), graph, args), graph, args)
 
 
-LONG = ("attention_vjp",)  # they compile longest, and have tests of their own
+LONG = ("attention", "attention_vjp", "conv", "sort", "top_k")  # they compile longest, and have tests of their own
 
 
 def _planned_cases() -> Iterator[Any]:

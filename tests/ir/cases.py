@@ -42,6 +42,7 @@ WITHOUT_SAMPLES = {
     ),
     "stop_gradient": "its derivative is not that of what it computes; tests/transforms/test_custom.py runs it",
     **dict.fromkeys(("call_python", "call_native"), "it holds a function from outside; tests/outside runs it"),
+    "call_python_in_order": "it holds a function from outside; tests/torch/test_dynamo.py runs it",
     "scan": "it holds a graph; tests/ir/test_control.py runs it",
     "while_loop": "it holds graphs; tests/ir/test_control.py runs it",
     "switch": "it holds graphs; tests/ir/test_control.py runs it",

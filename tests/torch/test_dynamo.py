@@ -74,7 +74,8 @@ def test_training_with_statistics_and_dropout(dynamic):
     assert_trains(convolutional(), torch.randn(4, 3, 8, 8), dynamic=dynamic)
 
 
-@BOTH
+@pytest.mark.thorough
+@pytest.mark.parametrize("dynamic", [False, True])
 def test_transformer(dynamic):
     assert_trains(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(3, 5, 16), dynamic=dynamic)
 

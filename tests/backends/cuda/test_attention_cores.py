@@ -140,7 +140,7 @@ def test_weights_of_places_without_a_row_may_be_infinite():
     assert (results[1] < -4000).all() and all(np.isfinite(r).all() for r in results)
 
 
-FIRST = [("sm_75", 64), ("sm_90a", 256)]
+FIRST = [("sm_90a", 256)]
 
 
 @needs_compiler

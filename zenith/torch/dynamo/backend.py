@@ -20,7 +20,7 @@ from zenith.errors import ArgumentError
 from zenith.torch import aten
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.options import Options
-from zenith.torch.dynamo.report import remember
+from zenith.torch.dynamo.report import forget, remember
 from zenith.torch.dynamo.steps import draws
 
 Boxed = Callable[[list[Any]], list[Any]]
@@ -61,6 +61,9 @@ def zenith(
         decompositions=_decompositions(),
     )(module, example_inputs)
     return made
+
+
+zenith.reset = forget  # type: ignore[attr-defined]  # what ``torch.compiler.reset()`` calls of a backend
 
 
 def readable(placeholder: str) -> str:

@@ -67,7 +67,7 @@ class CompiledGraph(Inspectable):
         self.calls = 0
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        """The graph's results; ``args`` is emptied, so that what it alone holds can be let go."""
+        """The graph's results; ``args`` is emptied, as AOTAutograd wants it."""
         self.calls += 1
         parameters = self._follow(args)
         key = None if parameters is None else parameters.key

@@ -12,6 +12,7 @@ from torch._dynamo import utils as dynamo
 
 from zenith.api.tables import Shown, table
 from zenith.torch.dynamo.graphs import CompiledGraph
+from zenith.torch.dynamo.steps import warned
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,8 +26,14 @@ def remember(graph: CompiledGraph) -> CompiledGraph:
     return graph
 
 
+def forget() -> None:
+    """Begin anew: reports tell of no graph, and warnings that were given can be given again."""
+    _graphs.clear()
+    warned.clear()
+
+
 def graphs() -> list[CompiledGraph]:
-    """The graphs that TorchDynamo handed to Zenith and still uses, the oldest first.
+    """The graphs that TorchDynamo handed to Zenith since ``torch.compiler.reset()`` and still uses, the oldest first.
 
     Each tells of its program: ``show()``, ``explain()``, ``cache_info()``, ``graph``.
     """
@@ -41,6 +48,7 @@ def explain() -> Report:
     and recompilations, each with the user's line. ``torch.compiler.reset()`` forgets them all.
 
     >>> import torch, zenith
+    >>> torch.compiler.reset()
     >>> double = torch.compile(lambda x: x * 2, backend="zenith")
     >>> double(torch.ones(3))
     tensor([2., 2., 2.])

@@ -31,7 +31,7 @@ from zenith.trace import TracedSize, current_recorder
 
 _ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
 _NO_RULE = "Zenith has no rule for it"
-_warned: set[str] = set()
+warned: set[str] = set()  # names of operators
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Steps:
             fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
             raise UnsupportedError(f"{name}: {why}", where=where, fix=fix) from refused
         self.found.append(Step(name, drawn, why, where))
-        if not drawn and name not in _warned:
-            _warned.add(name)
+        if not drawn and name not in warned:
+            warned.add(name)
             place = "" if where is None else f", at {where}"
             message = f"{name} is computed by PyTorch, between kernels{place}: {why}"
             warnings.warn(message, FallbackWarning, stacklevel=2)
