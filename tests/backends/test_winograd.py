@@ -150,7 +150,14 @@ def test_tiles_of_known_sizes_have_the_heights_that_occur() -> None:
     assert heights == {3, 4}  # 49 places are cut into parts of 3 and 4
 
 
-def test_weights_that_change_are_not_transformed() -> None:
+def test_weights_that_change_are_transformed_in_every_call() -> None:
+    """Where there are tiles enough for it."""
     text = f"v = conv_blocks(x, k, {WINDOWS}, block=16)\nreturn (v,)"
     graph = program("x: f32[n, 1, 2, h, w, 16], k: f32[1, 288, 32]", text)
-    assert kernels_of(graph) == ["places", "conv_blocks"]
+    assert kernels_of(graph) == ["pack", "winograd"]
+    executable = compiled(graph, "cpu")
+    for seed in range(2):
+        args = arguments(graph, (2, 9, 7), seed)
+        check(call(executable, graph, args), graph, args)
+    few = program("x: f32[1, 1, 2, 8, 8, 16], k: f32[1, 288, 32]", text)
+    assert kernels_of(few) == ["conv_blocks"]

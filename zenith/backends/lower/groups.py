@@ -42,7 +42,7 @@ from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.shared_sort import lower_shared_sort
 from zenith.backends.lower.sort_parts import lower_sort
 from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
-from zenith.backends.lower.winograd import lower_winograd, varying_weights, winograd_cost
+from zenith.backends.lower.winograd import few_tiles, lower_winograd, winograd_cost
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -212,8 +212,8 @@ OWN: tuple[Engine, ...] = (
            tensor_cores.accepts, tensor_cores.lower),
     Engine("convolution", ("convolution",), "convolutions in tiles, with the elementwise operations behind", 0,
            _in_tiles, _lower_convolution),
-    Engine("winograd", ("convolution",), "convolutions of 3x3 neighbours by transforms of tiles, weights ahead", 0,
-           winograd_cost, _lower_winograd, refuses=varying_weights),
+    Engine("winograd", ("convolution",), "convolutions of 3x3 neighbours by transforms of tiles and of weights", 0,
+           winograd_cost, _lower_winograd, refuses=few_tiles),
     Engine("shared_convolution", ("convolution",), "the same as products whose rows are windows, on a GPU", 0,
            _on_guarded_tiles, _lower_shared_convolution),
     Engine("convolution_cores", ("convolution",), "the same on a GPU's tensor cores", 0,

@@ -5,7 +5,7 @@ transformed by sums, so that the transformed result is, position by position of 
 channels times channels by output channels. (A. Lavin and S. Gray, *Fast algorithms for convolutional neural networks*,
 arXiv:1509.09308; S. Winograd, *Arithmetic complexity of computations*, 1980.)
 
-The weights' transform is a kernel of its own, which runs once: weights that change from call to call are not worth it.
+The weights' transform is a kernel of its own, which runs once where the weights are the same in every call.
 A task transforms some tiles with all their channels, multiplies them panel by panel of output channels, and transforms
 the sums back; all that it makes meanwhile stays in the second-level cache. What stands behind the convolution is
 applied to the result as it is made. Tiles lie across examples; at odd ends the last row of a tile is the array's last
@@ -50,6 +50,7 @@ KEPT = 3 << 18  # bytes of what a task transforms and sums: most of a second-lev
 LINE = 64  # bytes between the rows of transformed tiles, so that these do not meet in the first-level cache
 THERE, BACK = 64, 48  # operations of a channel's transform: loads, sums and stores
 LEAST = 4  # register tiles, at least, for which a task reads a panel of weights
+WORTH = 16  # tiles for which weights are transformed: a weight's transform takes as long as the products of 4 save
 SPLIT = 4  # a task of few tiles has many panels, as each transforms its tiles itself
 Row = list[Expr]
 Grid = list[Row]
@@ -61,13 +62,15 @@ def lower_winograd(body: Graph, tile: TileShape, fixed: Collection[str]) -> list
     return [convolution.pack(), convolution.kernel()]
 
 
-def varying_weights(body: Graph, fixed: Collection[str]) -> Refusal | None:
-    """Why not, where the weights are not the same in every call."""
-    face, (_, w) = Interface.of(body), body.args(tile_result(body).node)
+def few_tiles(body: Graph, fixed: Collection[str]) -> Refusal | None:
+    """Why not, where weights that change from call to call would be transformed for too few tiles."""
+    face, result = Interface.of(body), tile_result(body)
+    _, w = body.args(result.node)
     source, _ = source_of(face, w, tuple(symbol(f"axis{k}_of_operand") for k in range(len(w.shape))))
-    if face.inputs[source.node, source.output] in fixed:
+    tiles = product([result.shape[0], *(quotient_up(n, STEP) for n in result.shape[3:-1])]).static
+    if face.inputs[source.node, source.output] in fixed or tiles is None or tiles >= WORTH:
         return None
-    return Refusal("weights that change would be transformed in every call")
+    return Refusal(f"weights that change would be transformed for {tiles} tiles in every call")
 
 
 def winograd_cost(body: Graph, target: Target) -> float | Refusal:
