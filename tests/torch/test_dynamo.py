@@ -74,6 +74,18 @@ def test_training_with_statistics_and_dropout(dynamic):
     assert_trains(convolutional(), torch.randn(4, 3, 8, 8), dynamic=dynamic)
 
 
+@pytest.mark.parametrize("groups", [1, pytest.param(2, marks=pytest.mark.thorough)])
+def test_what_convolutions_make_is_kept_in_their_layout(groups):
+    """Neither way turns an array for the sake of the other."""
+    first, second = nn.Conv2d(3, 32, 3), nn.Conv2d(32, 32, 3, groups=groups)
+    model = nn.Sequential(first, nn.BatchNorm2d(32), nn.ReLU(), second, nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    x = torch.randn(2, 3, 9, 9)
+    kept = [t.shape for t in compiled(copy.deepcopy(model))(x).grad_fn.saved_tensors]
+    assert [shape for shape in kept if len(shape) == 4 and shape[0] == len(x)] == [x.shape]
+    assert torch.Size((2, 1, 2, 7, 7, 16)) in kept
+    assert_trains(model, x)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_transformer(dynamic):

@@ -1,8 +1,7 @@
 """The backend that ``torch.compile(model, backend="zenith")`` finds.
 
 TorchDynamo records the Python of a model as graphs, AOTAutograd makes of each a graph forward and a graph back, with
-mutation, aliasing and autocast written out, and each becomes a Zenith program. What the way back keeps of the way
-forward is a minimum cut (Griewank and Walther's checkpointing question, as a flow problem), PyTorch's own partition.
+mutation, aliasing and autocast written out, and each becomes a Zenith program.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from zenith import tree
 from zenith.errors import ArgumentError
 from zenith.torch import aten
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.options import Options
+from zenith.torch.dynamo.partition import partition
 from zenith.torch.dynamo.report import forget, remember
 from zenith.torch.dynamo.steps import draws
 
@@ -57,7 +56,7 @@ def zenith(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         decompositions=_decompositions(),
     )(module, example_inputs)
     return made

@@ -8,7 +8,7 @@ inside the program, where that is free, and a bare size comes as the length of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
@@ -26,35 +26,8 @@ from zenith.backends.lower.nest import is_word
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.types import DType, int64, uint8
+from zenith.torch.dynamo.layouts import Blocked, Layout, layout_of
 from zenith.trace import InputSpec
-
-Order = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The axes of a tensor in the order of its memory, and the way back; ``natural`` where they are counted so."""
-
-    order: Order
-    inverse: Order
-    natural: bool
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> Layout:
-        """By decreasing stride; the natural order where this is no dense tensor's."""
-        strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
-        natural = tuple(range(tensor.ndim))
-        by_stride = tuple(sorted(natural, key=lambda axis: -strides[axis]))
-        order = next((order for order in (natural, by_stride) if _fills(order, strides, shape)), natural)
-        return cls(order, tuple(sorted(natural, key=order.__getitem__)), order == natural)
-
-    def in_memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor with its axes in the order of memory."""
-        return tensor if self.natural else tensor.permute(self.order)
-
-    def counted(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor whose axes are in the order of memory, with its axes as PyTorch counts them."""
-        return tensor if self.natural else tensor.permute(self.inverse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +36,7 @@ class Tensor:
 
     dtype: DType
     sizes: tuple[Dim, ...]
-    layout: Layout
+    layout: Layout | Blocked
 
     def leaf(self, value: torch.Tensor) -> torch.Tensor:
         """The argument as the program takes it; PyTorch may have put off to conjugate or to negate its elements."""
@@ -73,7 +46,7 @@ class Tensor:
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
-        return InputSpec(name, self.dtype, tuple(self.sizes[axis] for axis in self.layout.order), tuple(leaf.shape))
+        return InputSpec(name, self.dtype, self.layout.shape(self.sizes), tuple(leaf.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +135,7 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
             dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
-            found[node] = Tensor(dtype, shape, Layout.of(value))
+            found[node] = Tensor(dtype, shape, layout_of(node))
             told |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
@@ -206,22 +179,3 @@ def device_of(graph: torch.fx.Graph) -> torch.device:
     values = (node.meta.get("val") for node in graph.nodes)
     tensors = (leaf for value in values for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
     return next((tensor.device for tensor in tensors), torch.device("cpu"))
-
-
-def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's elements fill their memory, in any order of axes."""
-    strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
-    return _fills(tuple(sorted(range(tensor.ndim), key=lambda axis: (-strides[axis], -shape[axis]))), strides, shape)
-
-
-def _fills(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
-    length = 1
-    for axis in reversed(order):
-        if shape[axis] > 1 and strides[axis] != length:
-            return False
-        length *= max(shape[axis], 1)
-    return True
-
-
-def _hint(size: Any) -> int:
-    return size if isinstance(size, int) else int(size.node.hint)

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-import zenith.numpy as znp
 from zenith.api.devices import choose_for
 from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
@@ -16,7 +15,8 @@ from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.torch.calls import as_tensor
 from zenith.torch.dynamo.checked import is_token
-from zenith.torch.dynamo.ends import Argument, Layout, Size, Sizes, Tensor, arguments_of, with_examples
+from zenith.torch.dynamo.ends import Argument, Size, Sizes, Tensor, arguments_of, with_examples
+from zenith.torch.dynamo.layouts import layout_of
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
 from zenith.torch.dynamo.results import needs_sizes, results
@@ -85,7 +85,8 @@ class CompiledGraph(Inspectable):
         found: dict[str, int] = {}
         for place, argument in self._takes:
             if isinstance(argument, Tensor):
-                found.update(zip(map(str, argument.sizes), args[place].shape, strict=True))
+                sizes = argument.layout.shape(argument.sizes)
+                found.update(zip(map(str, sizes), argument.leaf(args[place]).shape, strict=True))
             elif isinstance(argument, Size):
                 found[str(argument.symbol)] = args[place]
         return found
@@ -130,9 +131,8 @@ class CompiledGraph(Inspectable):
         return Program(traced, Result(_tensors, _not_saved, _not_saved))
 
     def _as_made(self, node: torch.fx.Node, value: Any) -> Any:
-        """A node's value as the program gives it: with its axes in the order of their memory."""
-        example = node.meta["val"]
-        return znp.transpose(value, Layout.of(example).order) if isinstance(example, torch.Tensor) else value
+        """A node's value as the program gives it: as it stands in memory."""
+        return layout_of(node).turned(value) if isinstance(node.meta["val"], torch.Tensor) else value
 
     def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
         """What the graph's placeholders and stored tensors are in the trace in progress."""
@@ -158,7 +158,7 @@ class CompiledGraph(Inspectable):
     def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> Any:
         argument, value = self._arguments.get(node), node.meta.get("val")
         if isinstance(argument, Tensor):
-            return znp.transpose(tracers[node], argument.layout.inverse)
+            return argument.layout.turned_back(tracers[node])
         if isinstance(value, torch.SymInt):
             told = argument is None or isinstance(argument, Size)
             return user_size(self._sizes.of(value), recorder) if told else tracers[node]

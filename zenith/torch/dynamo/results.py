@@ -17,7 +17,8 @@ from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import Dim
 from zenith.torch.dynamo.checked import is_token
-from zenith.torch.dynamo.ends import Layout, Sizes, is_dense
+from zenith.torch.dynamo.ends import Sizes
+from zenith.torch.dynamo.layouts import Blocked, Layout, is_dense, layout_of
 from zenith.torch.translate import returned
 
 SizeValues = Mapping[str, int]
@@ -48,7 +49,7 @@ class Made:
     """A result of the program: its number there, and a tensor's layout; a bare size has none."""
 
     number: int
-    layout: Layout | None
+    layout: Layout | Blocked | None
 
     def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
         """The tensor, with its axes as PyTorch counts them, or the size."""
@@ -84,8 +85,8 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
             return Given(places[node])
         if node not in wanted:
             wanted.append(node)
-        value = node.meta["val"]
-        return Made(wanted.index(node), Layout.of(value) if isinstance(value, torch.Tensor) else None)
+        is_tensor = isinstance(node.meta["val"], torch.Tensor)
+        return Made(wanted.index(node), layout_of(node) if is_tensor else None)
 
     nodes = [node if _has_value(node) else None for node in returned(graph)]
     shared = Counter(root_of(node) for node in dict.fromkeys(nodes) if node is not None)
@@ -94,7 +95,7 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         if node is None:
             return Nothing()
         root = root_of(node)
-        if root is not node and _looks(root) == _looks(node):
+        if root is not node and looks(root) == looks(node):
             return made(root)
         if root is node or not (root in places or shared[root] > 1 or not is_dense(node.meta["val"])):
             return made(node)
@@ -107,7 +108,8 @@ def _has_value(node: Any) -> bool:
     return isinstance(node, torch.fx.Node) and node.meta.get("val") is not None and not is_token(node)
 
 
-def _looks(node: torch.fx.Node) -> str:
+def looks(node: torch.fx.Node) -> str:
+    """What tells a tensor from other views of its memory."""
     value = node.meta["val"]
     signs = value.is_conj(), value.is_neg()  # which views may have otherwise
     return str((value.shape, value.stride(), value.storage_offset(), value.dtype, signs))

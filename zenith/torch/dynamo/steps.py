@@ -25,7 +25,8 @@ from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
 from zenith.torch.dynamo.checked import WITH_EFFECTS, apart_from_state, checked
-from zenith.torch.dynamo.ends import Layout, Sizes, element_type
+from zenith.torch.dynamo.ends import Sizes, element_type
+from zenith.torch.dynamo.layouts import Layout
 from zenith.torch.dynamo.options import Options
 from zenith.trace import TracedSize, current_recorder
 
