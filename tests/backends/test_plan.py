@@ -12,18 +12,31 @@ import pytest
 
 from tests.backends.running import call, check, compiled, plan_of
 from tests.programs import random_program
+from zenith.backends.arena import Arena
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.plan import Plan, _Planner, own_outputs
 from zenith.backends.steps import ALIGN, Call, Launch, Loop, Slot, walk
 from zenith.errors import OutOfBoundsError
+from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.lowering import View
 from zenith.ir.text import parse
+from zenith.ir.types import float32
 from zenith.passes.pipeline import run
 
 PROGRAMS = range(120)
+
+
+def test_a_slot_is_used_again_for_what_surely_fits_and_is_not_much_shorter() -> None:
+    n, arena = symbol("n"), Arena()
+    long, short, other = (arena.allocate(size, float32) for size in (64 * n, 32 * n, 32 * symbol("m")))
+    for place in (long, short, other):
+        arena.give_back(place)
+    assert arena.allocate(48 * n, float32) == long
+    assert arena.allocate(16 * n, float32) == short
+    assert arena.allocate(symbol("m"), float32) not in (long, short, other)
 
 
 def _range(slot: Slot, sizes: Mapping[str, int]) -> range:

@@ -21,6 +21,7 @@ from zenith.api.forms import Result
 from zenith.api.leaves import Kind, as_array
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.arrays import maker_of_results
+from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
 from zenith.errors import SourceLine
@@ -238,7 +239,8 @@ class Specializer:
                     self.count_hit(found)
                     return found
                 try:
-                    return self._compile(key, entry, request, lowering)
+                    with without_collection():
+                        return self._compile(key, entry, request, lowering)
                 finally:
                     self._drop_if_empty(key, entry)
 

@@ -1,7 +1,7 @@
 """The arena: one block of memory for everything that a call keeps between its steps, cut into slots.
 
 Slots are planned, not allocated: an offset and a length, as formulas of the sizes. A slot that is given back is used
-again for an array of provably equal length.
+again for an array that provably fits in it, unless it is much too long: another array will need it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import functools
 from dataclasses import dataclass, field
 
 from zenith.backends.steps import ALIGN, Place, Slot
-from zenith.ir.dims import Dim, dim, maximum, prove_equal
+from zenith.ir.dims import Dim, dim, maximum, prove_at_least
 from zenith.ir.types import DType
 
 WORKSPACE_ALIGN = 256  # bytes: what libraries of CUDA's ask for
+TYPICAL = 64  # a size for which lengths are compared
+TOO_LONG = 2  # times the length of an array
 
 
 @dataclass(slots=True)
@@ -38,9 +40,11 @@ class Arena:
     def allocate(self, size: Dim, dtype: DType) -> Place:
         """Memory for an array of ``size`` elements, maybe some that was given back."""
         length = _bytes(size, dtype)
-        found = next((slot for slot in self.free if prove_equal(slot.length, length)), None)
-        if found is None:
+        most = TOO_LONG * _typical(length)
+        fitting = [s for s in self.free if _typical(s.length) <= most and prove_at_least(s.length, length)]
+        if not fitting:
             return self.extend(size, dtype)
+        found = min(fitting, key=lambda slot: _typical(slot.length))
         self.free.remove(found)
         return Place("slot", found.name)
 
@@ -73,4 +77,11 @@ class Arena:
 
 
 def _bytes(size: Dim, dtype: DType) -> Dim:
-    return (size * dtype.itemsize + (ALIGN - 1)) // ALIGN * ALIGN
+    """The length of an array in whole lines; what is a number of lines as it is stays apart, so that it is seen."""
+    length = size * dtype.itemsize
+    whole = Dim({monomial: count for monomial, count in length.terms if count % ALIGN == 0})
+    return whole + (length - whole + (ALIGN - 1)) // ALIGN * ALIGN
+
+
+def _typical(length: Dim) -> int:
+    return length.evaluate(dict.fromkeys(length.symbols(), TYPICAL))

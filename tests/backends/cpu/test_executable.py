@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,29 @@ def f(x: f32[n]) -> (f32[n]):
             check(call(executable, graph, args), graph, args, exact=True)
         else:
             assert call(executable, graph, args)[0].shape == (0,)
+
+
+def test_programs_that_run_in_turn_share_an_arena_that_goes_with_them() -> None:
+    text = """\
+def f(x: f32[n]) -> (f32[n]):
+    v1 = reverse(x, axes=(0,))
+    v2 = reduce_max(v1, axes=(0,))
+    v3 = broadcast(v2, shape=(n,), axes=())
+    v4 = {}(v1, v3)
+    return (v4,)"""
+    arenas = weakref.WeakSet[Any]()
+    graphs = [parse(text.format(name)) for name in ("sub", "mul")]
+    executables = [compiled(graph, "cpu") for graph in graphs]
+    for n in (5, 7, 3000, 7):
+        args = [np.arange(n, dtype=np.float32)]
+        for graph, executable in zip(graphs, executables, strict=True):
+            check(call(executable, graph, args), graph, args)
+        arenas |= {lease.arena for executable in executables for lease in executable._leases}
+        assert len({lease.arena for executable in executables for lease in executable._leases}) == 1
+    executables.clear()
+    del executable
+    gc.collect()
+    assert not arenas
 
 
 # --- instruction sets and threads of the environment --------------------------------------------------------------

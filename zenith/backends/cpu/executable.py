@@ -1,8 +1,8 @@
 """The executable: a linked program, and what one call of it does.
 
-A call leases a frame and an arena (so that calls of many threads do not meet), writes addresses into the frame, runs
-the driver without the GIL, looks at the status words and returns the results. It costs microseconds: what follows from
-the sizes is computed again only when they differ from those of the frame's last call.
+A call leases a frame and takes an arena (so that calls of many threads do not meet), writes addresses into the frame,
+runs the driver without the GIL, looks at the status words and returns the results. It costs microseconds: what follows
+from the sizes is computed again only when they differ from those of the frame's last call.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from zenith.arrays import NUMPY
 from zenith.backends.clock import HostClock
+from zenith.backends.cpu.arenas import ARENAS, Arena, aligned
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import Linked, link_kernel
@@ -28,7 +29,7 @@ from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
 from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.fixed import FixedMemory
-from zenith.backends.steps import ALIGN, Call
+from zenith.backends.steps import Call
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
@@ -51,12 +52,6 @@ class Adapter(Protocol):
     def numpy(self, array: Any) -> Any: ...
 
 
-def _aligned(length: int) -> tuple[Any, int]:
-    """Memory of ``length`` bytes on an ``ALIGN`` boundary: its owner and its address."""
-    owner = np.empty(length + ALIGN, np.uint8)
-    return owner, (owner.ctypes.data + ALIGN - 1) // ALIGN * ALIGN
-
-
 @dataclass(frozen=True, slots=True)
 class _Fixed:
     """The addresses of what is the same in every call until weights change; a call that runs keeps ``arrays`` alive."""
@@ -68,11 +63,11 @@ class _Fixed:
 
 
 class _Lease:
-    """A frame and an arena; one call uses it at a time."""
+    """A frame, and while a call runs an arena; one call uses it at a time."""
 
     def __init__(self, executable: Executable) -> None:
         frame = self.frame = executable.frame
-        self.owner, self.address = _aligned(8 * frame.length)
+        self.owner, self.address = aligned(8 * frame.length)
         self.buffer = (ctypes.c_int64 * frame.length).from_address(self.address)
         self.words = np.ctypeslib.as_array(self.buffer)
         self.words[:] = 0
@@ -80,8 +75,9 @@ class _Lease:
         patches = frame.patches.ctypes.data
         self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
         self._fill_table(executable)
-        self.arena: Any = None
-        self.arena_address, self.capacity = 0, -1
+        self.arena: Arena | None = None  # the one of the last call, whose addresses stand in the frame
+        self.slots: Any = None  # where in an arena the slots are
+        self.length = 0  # the bytes of an arena that a call needs
         self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
         self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
         self.results: Adapter | None = None
@@ -106,18 +102,19 @@ class _Lease:
         self.words[fixed.at] = fixed.addresses
         self.fixed = fixed.number
 
+    def place(self, arena: Arena) -> None:
+        """Write the addresses of what lies in an arena."""
+        self.words[self.frame.slots[0]] = self.slots + arena.address
+        self.arena = arena
+
     def resize(self, sizes: Mapping[str, int], results: Adapter, executable: Executable) -> None:
-        """Write everything that follows from a call's sizes, and make the arena large enough."""
+        """Write everything that follows from a call's sizes."""
         self.sizes, program = None, executable.program
         values = self.frame.sizes(*[sizes[s] for s in program.symbols])
-        if values[0] > self.capacity:
-            self.arena, self.arena_address = _aligned(values[0])
-            self.capacity = values[0]
         found = np.array(values, np.int64)
         at, which = self.frame.sized
         self.words[at] = found[which]
-        at, which = self.frame.slots
-        self.words[at] = found[which] + self.arena_address
+        self.slots, self.length, self.arena = found[self.frame.slots[1]], values[0], None
         shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
         types = [type for _, type in program.outputs]
         self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
@@ -149,7 +146,7 @@ class Executable:
         self.kernels = _link({launch.kernel.name: launch.kernel.text for launch in program.launches})
         self.preparing = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
         self.segments = [self._segment(segment) for segment in segments(program)]
-        self._empty, self._empty_address = _aligned(EMPTY_BYTES)
+        self._empty, self._empty_address = aligned(EMPTY_BYTES)
         self._empty[:] = 0
         self._numbers = itertools.count()
         # Kernels that differ in their number of tasks alone share their code.
@@ -245,6 +242,9 @@ class Executable:
             lease.take(fixed)
         if lease.sizes != sizes or lease.results is not results:
             lease.resize(sizes, results, self)
+        arena = ARENAS.take(lease.length)
+        if arena is not lease.arena:
+            lease.place(arena)
         keep: list[Any] = []
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         if not all(addresses):
@@ -255,6 +255,7 @@ class Executable:
         for run in self.segments if watch is None else watch(self.single_steps()):
             run(lease.address)
         failed = self._failed(lease) if self._checked else []
+        ARENAS.give_back(arena)
         self._leases.append(lease)  # not after an exception: what status words say then is not known
         if failed:
             raise _out_of_bounds(failed[0])
