@@ -75,7 +75,11 @@ def test_make_targets_that_are_named_exist(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4)]
+    ("name", "least"),
+    [
+        pytest.param("gradients", 10, marks=pytest.mark.thorough),  # it compiles longest
+        *(("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4)),
+    ],
 )
 def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
@@ -102,12 +106,12 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-# The first and the one on GPUs run in `make test`, the long ones in `make fuzz`.
-LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb", "05_torch_compile.ipynb")
+# The first runs in `make test`, the others in `make fuzz`.
+FIRST = "01_quickstart.ipynb"
 
 
 @pytest.mark.parametrize("path", [
-    pytest.param(path, marks=[pytest.mark.thorough] * (path.name in LONG), id=path.name) for path in NOTEBOOKS
+    pytest.param(path, marks=[pytest.mark.thorough] * (path.name != FIRST), id=path.name) for path in NOTEBOOKS
 ])  # fmt: skip
 def test_notebook_is_stored_without_outputs_and_runs(path):
     if path.name == "04_gpu.ipynb" and not available():

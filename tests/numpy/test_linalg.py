@@ -189,8 +189,13 @@ def _of_svd(a):
     return np.real((u * np.sin(s)) @ vh).sum()
 
 
-@pytest.mark.parametrize("dtype", [np.dtype(np.float64), np.dtype(np.complex128)], ids=str)
-@pytest.mark.parametrize("name", FUNCTIONS)
+LONG = ("singular vectors", "one column's singular vectors")  # complex ones run in `make fuzz`
+
+
+@pytest.mark.parametrize(("name", "dtype"), [
+    pytest.param(name, np.dtype(dtype), marks=[pytest.mark.thorough] * (name in LONG and dtype is np.complex128))
+    for name in FUNCTIONS for dtype in (np.float64, np.complex128)
+], ids=str)  # fmt: skip
 def test_derivatives(name, dtype):
     function, a = FUNCTIONS[name], matrices(dtype, (5, 5), 3)
     direction = matrices(dtype, (5, 5), 4)

@@ -21,7 +21,7 @@ from zenith.passes.simplify import simplify
 
 UNFUSED = tuple(p for p in PIPELINE if p.__name__ != "fuse")
 EACH = list({p.__name__: p for p in PIPELINE}.values())
-PROGRAMS = programs(50, one_in=4)
+PROGRAMS = programs(30, one_in=4)
 NEGATIONS = program("x: f32[n]", "v1 = neg(x)\nv2 = neg(v1)\nreturn (v2,)")
 
 

@@ -81,7 +81,7 @@ MODELS = {
 }
 
 
-@DTYPES
+@pytest.mark.parametrize("dtype", [torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_architectures(transformers, name, dtype):  # noqa: F811
     check(build(transformers, name, **MODELS[name]), dtype=dtype, **text(2, 7))

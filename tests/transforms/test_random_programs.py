@@ -52,6 +52,7 @@ def nest(seed):
     return function, [rng.standard_normal(shape) for shape in ((1, 3), (1, 3), (3, 3), (2, 1, 3))]
 
 
+@pytest.mark.thorough
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(NESTS))
 def test_transforms_of_random_nests_agree(seed):
@@ -72,6 +73,7 @@ def compared(first, *checks):
     return count
 
 
+@pytest.mark.thorough
 @pytest.mark.fuzz
 @pytest.mark.parametrize("first", range(0, SECOND, BLOCK))
 def test_second_derivatives_of_random_programs_agree(first):

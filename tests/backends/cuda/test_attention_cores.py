@@ -140,9 +140,6 @@ def test_weights_of_places_without_a_row_may_be_infinite():
     assert (results[1] < -4000).all() and all(np.isfinite(r).all() for r in results)
 
 
-FIRST = [("sm_90a", 256)]
-
-
 @needs_compiler
 @pytest.mark.parametrize(
     ("kinds", "arch", "head"),
@@ -150,7 +147,7 @@ FIRST = [("sm_90a", 256)]
         ("bf16", "sm_80", 64),
         pytest.param("f16", "sm_80", 128, marks=pytest.mark.thorough),
         *(
-            pytest.param("f16", arch, head, marks=[pytest.mark.thorough] * ((arch, head) not in FIRST))
+            pytest.param("f16", arch, head, marks=pytest.mark.thorough)
             for arch in ("sm_75", "sm_90a")
             for head in HEADS
         ),

@@ -52,8 +52,10 @@ def count(found, pattern):
     return sum(len(re.findall(pattern, code.ptx)) for code in found)
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize(("dtype", "arch"), [
+    ("f16", "sm_75"), ("bf16", "sm_90a"),
+    *(pytest.param(*case, marks=pytest.mark.thorough) for case in (("f16", "sm_90a"), ("bf16", "sm_75"))),
+])  # fmt: skip
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_compute_in_float32(name, dtype, arch):
     found = codes(name, dtype, arch)
