@@ -8,9 +8,11 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 from torch.utils.checkpoint import checkpoint
 
 import zenith
+from benchmarks.workloads.products import LENGTHS
 from zenith.errors import FallbackWarning
 
 TOLERANCE = {"rtol": 2e-5, "atol": 2e-6}
@@ -113,6 +115,39 @@ def test_one_graph_serves_every_size():
     assert graph.calls == 4 and graph.cache_info().misses == 1
 
 
+@pytest.mark.parametrize(("dynamic", "graphs", "trains"), [(True, 1, True), (None, 2, True), (None, 2, False)])
+def test_sequences_of_fifty_lengths(dynamic, graphs, trains):
+    """W12: no more programs than TorchDynamo makes graphs for any backend, each in training with a way back."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))
+    inputs = [torch.randn(3, length, 16) for length in LENGTHS]
+    counter = CompileCounter()
+    with torch.set_grad_enabled(trains):
+        other = torch.compile(model, backend=counter, dynamic=dynamic)
+        for x in inputs:
+            other(x)
+        torch.compiler.reset()
+        fast = compiled(model, dynamic)
+        for x in inputs:
+            found, wanted = fast(x), model(x)
+            assert_same(found, wanted)
+            if trains:
+                assert_same(*(torch.autograd.grad(y.square().mean(), model[0].weight) for y in (found, wanted)))
+    made = zenith.torch.graphs()
+    assert counter.frame_count == graphs
+    assert sum(graph.cache_info().misses for graph in made) == len(made) == graphs * (2 if trains else 1)
+
+
+def test_sequences_of_fifty_lengths_imported():
+    """W12: through from_torch it is one program."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))
+    fast = zenith.from_torch(model, (torch.randn(3, 5, 16),))
+    with torch.no_grad():
+        for length in LENGTHS:
+            x = torch.randn(3, length, 16)
+            assert_same(fast(x), model(x))
+    assert fast.cache_info().misses == 1
+
+
 def test_sizes_zero_and_one():
     model = nn.Linear(3, 2)
     fast = compiled(model)
@@ -131,6 +166,23 @@ def test_sizes_as_results_and_arguments():
         (found, size), (wanted, other) = fast(x, n), flat(x, n)
         assert_same(found, wanted)
         assert size == other
+
+
+def test_sizes_of_three_terms():
+    """PyTorch writes their sum as a function of its own."""
+
+    def f(x):
+        y = nn.functional.avg_pool1d(x, 3, 2)
+        z = torch.cat([y, y[..., :1], x], -1)
+        return z + torch.arange(z.shape[-1]), z.shape[-1] - 1
+
+    fast = compiled(f, dynamic=True)
+    for length in (11, 8):
+        x = torch.randn(2, 3, length)
+        (found, size), (wanted, other) = fast(x), f(x)
+        assert_same(found, wanted)
+        assert size == other
+    assert any(node.target is torch.sym_sum for node in zenith.torch.graphs()[0]._graph.nodes)
 
 
 def test_other_layouts():
