@@ -81,6 +81,13 @@ def test_transformer(dynamic):
     assert_trains(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(3, 5, 16), dynamic=dynamic)
 
 
+def test_weights_of_a_norm():
+    """Directions and lengths are parameters, and the weight follows."""
+    norm = nn.utils.parametrizations.weight_norm
+    layers = nn.Sequential(norm(nn.Conv1d(4, 6, 3), dim=2), nn.Tanh(), norm(nn.Conv1d(6, 2, 3)))
+    assert_trains(layers, torch.randn(3, 4, 9))
+
+
 def test_draws_are_those_without_a_compiler():
     drop = nn.Dropout(0.4)
     fast, x = compiled(drop), torch.ones(5, 7)
@@ -91,6 +98,19 @@ def test_draws_are_those_without_a_compiler():
         torch.manual_seed(3)
         found = [fast(x), torch.rand(2)]
         assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("axes", [3, 4])
+def test_dropout_behind_a_norm_of_a_view(axes):
+    """It drops in the order of memory, which the norm of a transposed tensor has anew."""
+    model = nn.Sequential((nn.BatchNorm1d if axes == 3 else nn.BatchNorm2d)(5), nn.Dropout(0.5))
+    fast, x = compiled(model), torch.randn(5, 4, 3, 2)[..., : axes - 2].squeeze(-1).transpose(0, 1)
+    torch.manual_seed(3)
+    wanted = model(x)
+    torch.manual_seed(3)
+    found = fast(x)
+    assert_same(found, wanted)
+    assert found.stride() == wanted.stride()
 
 
 def test_noise():
@@ -183,6 +203,23 @@ def test_sizes_of_three_terms():
         assert_same(found, wanted)
         assert size == other
     assert any(node.target is torch.sym_sum for node in zenith.torch.graphs()[0]._graph.nodes)
+
+
+def test_negative_numbers_in_sizes():
+    """A border of negative width, and a stride, are numbers that sizes are computed from."""
+
+    def f(x, width):
+        y = nn.functional.pad(x, (width, 5, 0, 0), mode="replicate")
+        return y, nn.functional.pad(y[:0, 0], (1, 2), mode="circular"), torch.arange(y.shape[-1]) * width
+
+    fast, model = compiled(f, dynamic=True), f
+    for width, length in ((-4, 6), (-2, 6), (-4, 7)):
+        x = torch.randn(5, 3, 4, length)
+        one, two = x.clone().requires_grad_(), x.clone().requires_grad_()
+        found, wanted = fast(one, width), model(two, width)
+        assert_same(found, wanted)
+        assert_same(*(torch.autograd.grad(r[0].square().sum(), t) for r, t in ((found, one), (wanted, two))))
+    assert sum(graph.cache_info().misses for graph in zenith.torch.graphs()) == 2
 
 
 def test_other_layouts():

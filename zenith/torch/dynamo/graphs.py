@@ -87,7 +87,7 @@ class CompiledGraph(Inspectable):
             if isinstance(argument, Tensor):
                 found.update(zip(map(str, argument.sizes), args[place].shape, strict=True))
             elif isinstance(argument, Size):
-                found[str(argument.symbol)] = args[place]
+                found[str(argument.symbol)] = abs(args[place])
         return found
 
     @property
