@@ -47,6 +47,7 @@ def index_put(x, n):
     e[torch.tensor([True, False, True])] = x[0]
     f[..., -1] += 2
     yield a, b, c, d, e, f, aten.index_put(x, (ROWS[:2],), x[:2]), aten.index_put(n, (None, ROWS), n[:, :3])
+    yield x.slice_scatter(x[:, 1::2] * 2, -1, 1, None, 2), n.slice_scatter(n[:2] + 1, 0, -3, 9, 2)
 
 
 def index_put_of_sums(x, n):

@@ -65,24 +65,34 @@ OPEN_PLACES = {"topk", "kthvalue", "sort", "argsort", "msort", "mode", "median",
 
 def outcome(op, sample, dtype, kind="reference", dynamic=False):
     """Compile one call of an operator and compare; None where eager PyTorch does not compute it itself."""
-    found = Outcome()
 
     def call(*args, **kwargs):
         return op.op(*args, **kwargs)
 
-    with warnings.catch_warnings(), mock.patch.object(common_methods_invocations, "wrapper_set_seed", _unseeded):
+    def given():
+        return _results(torch.compile(call, backend="zenith", dynamic=dynamic, options={"backend": kind}), sample)
+
+    with mock.patch.object(common_methods_invocations, "wrapper_set_seed", _unseeded):
+        return compared(
+            lambda: _results(call, sample), given, lambda: _results(op.op, sample, wide=True), op.name, dtype
+        )
+
+
+def compared(expected, given, exact, name, dtype):
+    """What came of ``given``, beside ``expected``; each is called for Results, and ``exact`` where it is needed."""
+    found = Outcome()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            expected = _results(call, sample)
+            wanted = expected()
         except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError):
             return None
         torch._dynamo.reset()
-        found.backward = expected.gradients is not None
+        found.backward = wanted.gradients is not None
         made: list[Any] = []
         with mock.patch.object(backend, "remember", lambda graph: made.append(graph) or graph):
             try:
-                fast = torch.compile(call, backend="zenith", dynamic=dynamic, options={"backend": kind})
-                given = _results(fast, sample)
+                got = given()
             except Exception as error:
                 found.raised = _cause(error)
                 return found
@@ -90,12 +100,10 @@ def outcome(op, sample, dtype, kind="reference", dynamic=False):
         found.graphs = sum(graph.operators > 0 for graph in made)
         found.steps = [step.name for graph in made for step in graph.steps if not step.draws]
         found.draws = [step.name for graph in made for step in graph.steps if step.draws]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _compare(given, expected, cache(lambda: _results(op.op, sample, wide=True)), op.name, dtype)
-    except AssertionError as error:
-        found.wrong = str(error)
+        try:
+            _compare(got, wanted, cache(exact), name, dtype)
+        except AssertionError as error:
+            found.wrong = str(error)
     return found
 
 
@@ -111,7 +119,7 @@ def _cause(error):
 
 
 @dataclass
-class _Results:
+class Results:
     """What a call gave: results, gradients (None where nothing is differentiable), the generator's state."""
 
     shown: list[Any]
@@ -121,14 +129,7 @@ class _Results:
 
 def _results(function, sample, wide=False):
     """Call, and take gradients for a cotangent that depends on the results' shapes alone; ``wide``: in float64."""
-
-    def own(value):
-        if not isinstance(value, torch.Tensor):
-            return value
-        copied = value.detach().clone()
-        return (copied.to(_WIDE.get(value.dtype, value.dtype)) if wide else copied).requires_grad_(value.requires_grad)
-
-    args, kwargs = pytree.tree_map(own, ((sample.input, *sample.args), dict(sample.kwargs)))
+    args, kwargs = tracked(((sample.input, *sample.args), dict(sample.kwargs)), wide)
     asked = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
     torch.manual_seed(1)
     results = function(*args, **kwargs)
@@ -136,11 +137,27 @@ def _results(function, sample, wide=False):
     shown = pytree.tree_leaves(sample.output_process_fn_grad(results))
     smooth = [t for t in shown if isinstance(t, torch.Tensor) and t.requires_grad]
     if not smooth:
-        return _Results(shown, None, state)
-    torch.manual_seed(2)
+        return Results(shown, None, state)
     rounded = sample.input.dtype if wide and isinstance(sample.input, torch.Tensor) else None
-    cotangents = [_drawn(t, rounded if not t.dtype.is_complex else None) for t in smooth]
-    return _Results(shown, torch.autograd.grad(smooth, asked, cotangents, allow_unused=True), state)
+    return Results(shown, torch.autograd.grad(smooth, asked, cotangents(smooth, rounded), allow_unused=True), state)
+
+
+def tracked(arguments, wide):
+    """Arguments of their own, whose gradients can be asked for; ``wide``: in float64."""
+
+    def own(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        copied = value.detach().clone()
+        return (copied.to(_WIDE.get(value.dtype, value.dtype)) if wide else copied).requires_grad_(value.requires_grad)
+
+    return pytree.tree_map(own, arguments)
+
+
+def cotangents(smooth, rounded):
+    """A cotangent for each result that depends on its shape alone; ``rounded`` to an element type and back."""
+    torch.manual_seed(2)
+    return [_drawn(t, rounded if not t.dtype.is_complex else None) for t in smooth]
 
 
 def _drawn(like, rounded):

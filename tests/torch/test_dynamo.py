@@ -8,9 +8,11 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 from torch.utils.checkpoint import checkpoint
 
 import zenith
+from benchmarks.workloads.products import LENGTHS
 from zenith.errors import FallbackWarning
 
 TOLERANCE = {"rtol": 2e-5, "atol": 2e-6}
@@ -92,6 +94,13 @@ def test_transformer(dynamic):
     assert_trains(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(3, 5, 16), dynamic=dynamic)
 
 
+def test_weights_of_a_norm():
+    """Directions and lengths are parameters, and the weight follows."""
+    norm = nn.utils.parametrizations.weight_norm
+    layers = nn.Sequential(norm(nn.Conv1d(4, 6, 3), dim=2), nn.Tanh(), norm(nn.Conv1d(6, 2, 3)))
+    assert_trains(layers, torch.randn(3, 4, 9))
+
+
 def test_draws_are_those_without_a_compiler():
     drop = nn.Dropout(0.4)
     fast, x = compiled(drop), torch.ones(5, 7)
@@ -102,6 +111,19 @@ def test_draws_are_those_without_a_compiler():
         torch.manual_seed(3)
         found = [fast(x), torch.rand(2)]
         assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("axes", [3, 4])
+def test_dropout_behind_a_norm_of_a_view(axes):
+    """It drops in the order of memory, which the norm of a transposed tensor has anew."""
+    model = nn.Sequential((nn.BatchNorm1d if axes == 3 else nn.BatchNorm2d)(5), nn.Dropout(0.5))
+    fast, x = compiled(model), torch.randn(5, 4, 3, 2)[..., : axes - 2].squeeze(-1).transpose(0, 1)
+    torch.manual_seed(3)
+    wanted = model(x)
+    torch.manual_seed(3)
+    found = fast(x)
+    assert_same(found, wanted)
+    assert found.stride() == wanted.stride()
 
 
 def test_noise():
@@ -126,6 +148,39 @@ def test_one_graph_serves_every_size():
     assert graph.calls == 4 and graph.cache_info().misses == 1
 
 
+@pytest.mark.parametrize(("dynamic", "graphs", "trains"), [(True, 1, True), (None, 2, True), (None, 2, False)])
+def test_sequences_of_fifty_lengths(dynamic, graphs, trains):
+    """W12: no more programs than TorchDynamo makes graphs for any backend, each in training with a way back."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))
+    inputs = [torch.randn(3, length, 16) for length in LENGTHS]
+    counter = CompileCounter()
+    with torch.set_grad_enabled(trains):
+        other = torch.compile(model, backend=counter, dynamic=dynamic)
+        for x in inputs:
+            other(x)
+        torch.compiler.reset()
+        fast = compiled(model, dynamic)
+        for x in inputs:
+            found, wanted = fast(x), model(x)
+            assert_same(found, wanted)
+            if trains:
+                assert_same(*(torch.autograd.grad(y.square().mean(), model[0].weight) for y in (found, wanted)))
+    made = zenith.torch.graphs()
+    assert counter.frame_count == graphs
+    assert sum(graph.cache_info().misses for graph in made) == len(made) == graphs * (2 if trains else 1)
+
+
+def test_sequences_of_fifty_lengths_imported():
+    """W12: through from_torch it is one program."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))
+    fast = zenith.from_torch(model, (torch.randn(3, 5, 16),))
+    with torch.no_grad():
+        for length in LENGTHS:
+            x = torch.randn(3, length, 16)
+            assert_same(fast(x), model(x))
+    assert fast.cache_info().misses == 1
+
+
 def test_sizes_zero_and_one():
     model = nn.Linear(3, 2)
     fast = compiled(model)
@@ -144,6 +199,40 @@ def test_sizes_as_results_and_arguments():
         (found, size), (wanted, other) = fast(x, n), flat(x, n)
         assert_same(found, wanted)
         assert size == other
+
+
+def test_sizes_of_three_terms():
+    """PyTorch writes their sum as a function of its own."""
+
+    def f(x):
+        y = nn.functional.avg_pool1d(x, 3, 2)
+        z = torch.cat([y, y[..., :1], x], -1)
+        return z + torch.arange(z.shape[-1]), z.shape[-1] - 1
+
+    fast = compiled(f, dynamic=True)
+    for length in (11, 8):
+        x = torch.randn(2, 3, length)
+        (found, size), (wanted, other) = fast(x), f(x)
+        assert_same(found, wanted)
+        assert size == other
+    assert any(node.target is torch.sym_sum for node in zenith.torch.graphs()[0]._graph.nodes)
+
+
+def test_negative_numbers_in_sizes():
+    """A border of negative width, and a stride, are numbers that sizes are computed from."""
+
+    def f(x, width):
+        y = nn.functional.pad(x, (width, 5, 0, 0), mode="replicate")
+        return y, nn.functional.pad(y[:0, 0], (1, 2), mode="circular"), torch.arange(y.shape[-1]) * width
+
+    fast, model = compiled(f, dynamic=True), f
+    for width, length in ((-4, 6), (-2, 6), (-4, 7)):
+        x = torch.randn(5, 3, 4, length)
+        one, two = x.clone().requires_grad_(), x.clone().requires_grad_()
+        found, wanted = fast(one, width), model(two, width)
+        assert_same(found, wanted)
+        assert_same(*(torch.autograd.grad(r[0].square().sum(), t) for r, t in ((found, one), (wanted, two))))
+    assert sum(graph.cache_info().misses for graph in zenith.torch.graphs()) == 2
 
 
 def test_other_layouts():

@@ -66,6 +66,16 @@ def _native_group_norm_backward(
     return tuple(to(g, x.dtype) if asked else UNASKED for g, asked in zip((of_input, *own), output_mask, strict=True))
 
 
+@rule("_weight_norm_interface_backward")
+def _weight_norm_backward(c: Context, grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any:
+    """The gradients of direction and length, of a weight that is ``g * v / norms`` along an axis."""
+    others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
+    moved, along, size = wide(grad), wide(v), wide(norms)
+    of_length = znp.sum(moved * along, axis=others, keepdims=True) / size
+    of_direction = wide(g) / size * (moved - along * (of_length / size))
+    return to(of_direction, v.dtype), to(of_length, g.dtype)
+
+
 @rule("convolution_backward")
 def _convolution_backward(
     c: Context, grad: Any, x: Any, w: Any, bias_sizes: Any, stride: Sequence[int], padding: Sequence[Any],

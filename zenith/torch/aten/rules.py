@@ -161,6 +161,7 @@ def find(target: Any) -> Rule | None:
 _SIZES: dict[Any, Callable[..., Any]] = {
     torch.sym_max: max,
     torch.sym_min: min,
+    torch.sym_sum: sum,
     torch.sym_float: float,
     math.trunc: math.trunc,
     math.floor: math.floor,

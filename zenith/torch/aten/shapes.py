@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import zenith.numpy as znp
-from zenith.errors import UnsupportedError
 from zenith.torch.aten.rules import RULES, Context, rule
 from zenith.trace.bind import b
 
@@ -127,7 +126,8 @@ def _slice_scatter(
     c: Context, x: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
     if step != 1:
-        raise UnsupportedError("slice_scatter with a step is not supported", fix="join slices with torch.cat")
+        rows = _slice(c, znp.arange(x.shape[dim]), 0, start, end, step)
+        return RULES["index_put"](c, x, [None] * (dim % x.ndim) + [rows], part)
     before, after = _slice(c, x, dim, 0, start or 0), _slice(c, x, dim, _END if end is None else end)
     return znp.concatenate([before, part, after], axis=dim)
 

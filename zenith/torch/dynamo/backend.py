@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._prims_common import suggest_memory_format
 
 from zenith import tree
 from zenith.errors import ArgumentError
@@ -95,4 +96,26 @@ def _decompositions() -> dict[Any, Any]:
     ops = torch.ops.aten
     more = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
     table = dict(torch._decomp.core_aten_decompositions().items()) | torch._decomp.get_decompositions(more)
-    return {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}
+    kept = {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}
+    return kept | {op: _laid_out(op) for op in (ops._native_batch_norm_legit_functional.default,)}
+
+
+def _laid_out(op: torch._ops.OpOverload) -> Callable[..., Any]:
+    """An operator whose first result is dense again, as PyTorch's kernel makes it and its shape function does not know.
+
+    Dropout behind it draws in the order of memory.
+    """
+    is_itself = False
+
+    def computed(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        nonlocal is_itself
+        if is_itself:
+            return NotImplemented  # trace it as it stands
+        is_itself = True
+        try:
+            found, *more = op(x, *args, **kwargs)
+        finally:
+            is_itself = False
+        return (found.contiguous(memory_format=suggest_memory_format(x)), *more)
+
+    return computed

@@ -51,14 +51,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A bare size, which a tensor without elements has as its length, on the device of the graph's tensors."""
+    """A bare size, which a tensor without elements has as its length, on the device of the graph's tensors.
+
+    Of a negative number, of which sizes may be computed as well, the symbol and the length are those of its opposite.
+    """
 
     symbol: Dim
     device: torch.device
 
     def leaf(self, value: int) -> torch.Tensor:
         """The tensor."""
-        return torch.empty((value, 0), dtype=torch.uint8, device=self.device)
+        return torch.empty((abs(value), 0), dtype=torch.uint8, device=self.device)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
@@ -91,6 +94,13 @@ class Sizes:
         """The formula of an ``int`` or ``SymInt``."""
         expression = None if isinstance(size, int) else size.node.shape_env.replace(size.node.expr)
         return dim(size) if expression is None else self._formula(expression)
+
+    def negate(self, number: torch.SymInt) -> Dim:
+        """A symbol for the opposite of a negative number, which formulas are written with from now on."""
+        expression = number.node.expr
+        if expression not in self._known:
+            self._known[expression] = dim(0) - symbol(self._name(f"minus_{expression}"))
+        return dim(0) - self._known[expression]
 
     def _formula(self, expression: Any) -> Dim:
         if expression.is_Integer:
@@ -133,13 +143,17 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
     device = device_of(graph)
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol and _is_negative(value):
+            found[node] = Size(sizes.negate(value), device)
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
             dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
             found[node] = Tensor(dtype, shape, layout_of(node))
             told |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt) and node not in found:
             size = sizes.of(value)
             if not _is_size(value):
                 found[node] = Number()
@@ -152,6 +166,10 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
 def _is_size(value: torch.SymInt) -> bool:
     """Whether a number is not negative, so that sizes may be made of it; PyTorch compiles anew where that changes."""
     return statically_known_true(value >= 0) or (value.node.has_hint() and bool(value >= 0))
+
+
+def _is_negative(value: torch.SymInt) -> bool:
+    return not statically_known_true(value >= 0) and value.node.has_hint() and bool(value < 0)
 
 
 def with_examples(graph: torch.fx.Graph) -> torch.fx.Graph:

@@ -88,7 +88,7 @@ class CompiledGraph(Inspectable):
                 sizes = argument.layout.shape(argument.sizes)
                 found.update(zip(map(str, sizes), argument.leaf(args[place]).shape, strict=True))
             elif isinstance(argument, Size):
-                found[str(argument.symbol)] = args[place]
+                found[str(argument.symbol)] = abs(args[place])
         return found
 
     @property

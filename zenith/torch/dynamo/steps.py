@@ -28,7 +28,8 @@ from zenith.torch.dynamo.checked import WITH_EFFECTS, apart_from_state, checked
 from zenith.torch.dynamo.ends import Sizes, element_type
 from zenith.torch.dynamo.layouts import Layout
 from zenith.torch.dynamo.options import Options
-from zenith.trace import TracedSize, current_recorder
+from zenith.trace import Recorder, TracedSize, current_recorder
+from zenith.trace.sizes import user_size
 
 _ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
 _NO_RULE = "Zenith has no rule for it"
@@ -60,6 +61,9 @@ class Steps:
         if node.target is WITH_EFFECTS:
             return partial(self._with_effects, node)
         rule = apart_from_state(node) or aten.find(node.target)
+        size = node.meta["val"]
+        if rule is None and isinstance(size, torch.SymInt) and size.node.has_hint():  # such as a stride, by its formula
+            return lambda c, *args, **kwargs: user_size(self.sizes.of(size), _recorder())
         if rule is None:
             return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
         known = checked(node, rule)
@@ -155,9 +159,13 @@ def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:
 
 def _shape(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
     """A result's sizes as the trace in progress writes them."""
+    return tuple(_recorder().canonical(sizes.of(size)) for size in example.shape)
+
+
+def _recorder() -> Recorder:
     recorder = current_recorder()
     assert recorder is not None, "steps are recorded"
-    return tuple(recorder.canonical(sizes.of(size)) for size in example.shape)
+    return recorder
 
 
 def _kind(leaf: Any, example: Any) -> str:

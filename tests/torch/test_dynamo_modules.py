@@ -1,0 +1,95 @@
+"""PyTorch's own samples of its modules through ``torch.compile``: results, gradients and buffers are eager's.
+
+`make test` has one sample of some modules; `make fuzz` has all samples of all, in both modes. The lists are exact: a
+module that leaves its list is an error, too.
+"""
+
+import logging
+
+import pytest
+import torch
+
+from tests.torch.compiled_modules import modules, outcome, samples
+
+PARTS = 16
+EVERY = 6  # of the modules, one in so many is in `make test`
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
+
+# Why results are not eager's, or there are none.
+FAILING = {
+    "nn.MultiLabelMarginLoss": "PyTorch's decomposition gives a single row, unreduced, as a row of one number",
+}
+# Modules of which PyTorch computes a part, in some sample.
+BY_STEPS = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d"}
+# Modules of which no sample reaches a backend, or a graph of it is empty.
+UNREACHED: set[str] = set()
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    yield
+    torch._dynamo.reset()
+
+
+def verdicts(info, dtype, training, most=None, **options):
+    """The verdicts of the samples, none of them wrong or raised but where the list says so."""
+    given = samples(info, dtype, training)
+    found = []
+    for sample in given[:: max(1, len(given) // most)][:most] if most else given:
+        result = outcome(info, sample, dtype, training, **options)
+        if result is not None:
+            expected = info.name in FAILING
+            assert expected or result.verdict not in ("raised", "wrong"), f"{info.name} {sample.desc}: {result}"
+            found.append(result.verdict)
+    return found
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_some(training):
+    for info in modules()[2 + training :: EVERY]:
+        verdicts(info, torch.float32, training, most=1)
+
+
+def test_kernels():
+    """With kernels in place of the interpreter."""
+    for info in modules()[9::40]:
+        verdicts(info, torch.float32, True, most=1, kind=None)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all(part):
+    """The lists are exact for float32."""
+    found = {}
+    for info in modules()[part::PARTS]:
+        modes = (True, False) if info.train_and_eval_differ else (True,)
+        found[info.name] = {v for training in modes for v in verdicts(info, torch.float32, training)}
+    with_steps = {name for name, seen in found.items() if "steps" in seen}
+    failing = {name for name, seen in found.items() if seen & {"raised", "wrong"}}
+    unreached = {name for name, seen in found.items() if seen == {"unreached"}}
+    assert (with_steps, failing, unreached) == tuple(
+        {name for name in listed if name in found} for listed in (BY_STEPS, FAILING, UNREACHED)
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_double(part):
+    for info in modules()[part::PARTS]:
+        verdicts(info, torch.float64, True, most=2)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_any_sizes(part):
+    for info in modules()[part::PARTS]:
+        verdicts(info, torch.float32, True, most=1, dynamic=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_kernels(part):
+    for info in modules()[part::PARTS]:
+        verdicts(info, torch.float32, True, most=1, kind=None)
