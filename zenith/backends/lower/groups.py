@@ -42,7 +42,8 @@ from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.shared_sort import lower_shared_sort
 from zenith.backends.lower.sort_parts import lower_sort
 from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
-from zenith.backends.lower.winograd import lower_winograd, varying_weights, winograd_cost
+from zenith.backends.lower.winograd import lower_winograd
+from zenith.backends.lower.winograd_cost import varying_weights, winograd_cost
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -116,12 +117,6 @@ def _lower_convolution(body: Graph, target: Target, fixed: Collection[str]) -> l
     tile = target.product_tile(tile_result(body).dtype, None)
     assert not isinstance(tile, GuardedTile)
     return lower_convolution(body, tile, fixed)
-
-
-def _lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    tile = target.product_tile(tile_result(body).dtype, None)
-    assert not isinstance(tile, GuardedTile)
-    return lower_winograd(body, tile, fixed)
 
 
 def _on_guarded_tiles(body: Graph, target: Target) -> float | Refusal:
@@ -213,7 +208,7 @@ OWN: tuple[Engine, ...] = (
     Engine("convolution", ("convolution",), "convolutions in tiles, with the elementwise operations behind", 0,
            _in_tiles, _lower_convolution),
     Engine("winograd", ("convolution",), "convolutions of 3x3 neighbours by transforms of tiles, weights ahead", 0,
-           winograd_cost, _lower_winograd, refuses=varying_weights),
+           winograd_cost, lower_winograd, refuses=varying_weights),
     Engine("shared_convolution", ("convolution",), "the same as products whose rows are windows, on a GPU", 0,
            _on_guarded_tiles, _lower_shared_convolution),
     Engine("convolution_cores", ("convolution",), "the same on a GPU's tensor cores", 0,
