@@ -170,7 +170,7 @@ def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) ->
 
 OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
-           _always, lambda body, target, fixed: lower_loops(body)),
+           _always, lambda body, target, fixed: lower_loops(body, in_rows=target.threads is None)),
     Engine("rows", ("rows",), "reductions of trailing axes, prefixes of the last, with what is around: a row a task", 0,
            _whole_rows, lambda body, target, fixed: lower_rows(body, target)),
     Engine("long_row", ("rows",), "reductions of all axes, prefixes of the only one: parts of the row a task", 0,
