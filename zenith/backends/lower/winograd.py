@@ -217,8 +217,8 @@ class _Winograd(Convolution):
                 for n, at in zip(self.result.shape[3:-1], tile, strict=True)]  # fmt: skip
         at, apart = bind(e, "sums_at", symbol(r) * self.width), self.most * self.width
         e.open(j)
-        places = [[at + symbol(j) + (self.side * k + n) * apart for n in range(self.side)] for k in range(self.side)]
-        read: Grid = [[e.let(Load(self.sums, place, self.dtype)) for place in row] for row in places]
+        sums = [[at + symbol(j) + (self.side * k + n) * apart for n in range(self.side)] for k in range(self.side)]
+        read: Grid = [[e.let(Load(self.sums, place, self.dtype)) for place in row] for row in sums]
         self._store(e, _twice(e, read, self.transforms.results), self.given, symbol(j), self.width)
         e.append(Loop(j, dim(0), dim(self.width), True, e.close()))
         e.open(above)
