@@ -85,7 +85,7 @@ class LoweredGraph:
     made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
     stored: Any = None
     device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
-    numerics: Numerics = EXACT  # what a GPU's kernels may do
+    numerics: Numerics = EXACT  # what kernels may do
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -94,11 +94,12 @@ class LoweredGraph:
             return Lowering(self.traced, [], None)
         from zenith.backends.plan import plan
 
-        target = self._target()
+        target = self.target()
         optimized, passes = run(self.traced, passes_for(target))
         return Lowering(optimized, passes, plan(optimized, target))
 
-    def _target(self) -> Target:
+    def target(self) -> Target:
+        """What passes and planner may know of the machine and of what is allowed."""
         if self.backend == "cuda":
             from zenith.backends.cuda.libraries import LIBRARIES
             from zenith.backends.cuda.link import planned_arch
@@ -108,7 +109,7 @@ class LoweredGraph:
             return cuda_target(planned_arch(self.device), allowed.tf32, allowed.repeatable, LIBRARIES)
         from zenith.backends.cpu.target import cpu_target
 
-        return cpu_target()
+        return cpu_target(error_budget=self.numerics.error_budget)
 
     @property
     def graph(self) -> Graph:
@@ -133,9 +134,8 @@ def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics:
     lowered = LoweredGraph(graph, backend, device=device, numerics=numerics)
     if backend == "cpu" and _is_cacheable(graph):
         from zenith.backends.cpu import stored
-        from zenith.backends.cpu.target import cpu_target
 
-        lowered.made_of = stored.identity(graph, cpu_target().name)
+        lowered.made_of = stored.identity(graph, lowered.target())
         lowered.stored = stored.find(graph, lowered.made_of)
     if lowered.stored is None:
         lowered.lowering  # noqa: B018  (now, so that errors come from here)

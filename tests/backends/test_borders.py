@@ -43,3 +43,41 @@ def test_results_inside_borders(name: str, way: str) -> None:
 def test_nothing_is_copied_into_a_border(name: str) -> None:
     kernels = [step.kernel for step in walk(plan_of(graph_of(name)).steps) if isinstance(step, Launch)]
     assert [k.doc.split(";")[0] for k in kernels] == ["border", "places", "conv_blocks"]
+
+
+WRITTEN_FOR = """
+s = mul(z, z)
+v = literal(value={value}, dtype=f32)
+p = pad(s, v, low=(0, 0, 0, 1, 2, 0), high=(0, 0, 0, 1, 0, 0), interior=(0, 0, 0, 0, 0, 0))
+y = conv_blocks(p, k, window=(2, 3), strides=(1, 1), dilation=(1, 1), block=4)
+e = {reader}
+return (y, e)"""
+READERS = {
+    "read without": "exp(s)",
+    "nobody else": "exp(z)",
+    "rows": "reduce_max(s, axes=(4, 5))",
+    "columns": "reduce_sum(s, axes=(3, 4))",
+}
+
+
+def written_for(reader: str, value: str = "0.0") -> Graph:
+    return program(
+        "z: f32[n, 1, 2, h, w, 4], k: f32[1, 48, 12]", WRITTEN_FOR.format(reader=READERS[reader], value=value)
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_computed_for_a_convolution_is_written_inside_its_border(reader: str, way: str) -> None:
+    graph = written_for(reader, "0.5")
+    executable, rng = compiled(graph, way), np.random.default_rng(0)
+    for n, h, w in ((2, 6, 5), (1, 1, 3), (0, 4, 4)):
+        args = [rng.standard_normal(shape).astype(np.float32) for shape in ((n, 1, 2, h, w, 4), (1, 48, 12))]
+        check(call(executable, graph, args), graph, args)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_only_elementwise_kernels_write_inside_borders(reader: str) -> None:
+    docs = [step.kernel.doc for step in walk(plan_of(written_for(reader)).steps) if isinstance(step, Launch)]
+    others = {"nobody else": ["exp"], "rows": ["reduce_max"], "columns": ["mul", "reduce_sum"], "read without": []}
+    assert [doc.split(";")[0] for doc in docs] == ["border", "mul", "places", "conv_blocks", *others[reader]]

@@ -182,6 +182,7 @@ def test_same_bits(results, name):
 def test_the_file_is_readable(results):
     text = results["classifier"][0].read_text()
     assert text.startswith('"""classifier: the program compiled from test_eject.py, line ')
+    assert "RANGES.register_global(range, " in text  # loops are compiled as they are here
     assert "The loss of a classifier of two layers." in text
     assert "# def classifier(weights_0: f32[" in text
     order = [text.index(part) for part in ("\ndef classifier(", "\ndef steps(", "p0 = f32_buffer(",

@@ -111,6 +111,9 @@ class Explanation(Shown):
             parts.append(Text("on a GPU operands of float32 products may be rounded to TF32"))
         if not self.numerics.repeatable:
             parts.append(Text("on a GPU what is scattered may be added in any order"))
+        if self.numerics.error_budget:
+            budget = self.numerics.error_budget
+            parts.append(Text(f"on a CPU convolutions may have a relative error of {budget:g}"))
         misses = [(", ".join(m.call), m.reason, m.fix) for m in info.reasons]
         parts.append(table("compilations", ("call", "why", "to avoid it"), misses))
         for number, specialization in enumerate(self.specializations):

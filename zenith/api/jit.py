@@ -197,6 +197,7 @@ def jit(
     max_compilations: int | None = None,
     repeatable: bool = True,
     tf32: bool = False,
+    error_budget: float = 0.0,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -220,6 +221,10 @@ def jit(
     tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
         2**-11) for a GPU's tensor cores, which multiply them several times as fast; sums stay float32. The CPU has no
         such instructions and ignores it, as PyTorch does with ``allow_tf32``.
+    error_budget: the relative error that convolutions may have where that makes them faster: the root mean square error
+        of a result over that of the result, as is to be expected of operands without correlation. The CPU then takes
+        larger tiles for 3x3 windows with weights that do not change, if their error is less: 1e-5 is enough in
+        float32. By default results are as exact as by the definition. A GPU ignores it.
 
     Returns
     -------
@@ -240,12 +245,13 @@ def jit(
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
+            error_budget=error_budget,
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     function = _plain(function)
     signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32))
+    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32, error_budget))
 
 
 def _plain(function: Any) -> Callable[..., Any]:

@@ -177,7 +177,7 @@ class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
     ``backend`` is what the user asked for, None for what suits the arrays; ``name`` stands in messages, and more than
-    ``max_compilations`` (None: any number) are refused. ``numerics`` is what a GPU's kernels may do.
+    ``max_compilations`` (None: any number) are refused. ``numerics`` is what kernels may do.
     """
 
     def __init__(

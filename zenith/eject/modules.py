@@ -62,12 +62,14 @@ class Statement:
     def subject(self) -> frozenset[Definition]:
         """What a registration is about; empty for a statement that registers nothing.
 
-        That is the first of ours among the arguments of the call that registers, or what the body is about.
+        That is a registry of ours, or the first of ours among the arguments of the call that registers, or what the
+        body is about.
         """
         calls = _registering(self.node)
         if not calls:
             return frozenset()
-        found = [self._ours(argument) for call in calls for argument in call.args]
+        parts = [part for call in calls for part in (*_registry(call), *call.args)]
+        found = [self._ours(part) for part in parts]
         return next((meanings for meanings in (*found, self._ours(self.node)) if meanings), frozenset())
 
     def _ours(self, node: ast.AST) -> frozenset[Definition]:
@@ -81,6 +83,11 @@ def _registering(node: ast.stmt) -> list[ast.Call]:
         return [node.value]
     calls = [d for d in getattr(node, "decorator_list", ()) if isinstance(d, ast.Call)]
     return [c for c in calls if isinstance(c.func, ast.Name) and c.func.id in REGISTERING]
+
+
+def _registry(call: ast.Call) -> list[ast.expr]:
+    """What a call is a method of."""
+    return [call.func.value] if isinstance(call.func, ast.Attribute) else []
 
 
 class Module:

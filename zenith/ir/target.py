@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from zenith.errors import ArgumentError
 from zenith.ir.types import DType
 
 LANES = 32  # of a warp
@@ -204,13 +205,21 @@ def _no_attention(shape: AttentionShape) -> AttentionTile | str:
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """What a user allows the kernels of a GPU: ``repeatable`` results have equal bits in equal calls, whatever runs
-    beside them, as long as arguments are aligned alike; with ``tf32`` products of float32 may round their operands to
-    TF32.
+    """What a user allows kernels to do for speed.
+
+    On a GPU ``repeatable`` results have equal bits in equal calls, whatever runs beside them, as long as arguments are
+    aligned alike; with ``tf32`` products of float32 may round their operands to TF32. On a CPU convolutions may have a
+    relative error of ``error_budget``, which :mod:`zenith.backends.lower.winograd_transforms` defines.
     """
 
     repeatable: bool = True
     tf32: bool = False
+    error_budget: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.error_budget < 1:
+            raise ArgumentError(f"error_budget={self.error_budget!r} is no relative error",
+                                fix="give a number such as 1e-5; 0 allows none")  # fmt: skip
 
 
 EXACT = Numerics()
@@ -224,7 +233,8 @@ class Target:
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
     ``atomics`` are the element types to which tasks may add at the same time, in any order: none where results have to
     repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
-    for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not.
+    for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not; they may
+    have a relative error of ``error_budget`` where that makes them faster.
     """
 
     name: str
@@ -237,3 +247,4 @@ class Target:
     libraries: tuple[str, ...] = ()
     attention_tile: Callable[[AttentionShape], AttentionTile | str] = _no_attention
     channels_last: bool = False
+    error_budget: float = 0.0

@@ -50,13 +50,14 @@ from zenith.ir.lowering import (
     View,
 )
 from zenith.ir.primitive import get
-from zenith.passes.borders import borders_of_convolutions
+from zenith.passes.borders import written_borders
 from zenith.passes.widenings import is_widening
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
 TILES = ("product", "convolution", *ATTENTION)  # kinds whose kernels write a result tile by tile
 JOINED = ("loops", "rows", "prefix", "product", "convolution")  # kinds behind which elementwise operations are computed
+BORDERED = ("loops", "convolution")  # kinds whose kernels write results inside borders
 SIDE_BY_SIDE = ("loops", "rows")  # those whose results may stand side by side
 
 Shape = tuple[Dim, ...]
@@ -118,7 +119,7 @@ class Grouping:
         for number, args in self.args.items():
             for a in args:
                 self.users[a.node].add(number)
-        self.borders = borders_of_convolutions(graph)
+        self.borders = written_borders(graph)
         self.materialized = {v.node for v in graph.outputs}
         self._virtual: dict[int, bool] = {}  # what is known while nothing more is found to stand in memory
         self._found: dict[tuple[Value, str], tuple[Read, ...]] = {}
@@ -257,11 +258,15 @@ class Grouping:
         return alone or (kind in ATTENTION and not self._users_of(source) & self.turned)
 
     def _is_bordered_result(self, number: int) -> bool:
-        """Whether a convolution's result is stored inside a border; it may have other readers, and is stored twice."""
-        if number not in self.borders or self._kind_of(self.args[number][0]) != "convolution":
+        """Whether a result is stored inside a border; it may have other readers, and is stored twice."""
+        if number not in self.borders or self._kind_of(self.args[number][0]) not in BORDERED:
             return False
         source = self.args[number][0]
         return source.node not in self.turned and not self._users_of(source) & self.turned
+
+    def _has_border(self, group: Group) -> bool:
+        """Whether a group writes a result inside a border, which keeps its kind."""
+        return any(member in self.borders and member in self.turned for member in group.members)
 
     def _is_rounded_result(self, number: int) -> bool:
         """Whether a cast to a 16-bit float is all that reads a result of attention."""
@@ -348,6 +353,7 @@ class Grouping:
         alike = alike or group.kind == guest.kind == "prefix"
         alike = alike and (group.along is None or guest.along in (None, group.along))
         joinable = group.kind in JOINED and alike and group.space == guest.space
+        joinable = joinable and (group.kind == guest.kind or not self._has_border(guest))
         if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
             return self.unit[number]
         if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
@@ -426,7 +432,7 @@ class Grouping:
         unit = self.unit.get(operand.node)
         group = self.groups.get(unit) if unit is not None else None
         if unit is not None and group is not None and operand.shape == group.space and len(group.members) < MAX_MEMBERS:
-            if group.kind == "loops":
+            if group.kind == "loops" and not self._has_border(group):
                 group.kind, group.outer = "rows", outer
             if group.kind == "rows" and group.outer == outer:
                 self._add(number, unit)
@@ -440,7 +446,8 @@ class Grouping:
         kind, outer = ("rows", len(space) - 1) if along[0] == len(space) - 1 else ("prefix", 0)
         for unit in self._candidates(reads):
             group = self.groups[unit]
-            fits = group.kind == "loops" or (group.kind == kind and group.outer == outer)
+            fits = group.kind == "loops" and not self._has_border(group)
+            fits = fits or (group.kind == kind and group.outer == outer)
             fits = fits and group.along in (None, along)
             fits = fits and (kind in SIDE_BY_SIDE or not any(map(self._is_interleaved, group.members)))
             if fits and self._fits(number, reads, unit) and not self.reaches(self._others(reads, unit), unit):

@@ -1,7 +1,7 @@
 """A border around places whose neighbours in memory are elements of one place: the two axes are one, and so are loops.
 
 Rows of an array are then long: what is computed once a row, where it lies, does not take longer than the row itself. A
-border around what a convolution computes stays: its kernel writes to the places inside.
+border around what a kernel computes for a convolution stays: it writes to the places inside.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from functools import partial
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements
-from zenith.passes.borders import borders_of_convolutions
+from zenith.passes.borders import written_borders
 from zenith.passes.grouping import Grouping
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
 def joined_borders(graph: Graph) -> Graph:
     """The graph with borders of the last axis but one on both last axes as one."""
-    written = Grouping(graph).turned if borders_of_convolutions(graph) else ()
+    written = Grouping(graph).turned if written_borders(graph) else ()
     return rebuild(graph, partial(_visit, written), inner=joined_borders)
 
 

@@ -211,6 +211,7 @@ def from_torch(
     release_weights: bool = False,
     repeatable: bool = True,
     tf32: bool = False,
+    error_budget: float = 0.0,
 ) -> CompiledModule:
     """Compile a PyTorch module for inference.
 
@@ -231,6 +232,7 @@ def from_torch(
     repeatable: whether equal calls give equal bits; False allows a GPU to add in any order, as for
         :func:`zenith.jit`.
     tf32: whether a GPU may round the operands of float32 matrix products to TF32, as for :func:`zenith.jit`.
+    error_budget: the relative error that convolutions may have where that makes them faster, as for :func:`zenith.jit`.
 
     Returns
     -------
@@ -253,7 +255,7 @@ def from_torch(
     if not isinstance(module, torch.nn.Module):
         raise TraceError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
                          fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
-    numerics = Numerics(repeatable, tf32)
+    numerics = Numerics(repeatable, tf32, error_budget)
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled

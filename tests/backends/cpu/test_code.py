@@ -101,3 +101,19 @@ def test_transforms_of_a_convolution_are_vectors() -> None:
     assert "vector.memcheck" not in str(module)
     assembly = target_machine().emit_assembly(module)
     assert re.search(rf"\bvsubps\s.*%{WIDE}", assembly) and not re.search(r"\bv(add|sub)ss\b", assembly)
+
+
+SHORT_ROWS = """\
+def f(x: f32[n, 2, h, 16], s: f32[2, 16]) -> (f32[n, 2, h, 16]):
+    v1 = broadcast(s, shape=(n, 2, h, 16), axes=(1, 3))
+    v2 = mul(x, v1)
+    v3 = literal(value=0.0, dtype=f32)
+    v4 = broadcast(v3, shape=(n, 2, h, 16), axes=())
+    v5 = maximum(v2, v4)
+    return (v5,)"""
+
+
+def test_short_rows_of_whole_vectors_are_not_written_out_element_by_element() -> None:
+    (kernel,) = compiled(parse(SHORT_ROWS), "cpu").kernels.values()
+    assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
+    assert re.search(rf"\bvmulps\s.*%{WIDE}", assembly) and not re.search(r"\bvmulss\b", assembly)

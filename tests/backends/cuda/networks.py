@@ -24,6 +24,8 @@ LAYERS = {
     "last window": (1, 512, 7, 512, 3, 1, 1),
     "many images": (64, 256, 14, 256, 3, 1, 1),
 }
+# sizes that are not known: a part of the terms may be more than an accumulator takes
+OPEN_LAYERS = {"any images": ("n", 512, "size", 512, 3, 2, 1)}
 
 
 def parameters(channels: tuple[int, int, int] = CHANNELS, classes: int = 10, seed: int = 0) -> dict[str, Any]:
@@ -63,5 +65,5 @@ def layer(stride: int, border: int) -> Any:
 
 def layer_types(name: str, dtype: str) -> list[Any]:
     """The types of a layer's array, weights and bias."""
-    n, c, size, o, window, _, _ = LAYERS[name]
+    n, c, size, o, window, _, _ = {**LAYERS, **OPEN_LAYERS}[name]
     return [zenith.ShapeDtypeStruct(s, dtype) for s in ((n, c, size, size), (o, c, window, window), (o,))]

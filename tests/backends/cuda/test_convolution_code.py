@@ -23,11 +23,12 @@ pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
 )
 
-SAMPLED = {("window", "float32", "sm_90a"), ("strided window", "bfloat16", "sm_80"), ("stem", "tf32", "sm_100a")}
+ALL = {**networks.LAYERS, **networks.OPEN_LAYERS}
+SAMPLED = {("window", "float32", "sm_90a"), ("strided window", "bfloat16", "sm_80"), ("any images", "tf32", "sm_100a")}
 CASES = [
     pytest.param(*case, marks=[] if case in SAMPLED else [pytest.mark.thorough])
     for case in (
-        (name, dtype, arch) for name in networks.LAYERS for dtype in ("float32", "tf32", "bfloat16")
+        (name, dtype, arch) for name in ALL for dtype in ("float32", "tf32", "bfloat16")
         for arch in ("sm_80", "sm_90a", "sm_100a")
     )
 ]  # fmt: skip
@@ -35,7 +36,7 @@ CASES = [
 
 def convolution_of(name, dtype, arch):
     """The kernel of a layer that multiplies."""
-    *_, stride, border = networks.LAYERS[name]
+    *_, stride, border = ALL[name]
     types = networks.layer_types(name, "float32" if dtype == "tf32" else dtype)
     plan = plan_of(zenith.make_graph(networks.layer(stride, border))(*types), cuda_target(arch, tf32=dtype == "tf32"))
     kernels = [s.kernel for s in plan.steps if isinstance(s, Launch)]

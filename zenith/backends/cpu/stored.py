@@ -28,6 +28,7 @@ from zenith.backends.steps import Branch, Call, Carry, Loop, Place, Slice, Weigh
 from zenith.errors import SourceLine
 from zenith.ir import dims
 from zenith.ir.graph import Graph, Node
+from zenith.ir.target import Target
 from zenith.ir.text import parse, print_graph
 from zenith.ir.types import BY_NAME, ArrayType
 
@@ -55,12 +56,13 @@ class Stored:
         return cls(decode(spelled["program"], constants), spelled["stages"], spelled["groups"])
 
 
-def identity(graph: Graph, target: str) -> dict[str, str]:
+def identity(graph: Graph, target: Target) -> dict[str, str]:
     """What the program of a traced graph follows from."""
     lines = [node.line for node in graph.walk()]
     return {
         "graph": digest([print_graph(graph, with_lines=True), *(f"{n and n.file}:{n and n.function}" for n in lines)]),
-        "target": target,
+        "target": target.name,
+        "error_budget": str(target.error_budget),
         "zenith": sources_digest(_ZENITH),
         "numpy": np.__version__,
         **machine.processor(),

@@ -7,7 +7,12 @@ from zenith.backends.cpu.vectors import select
 from zenith.ir.target import Target
 
 
-def cpu_target(isa: str | None = None) -> Target:
-    """This processor, or the instruction set ``isa`` of it (``avx512``, ``avx2``, ``portable``)."""
+def cpu_target(isa: str | None = None, error_budget: float = 0.0) -> Target:
+    """This processor, or the instruction set ``isa`` of it (``avx512``, ``avx2``, ``portable``).
+
+    Convolutions may have a relative error of ``error_budget``.
+    """
     chosen = select(isa)
-    return Target(f"cpu-{chosen.name}", lambda dtype, columns: choose(dtype, chosen, columns))
+    return Target(
+        f"cpu-{chosen.name}", lambda dtype, columns: choose(dtype, chosen, columns), error_budget=error_budget
+    )

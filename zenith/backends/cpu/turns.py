@@ -14,22 +14,24 @@ from numba.core.datamodel import models, register_default
 from numba.core.typing.templates import AbstractTemplate, Registry, signature
 from numba.extending import lower_builtin
 
+from zenith.backends.cpu.abreast import note_turns
+
 _WORD = ir.IntType(64)
 
 
 class Turns(types.SimpleIteratorType):
-    """A loop that runs: its counter's address, and where it stops."""
+    """A loop that runs: its counter's address, and where it stops; ``count`` is its turns, 0 where they are unknown."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
-        super().__init__(f"Turns({step})", types.int64)
+    def __init__(self, step: int, count: int) -> None:
+        self.step, self.count = step, count
+        super().__init__(f"Turns({step}, {count})", types.int64)
 
 
 class Interval(types.SimpleIterableType):
     """What a loop goes through: its start and its stop."""
 
-    def __init__(self, step: int) -> None:
-        super().__init__(f"Interval({step})", Turns(step))
+    def __init__(self, step: int, count: int = 0) -> None:
+        super().__init__(f"Interval({step}, {count})", Turns(step, count))
 
 
 @register_default(Interval)
@@ -55,12 +57,15 @@ class _Range(AbstractTemplate):
     """The type of ``range(start, stop)`` and ``range(start, stop, step)``; all others are left to Numba."""
 
     key = range
+    prefer_literal = True
 
     def generic(self, args: Any, kws: Any) -> Any:
         if len(args) < 2 or not all(isinstance(a, types.Integer) for a in args):
             return None
         if len(args) == 2:
-            return signature(Interval(1), *args)
+            known = all(isinstance(a, types.IntegerLiteral) for a in args)
+            count = args[1].literal_value - args[0].literal_value if known else 0
+            return signature(Interval(1, max(0, count)), *args)
         literal = isinstance(args[2], types.IntegerLiteral) and args[2].literal_value > 0
         return signature(Interval(args[2].literal_value), *args) if literal else None
 
@@ -89,6 +94,7 @@ def _lower_getiter(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _lower_iternext(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     counter, stop = (builder.extract_value(args[0], i) for i in range(2))
     now = builder.load(counter, typ=_WORD)
+    note_turns(builder, now, sig.args[0].count)
     builder.store(builder.add(now, _WORD(sig.args[0].step), flags=("nsw",)), counter)
     goes_on = builder.icmp_signed("<", now, stop)
     return _struct(builder, context.get_value_type(sig.return_type), [now, goes_on])

@@ -18,7 +18,7 @@ from zenith.backends.cuda.held_matrices import PER_CHUNK, threads
 from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
 from zenith.backends.cuda.held_rows import HeldRows, held_rows, holding
 from zenith.backends.cuda.shared import scheduled
-from zenith.backends.cuda.warp_tiles import sides
+from zenith.backends.cuda.sides import sides
 from zenith.backends.footprint import buffers_of, index_expressions
 from zenith.backends.kernel import (
     Accumulator,

@@ -6,7 +6,7 @@ joined by the four lanes of a quad, and a matrix of sums is, rounded in pairs, t
 neither needs shared memory. This is what the online softmax of FlashAttention-2 rests on (Dao, 2023).
 
 Tiles of operands stand in shared memory as lines of 16-byte chunks, exchanged by an exclusive or with a key of the
-line, as in :mod:`zenith.backends.cuda.warp_tiles`.
+line, as in :mod:`zenith.backends.cuda.sides`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from zenith.backends.cuda.index import Indices
-from zenith.backends.cuda.warp_tiles import CHUNK, SMALL, key
+from zenith.backends.cuda.sides import CHUNK, SMALL, key
 from zenith.backends.kernel import BAND, NOWHERE, EachHeld, FoldHeld, Held, HeldProduct, StageTile
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.target import LANES

@@ -5,107 +5,19 @@ to the other parts (*stages*). A block's tile is cut into one for each warp, whi
 and multiplies them (``mma``). Behind the last turn the sums go to the target in shared memory, from where all threads
 apply what stands behind the product. The scheme is CUTLASS's for Ampere (A. Kerr and others, "CUTLASS: fast linear
 algebra in CUDA C++", 2017, and its documentation, "Efficient GEMM in CUDA"); the instructions are those of
-:mod:`zenith.backends.cuda.matrix`.
-
-An operand stands in shared memory as it lies in global memory: along its terms, or along its rows (columns of the right
-one), then transposed where it is read. It is copied 16 bytes at a time, a *chunk*. Chunks of a line are exchanged by
-an exclusive or with a *key* of the line, so that the 8 lines that are read at once stand in different banks.
+:mod:`zenith.backends.cuda.matrix`; how operands stand in shared memory is in :mod:`zenith.backends.cuda.sides`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from zenith.backends.cuda.index import Indices
-from zenith.backends.kernel import Folded, Operand, SharedProduct
+from zenith.backends.cuda.sides import SMALL, Side, sides
+from zenith.backends.kernel import SharedProduct
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
-from zenith.ir.target import LANES, MatrixInstruction, MatrixTile
-
-CHUNK = 16  # bytes
-SMALL = 8  # lines of a small matrix
-
-
-def key(line: str, chunks: int) -> str:
-    """What the numbers of the chunks of a line are changed by, so that the 8 lines read at once meet all banks."""
-    together = max(1, SMALL // chunks)  # lines that stand side by side in all banks
-    return f"{line} % {SMALL} // {together} % {min(chunks, SMALL)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One operand in shared memory; its *lines* are rows of the left one and columns of the right one.
-
-    ``operand`` has the strides of lines and terms, ``lines`` are the most that there can be and ``count`` those that
-    there are; each warp has ``own``, from the line ``first`` on. A fragment of ``block`` lines takes ``words``
-    registers.
-    """
-
-    name: str
-    operand: Operand | Folded
-    lines: int
-    count: Dim
-    own: int
-    first: str
-    block: int
-    words: int
-    tile: MatrixTile
-
-    @property
-    def along_terms(self) -> bool:
-        """Whether neighbours in shared memory are terms of a line, not lines of a term."""
-        return not (self.operand.strides[0] == 1 and self.operand.strides[1] != 1)
-
-    @property
-    def instruction(self) -> MatrixInstruction:
-        return self.tile.instruction
-
-    @property
-    def chunk(self) -> int:
-        """Elements of a chunk."""
-        return CHUNK // self.instruction.element.itemsize
-
-    @property
-    def width(self) -> int:
-        """Elements of a line of shared memory."""
-        return self.tile.depth if self.along_terms else self.lines
-
-    @property
-    def length(self) -> int:
-        """Elements of a stage."""
-        return self.lines * self.tile.depth
-
-    @property
-    def by_words(self) -> bool:
-        """Whether fragments are read word by word: ``ldmatrix`` transposes elements of 2 bytes only."""
-        return not self.along_terms and self.instruction.element.itemsize != 2
-
-    @property
-    def fragments(self) -> int:
-        """The fragments of a warp for the terms of one instruction."""
-        return self.own // self.block
-
-    def key(self, line: str) -> str:
-        """What the numbers of the chunks of a line of shared memory are changed by."""
-        chunks = self.width // self.chunk
-        return f"{line} % 4 * 2 % {chunks}" if self.by_words else key(line, chunks)
-
-    def place(self, line: str, chunk: str, key: str) -> str:
-        """The position of a chunk of a line in its stage."""
-        return f"({line}) * {self.width} + (({chunk}) ^ ({key})) * {self.chunk}"
-
-
-def sides(tile: SharedProduct) -> tuple[Side, Side]:
-    """Both operands of a product."""
-    s = tile.schedule
-    assert s is not None
-    i, b = s.instruction, tile.b
-    turned = Operand(b.buffer, b.at, b.strides[::-1])
-    return (
-        Side("a", tile.a, s.rows, tile.height, s.warp_rows, "tile_top", i.rows, i.left_words, s),
-        Side("b", turned, s.panel, tile.width, s.warp_columns, "tile_side", i.columns, i.right_words, s),
-    )
+from zenith.ir.target import LANES, MatrixTile
 
 
 def staging(products: Sequence[SharedProduct], offset: int) -> Iterator[str]:
@@ -285,40 +197,64 @@ def _words(side: Side, u: str) -> Iterator[str]:
 
 
 def _add_to_target(tile: SharedProduct, left: Side, right: Side, scratch: bool, indices: Indices) -> Iterator[str]:
-    """A warp's sums to the target, neighbours together where it is scratch memory with lines of even length."""
-    if scratch and tile.onto == 0:
-        yield from _to_scratch(tile, left, right, indices)
-        return
-    u, target, i = indices.kind, tile.target, left.instruction
-    at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
-    place = f"{target.buffer}[{indices.text(at)}]"
+    """A warp's sums to the target, neighbours together where it is scratch memory with lines of even length.
+
+    What the target has already joins them in a nest of its own, whose condition stands around it: one inside would keep
+    the compiler from writing the nest out, and so the sums from registers.
+    """
+    if tile.onto != 0:
+        yield f"if {indices.typed(tile.onto)} != 0:"
+        for line in (_from_scratch if scratch else _from_matrix)(tile, left, right, indices):
+            yield f"    {line}"
+    yield from (_to_scratch if scratch else _to_matrix)(tile, left, right, indices)
+
+
+def _sums(left: Side, right: Side, together: int, u: str) -> Iterator[str]:
+    """Loops over a lane's sums, so many neighbours at a time: where they stand in the tile."""
+    i, row, beside = left.instruction, "tile_k", ""
+    if together == 1:
+        row, beside = "tile_k // 2", " + tile_k % 2"
     yield f"for tile_i in range({left.fragments}):"
     yield f"    for tile_j in range({right.fragments}):"
-    yield f"        for tile_k in range({i.sums}):"
-    yield f"            tile_line = {u}(tile_top + {i.rows} * tile_i + tile_lane // 4 + tile_k // 2 * {SMALL})"
-    yield f"            tile_place = {u}(tile_side + {i.columns} * tile_j + tile_lane % 4 * 2 + tile_k % 2)"
-    yield f"            tile_value = tile_sums[(tile_i * {right.fragments} + tile_j) * {i.sums} + tile_k]"
-    indent = " " * 12
-    if not scratch:
-        height, width = indices.typed(tile.height), indices.typed(tile.width)
-        yield f"{indent}if tile_line < {height} and tile_place < {width}:"
-        indent += "    "
-    if tile.onto != 0:
-        yield f"{indent}if {indices.typed(tile.onto)} != 0:"
-        yield f"{indent}    tile_value = f32({place} + tile_value)"
-    yield f"{indent}{place} = tile_value"
+    yield f"        for tile_k in range({i.sums // together}):"
+    yield f"            tile_line = {u}(tile_top + {i.rows} * tile_i + tile_lane // 4 + {row} * {SMALL})"
+    yield f"            tile_place = {u}(tile_side + {i.columns} * tile_j + tile_lane % 4 * 2{beside})"
+    yield f"            tile_here = (tile_i * {right.fragments} + tile_j) * {i.sums} + {together} * tile_k"
+
+
+def _place(tile: SharedProduct, indices: Indices) -> str:
+    """The position of a sum in the target."""
+    at, strides = tile.target.at, tile.target.strides
+    return indices.text(at + symbol("tile_line") * strides[0] + symbol("tile_place") * strides[1])
+
+
+def _matrix(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
+    """Loops over the sums that are inside of the target."""
+    yield from _sums(left, right, 1, indices.kind)
+    yield f"            if tile_line < {indices.typed(tile.height)} and tile_place < {indices.typed(tile.width)}:"
+
+
+def _from_matrix(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
+    yield from _matrix(tile, left, right, indices)
+    there = f"{tile.target.buffer}[{_place(tile, indices)}]"
+    yield f"                tile_sums[tile_here] = f32({there} + tile_sums[tile_here])"
+
+
+def _to_matrix(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
+    yield from _matrix(tile, left, right, indices)
+    yield f"                {tile.target.buffer}[{_place(tile, indices)}] = tile_sums[tile_here]"
+
+
+def _from_scratch(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
+    yield from _sums(left, right, 2, indices.kind)
+    yield f"            tile_pair = load_2({tile.target.buffer}, {_place(tile, indices)})"
+    for n in range(2):
+        yield f"            tile_sums[tile_here + {n}] = f32(tile_pair[{n}] + tile_sums[tile_here + {n}])"
 
 
 def _to_scratch(tile: SharedProduct, left: Side, right: Side, indices: Indices) -> Iterator[str]:
-    u, target, i = indices.kind, tile.target, left.instruction
-    at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
-    yield f"for tile_i in range({left.fragments}):"
-    yield f"    for tile_j in range({right.fragments}):"
-    yield f"        for tile_k in range({i.sums // 2}):"
-    yield f"            tile_line = {u}(tile_top + {i.rows} * tile_i + tile_lane // 4 + tile_k * {SMALL})"
-    yield f"            tile_place = {u}(tile_side + {i.columns} * tile_j + tile_lane % 4 * 2)"
-    yield f"            tile_pair = strip_2({target.buffer})"
-    for number in range(2):
-        yield (f"            tile_pair[{number}] = "
-               f"tile_sums[(tile_i * {right.fragments} + tile_j) * {i.sums} + 2 * tile_k + {number}]")  # fmt: skip
-    yield f"            store_2({target.buffer}, {indices.text(at)}, tile_pair)"
+    yield from _sums(left, right, 2, indices.kind)
+    yield f"            tile_pair = strip_2({tile.target.buffer})"
+    for n in range(2):
+        yield f"            tile_pair[{n}] = tile_sums[tile_here + {n}]"
+    yield f"            store_2({tile.target.buffer}, {_place(tile, indices)}, tile_pair)"

@@ -1,4 +1,4 @@
-"""Borders around what a tile kernel writes: its results go to their places inside, and a kernel fills the rest.
+"""Borders around what a kernel computes: its results go to their places inside, and a kernel fills the rest.
 
 What is computed would otherwise be written once without the border, and read to be written again inside it.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zenith.backends.kernel import Kernel, Loop, Store, TaskLoop
-from zenith.backends.lower.nest import Interface, bind, decode_into, tile_result_of
+from zenith.backends.lower.nest import Interface, bind, decode_into, inside
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Node, Value
 
 
 def border_kernels(body: Graph) -> list[Kernel]:
-    """A kernel for each output that is a tile kernel's result inside a border."""
+    """A kernel for each output that is what the body computes inside a border."""
     face, found = Interface.of(body), list[Kernel]()
     for name, value in zip(face.outputs, body.outputs, strict=True):
         node = body.node(value.node)
-        if node.primitive.name == "pad" and tile_result_of(body, value) is not None:
+        if inside(body, value) is not None:
             found.append(_border(face, name, value, node))
     return found
 

@@ -42,7 +42,8 @@ from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.backends.lower.shared_sort import lower_shared_sort
 from zenith.backends.lower.sort_parts import lower_sort
 from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
-from zenith.backends.lower.winograd import few_tiles, lower_winograd, winograd_cost
+from zenith.backends.lower.winograd import lower_winograd
+from zenith.backends.lower.winograd_cost import few_places, winograd_cost
 from zenith.backends.routines import Use
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
@@ -118,12 +119,6 @@ def _lower_convolution(body: Graph, target: Target, fixed: Collection[str]) -> l
     return lower_convolution(body, tile, fixed)
 
 
-def _lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    tile = target.product_tile(tile_result(body).dtype, None)
-    assert not isinstance(tile, GuardedTile)
-    return lower_winograd(body, tile, fixed)
-
-
 def _on_guarded_tiles(body: Graph, target: Target) -> float | Refusal:
     result = tile_result(body)
     if not isinstance(target.product_tile(result.dtype, None), GuardedTile):
@@ -175,7 +170,7 @@ def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) ->
 
 OWN: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
-           _always, lambda body, target, fixed: lower_loops(body)),
+           _always, lambda body, target, fixed: lower_loops(body, in_rows=target.threads is None)),
     Engine("rows", ("rows",), "reductions of trailing axes, prefixes of the last, with what is around: a row a task", 0,
            _whole_rows, lambda body, target, fixed: lower_rows(body, target)),
     Engine("long_row", ("rows",), "reductions of all axes, prefixes of the only one: parts of the row a task", 0,
@@ -213,7 +208,7 @@ OWN: tuple[Engine, ...] = (
     Engine("convolution", ("convolution",), "convolutions in tiles, with the elementwise operations behind", 0,
            _in_tiles, _lower_convolution),
     Engine("winograd", ("convolution",), "convolutions of 3x3 neighbours by transforms of tiles and of weights", 0,
-           winograd_cost, _lower_winograd, refuses=few_tiles),
+           winograd_cost, lower_winograd, refuses=few_places),
     Engine("shared_convolution", ("convolution",), "the same as products whose rows are windows, on a GPU", 0,
            _on_guarded_tiles, _lower_shared_convolution),
     Engine("convolution_cores", ("convolution",), "the same on a GPU's tensor cores", 0,

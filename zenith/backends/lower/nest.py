@@ -182,9 +182,28 @@ def side_by_side(body: Graph, value: Value) -> tuple[Value, ...]:
     return body.args(value.node) if isinstance(node.primitive.lowering, Interleave) else (value,)
 
 
+def inside(body: Graph, value: Value) -> Value | None:
+    """What stands inside a border that is an output; None where the output is none, or only moves an array."""
+    node = body.node(value.node)
+    if node.primitive.name != "pad":
+        return None
+    source = body.args(value.node)[0]
+    made, args = body.node(source.node), body.args(source.node)
+    is_widened = made.primitive.name == "cast" and args[0].dtype.is_narrow
+    is_computed = isinstance(made.primitive.lowering, Scalar) and bool(source.shape) and not is_widened
+    return source if is_computed or tile_result_of(body, source) is not None else None
+
+
 def space_of(body: Graph, value: Value) -> tuple[Dim, ...]:
     """The shape over which an output is computed."""
-    return side_by_side(body, value)[0].shape
+    return side_by_side(body, inside(body, value) or value)[0].shape
+
+
+def place_of(body: Graph, value: Value, index: Index) -> Dim:
+    """Where an output has the element of an index of the space over which it is computed."""
+    if inside(body, value) is not None:
+        index = tuple(i + low for i, low in zip(index, body.node(value.node).params["low"], strict=True))
+    return row_major(value.shape, index)
 
 
 def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> list[Store]:
@@ -192,7 +211,7 @@ def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> lis
     value = face.body.outputs[face.outputs.index(name)]
     parts = side_by_side(face.body, value)
     if parts == (value,):
-        return [Store(name, row_major(value.shape, index), e.element(value, index))]
+        return [Store(name, place_of(face.body, value, index), e.element(inside(face.body, value) or value, index))]
     return [Store(name, row_major(value.shape, (*index, dim(i))), e.element(p, index)) for i, p in enumerate(parts)]
 
 

@@ -1,15 +1,16 @@
-"""Convolutions of 3x3 windows by Winograd's F(2x2, 3x3): 16 products where four windows have 36.
+"""Convolutions of 3x3 windows by Winograd's F(m x m, 3x3): fewer products, of tiles that were transformed before.
 
-Each *tile*, two by two places of the result, is made of four by four of the array. These and the weights are
-transformed by sums, so that the transformed result is, position by position of 16, a product of matrices: tiles by
-channels times channels by output channels. (A. Lavin and S. Gray, *Fast algorithms for convolutional neural networks*,
-arXiv:1509.09308; S. Winograd, *Arithmetic complexity of computations*, 1980.)
+Each *tile*, ``m`` by ``m`` places of the result, is made of ``m + 2`` by ``m + 2`` of the array. These and the weights
+are transformed by sums, so that the transformed result is, position by position, a product of matrices: tiles by
+channels times channels by output channels. With ``m = 2`` there are 16 products where four windows have 36, and results
+are as exact. With ``m = 4`` there are 36 where sixteen windows have 144, and a larger error, which users allow by an
+``error_budget`` (:mod:`zenith.backends.lower.winograd_transforms` has the matrices and their errors).
 
 The weights' transform is a kernel of its own, which runs once where the weights are the same in every call.
 A task transforms some tiles with all their channels, multiplies them panel by panel of output channels, and transforms
 the sums back; all that it makes meanwhile stays in the second-level cache. What stands behind the convolution is
-applied to the result as it is made. Tiles lie across examples; at odd ends the last row of a tile is the array's last
-one again, which only places outside the result see.
+applied to the result as it is made. Tiles lie across examples; where the last one reaches beyond the array, it has the
+last row again, which only places outside the result see.
 
 The order of summation is fixed, as in all products, and sums are a ninth as long; but terms are differences of
 neighbours, so an element's error is relative to what its tile reads, and infinity becomes nan.
@@ -18,7 +19,7 @@ neighbours, so an element's error is relative to what its tile reads, and infini
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 
 from zenith.backends.engines import Refusal
 from zenith.backends.kernel import (
@@ -38,95 +39,44 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.convolution import LINES, STREAMED, Convolution, digits_of
 from zenith.backends.lower.cut import heights_of, quotient_up
 from zenith.backends.lower.elements import ElementBuilder
-from zenith.backends.lower.nest import Interface, bind, decode_into
-from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc, tile_result
+from zenith.backends.lower.nest import bind, decode_into
+from zenith.backends.lower.operand import is_read_elsewhere, tile_doc, tile_result
+from zenith.backends.lower.winograd_cost import best_transforms, most_tiles
+from zenith.backends.lower.winograd_transforms import F2, WEIGHTS, Matrix, Transforms, applied
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.target import GuardedTile, Target, TileShape
 
-SIDE, STEP = 4, 2  # places along an axis that a tile is made of, and that it gives
-POSITIONS = SIDE * SIDE
-KEPT = 3 << 18  # bytes of what a task transforms and sums: most of a second-level cache
 LINE = 64  # bytes between the rows of transformed tiles, so that these do not meet in the first-level cache
-THERE, BACK = 64, 48  # operations of a channel's transform: loads, sums and stores
 LEAST = 4  # register tiles, at least, for which a task reads a panel of weights
-WORTH = 16  # tiles for which weights are transformed: a weight's transform takes as long as the products of 4 save
 SPLIT = 4  # a task of few tiles has many panels, as each transforms its tiles itself
 Row = list[Expr]
 Grid = list[Row]
 
 
-def lower_winograd(body: Graph, tile: TileShape, fixed: Collection[str]) -> list[Kernel]:
+def lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     """The kernel that transforms the weights, and the convolution."""
-    convolution = _Winograd(body, tile, fixed)
+    tile, found = target.product_tile(tile_result(body).dtype, None), best_transforms(body, target)
+    assert not isinstance(tile, GuardedTile) and not isinstance(found, Refusal), "an engine lowers what it accepted"
+    convolution = _Winograd(body, tile, fixed, found[1])
     return [convolution.pack(), convolution.kernel()]
 
 
-def few_tiles(body: Graph, fixed: Collection[str]) -> Refusal | None:
-    """Why not, where weights that change from call to call would be transformed for too few tiles."""
-    face, result = Interface.of(body), tile_result(body)
-    _, w = body.args(result.node)
-    source, _ = source_of(face, w, tuple(symbol(f"axis{k}_of_operand") for k in range(len(w.shape))))
-    tiles = product([result.shape[0], *(quotient_up(n, STEP) for n in result.shape[3:-1])]).static
-    if face.inputs[source.node, source.output] in fixed or tiles is None or tiles >= WORTH:
-        return None
-    return Refusal(f"weights that change would be transformed for {tiles} tiles in every call")
-
-
-def winograd_cost(body: Graph, target: Target) -> float | Refusal:
-    """The time beside that of the direct convolution, by a model of operations."""
-    result = tile_result(body)
-    params, tile = body.node(result.node).params, target.product_tile(result.dtype, None)
-    if isinstance(tile, GuardedTile):
-        return Refusal(f"{target.name} has no register tiles")
-    window = [n.static for n in params["window"]]
-    if window != [3, 3] or {*params["strides"], *params["dilation"]} != {1} or result.shape[1] != 1:
-        return Refusal("it computes windows of 3x3 neighbours, without groups of channels")
-    if not result.dtype.is_float:
-        return Refusal(f"{result.dtype} has no halves")
-    x, w = body.args(result.node)
-    if x.shape[2].static is None or x.shape[-1].static is None or result.shape[2].static is None:
-        return Refusal("how many channels there are is not known")
-    if result.shape[-1].static is None:
-        return Refusal("how many channels there are is not known")
-    most = _most_tiles(w.shape[1] // 9, tile.panel, result.dtype.itemsize)
-    ours, theirs = _operations(x.shape, result.shape, tile.lanes, most)
-    if ours >= theirs:
-        return Refusal(f"it takes {ours / theirs:.2f} of the direct convolution's operations")
-    return round(ours / theirs, 2)
-
-
-def _most_tiles(channels: Dim, width: int, itemsize: int) -> int:
-    """How many tiles a task keeps, with so many channels and a panel's sums."""
-    return max(1, KEPT // (POSITIONS * itemsize * ((channels.static or 0) + width)))
-
-
-def _operations(x: Sequence[Dim], result: Sequence[Dim], lanes: int, most: int) -> tuple[float, float]:
-    """The operations of a tile in this way, and in the direct one: those of a channel and an output channel.
-
-    Reading weights takes as long as so many rows' products do. Where it is not known how many tiles there are, a task
-    has as many as it keeps.
-    """
-    blocks, block, outputs, width = (n.static or 0 for n in (x[2], x[-1], result[2], result[-1]))
-    pairs = max(1, blocks * block * outputs * width)
-    tiles = product([result[0], *(quotient_up(n, STEP) for n in result[3:-1])]).static
-    places = product([result[0], *result[3:-1]]).static
-    some = max(1, most if tiles is None else tiles)
-    direct = 9 * (STEP * STEP + STREAMED / some) if places is None else 9 * (places + STREAMED) / some
-    there, back = (n * -(-b // lanes) * lanes * cost for n, b, cost in ((blocks, block, THERE), (outputs, width, BACK)))
-    return POSITIONS * (1 + STREAMED / max(1, min(some, most))) + (there + back) / pairs, direct
-
-
 class _Winograd(Convolution):
-    """A convolution whose rows are tiles: sums of a panel's output channels at 16 positions."""
+    """A convolution whose rows are tiles: sums of a panel's output channels at all positions."""
+
+    def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str], transforms: Transforms) -> None:
+        self.transforms, self.step, self.side = transforms, transforms.step, transforms.side
+        self.positions = transforms.positions
+        super().__init__(body, tile, fixed)
 
     def _cut_places(self) -> None:
         """Pieces of all tiles, and parts of the panels: enough tasks, but tiles for a panel that is read once."""
         _, _, _, high, wide, _ = self.result.shape
-        self.grid = [self.examples, quotient_up(high, STEP), quotient_up(wide, STEP)]
+        self.grid = [self.examples, quotient_up(high, self.step), quotient_up(wide, self.step)]
         self.all_tiles, self.channels = product(self.grid), self.all_terms // 9
-        most, least = _most_tiles(self.channels, self.width, self.dtype.itemsize), LEAST * self.tile.rows
-        wanted = minimum(self.tile.tasks, self.all_tiles // least)
+        most = most_tiles(self.channels, self.width, self.dtype.itemsize, self.transforms)
+        wanted = minimum(self.tile.tasks, self.all_tiles // (LEAST * self.tile.rows))
         self.pieces = maximum(1, maximum(quotient_up(self.all_tiles, most), wanted))
         self.splits = maximum(1, minimum(self.panels, dim(self.tile.tasks) // (SPLIT * self.pieces)))
         self.most = min(most, quotient_up(self.all_tiles, self.pieces).static or most)
@@ -144,7 +94,7 @@ class _Winograd(Convolution):
         e.open(c)
         block = x.shape[-1]
         first = bind(e, "first", symbol(c) // block * 9 * block + symbol(c) % block)
-        at = bind(e, "at", symbol(t) * POSITIONS * size + symbol(c) * self.width)
+        at = bind(e, "at", symbol(t) * self.positions * size + symbol(c) * self.width)
         for start, stop in ((dim(0), columns), (columns, dim(self.width))):
             e.open(j)
             zero = Number(0, self.dtype)
@@ -152,16 +102,16 @@ class _Winograd(Convolution):
             if start == 0:
                 places = [[(dim(0), first + n * block, column + symbol(j)) for n in range(k, k + 3)] for k in (0, 3, 6)]
                 grid = [[e.element(w, place) for place in row] for row in places]
-            self._store(e, _twice(e, grid, _weights), self.packed, at + symbol(j), size)
+            self._store(e, _twice(e, grid, self.transforms.weights), self.packed, at + symbol(j), size)
             e.append(Loop(j, start, stop, True, e.close()))
         e.append(Loop(c, dim(0), self.channels, False, e.close()))
         e.append(TaskLoop(t, self.panels, None, (), e.close(), False))
         buffers = (next(b for b in self.face.buffers if b.name == self.w.buffer), self._packed("temporary"))
-        cost = size * POSITIONS * STREAMED
+        cost = size * self.positions * STREAMED
         return Kernel("kernel", "pack", buffers, self.face.symbols, self.panels, cost, e.close(), operations=dim(0))
 
     def _packed(self, role: str) -> Buffer:
-        return Buffer(self.packed, self.dtype, self.panels * POSITIONS * self.channels * self.width, role)
+        return Buffer(self.packed, self.dtype, self.panels * self.positions * self.channels * self.width, role)
 
     def _store(self, e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
         """Write what stands at each position, one ``apart`` from the next."""
@@ -173,9 +123,9 @@ class _Winograd(Convolution):
     def kernel(self) -> Kernel:
         """Task t computes some panels of channels of a piece of the tiles; neighbours share the panels."""
         e = self.e = self._builder()
-        self.terms_of = self._scratch("transformed", POSITIONS * self.most * self.line)
-        self.sums = self._scratch("sums", POSITIONS * self.most * self.width)
-        self.given = self._scratch("given", STEP * STEP * self.width)
+        self.terms_of = self._scratch("transformed", self.positions * self.most * self.line)
+        self.sums = self._scratch("sums", self.positions * self.most * self.width)
+        self.given = self._scratch("given", self.step * self.step * self.width)
         pieces, splits = bind(e, "pieces", self.pieces), bind(e, "splits", self.splits)
         t, p = e.fresh("t"), e.fresh("p")
         e.open(t)
@@ -192,7 +142,7 @@ class _Winograd(Convolution):
         e.append(Loop(p, first, stop, False, e.close()))
         tasks = self.pieces * self.splits
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        doc = tile_doc(self.body).replace("conv_blocks", "winograd")
+        doc = tile_doc(self.body).replace("conv_blocks", "winograd" if self.transforms is F2 else "winograd_large")
         return Kernel("kernel", doc, self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
 
     def _buffers(self) -> tuple[Buffer, ...]:
@@ -201,7 +151,11 @@ class _Winograd(Convolution):
 
     def _cost(self) -> Dim:
         panels = quotient_up(self.panels, self.splits) * self.width
-        return self.most * (POSITIONS * self.channels * panels + THERE * self.channels + BACK * panels)
+        return self.most * (
+            self.positions * self.channels * panels
+            + self.transforms.there * self.channels
+            + self.transforms.back * panels
+        )
 
     def _tile_at(self, r: str) -> list[Dim]:
         """The example, row and column of tiles where a tile of the task is."""
@@ -215,14 +169,17 @@ class _Winograd(Convolution):
         example, *tile = self._tile_at(r)
         last = [n - 1 for n in x.shape[3:-1]]
         high, wide = (
-            [*(n * STEP + a for a in range(SIDE - 1)), bind(e, "edge", minimum(n * STEP + SIDE - 1, end))]
+            [
+                *(n * self.step + a for a in range(WEIGHTS)),
+                *(bind(e, "edge", minimum(n * self.step + a, end)) for a in range(WEIGHTS, self.side)),
+            ]
             for n, end in zip(tile, last, strict=True)
         )
         e.open(k)
         at = bind(e, "to", symbol(r) * self.line + symbol(k) * x.shape[-1])
         e.open(j)
         read = [[e.element(x, (example, dim(0), symbol(k), h, w, symbol(j))) for w in wide] for h in high]
-        self._store(e, _twice(e, read, _places), self.terms_of, at + symbol(j), self.most * self.line)
+        self._store(e, _twice(e, read, self.transforms.array), self.terms_of, at + symbol(j), self.most * self.line)
         e.append(Loop(j, dim(0), x.shape[-1], True, e.close()))
         e.append(Loop(k, dim(0), x.shape[2], False, e.close()))
         e.append(Loop(r, dim(0), self.height, False, e.close()))
@@ -235,7 +192,7 @@ class _Winograd(Convolution):
         e.open(turn)
         first = bind(e, "first", symbol(turn) * self.tile.block)
         terms = bind(e, "terms", minimum(self.channels - first, self.tile.block))
-        at = bind(e, "packed_at", ((panel * POSITIONS + symbol(m)) * self.channels + first) * width)
+        at = bind(e, "packed_at", ((panel * self.positions + symbol(m)) * self.channels + first) * width)
         e.open(q)
         row = bind(e, "row", symbol(q) * self.height // self.tiles)
         count = bind(e, "rows", (symbol(q) + 1) * self.height // self.tiles - row)
@@ -248,7 +205,7 @@ class _Winograd(Convolution):
         e.append(Branch(count, least, tuple((t,) for t in tiles)))
         e.append(Loop(q, dim(0), self.tiles, False, e.close()))
         e.append(Loop(turn, dim(0), maximum(1, quotient_up(self.channels, self.tile.block)), False, e.close()))
-        e.append(Loop(m, dim(0), dim(POSITIONS), False, e.close()))
+        e.append(Loop(m, dim(0), dim(self.positions), False, e.close()))
 
     def _transform_back(self) -> None:
         """Transform a panel's sums, and apply what stands behind to the places that are inside the result."""
@@ -256,52 +213,31 @@ class _Winograd(Convolution):
         r, j, above, beside = (e.fresh(n) for n in ("r", "j", "above", "beside"))
         e.open(r)
         (self.example, *tile), self.group = self._tile_at(r), dim(0)
-        ends = [bind(e, "some", minimum(n - at * STEP, STEP))
+        ends = [bind(e, "some", minimum(n - at * self.step, self.step))
                 for n, at in zip(self.result.shape[3:-1], tile, strict=True)]  # fmt: skip
         at, apart = bind(e, "sums_at", symbol(r) * self.width), self.most * self.width
         e.open(j)
-        read: Grid = [[e.let(Load(self.sums, at + symbol(j) + (SIDE * k + n) * apart, self.dtype)) for n in range(SIDE)]
-                for k in range(SIDE)]  # fmt: skip
-        self._store(e, _twice(e, read, _results), self.given, symbol(j), self.width)
+        sums = [[at + symbol(j) + (self.side * k + n) * apart for n in range(self.side)] for k in range(self.side)]
+        read: Grid = [[e.let(Load(self.sums, place, self.dtype)) for place in row] for row in sums]
+        self._store(e, _twice(e, read, self.transforms.results), self.given, symbol(j), self.width)
         e.append(Loop(j, dim(0), dim(self.width), True, e.close()))
         e.open(above)
         e.open(beside)
-        row = bind(e, "given_at", (symbol(above) * STEP + symbol(beside)) * self.width)
-        places = [n * STEP + symbol(name) for n, name in zip(tile, (above, beside), strict=True)]
+        row = bind(e, "given_at", (symbol(above) * self.step + symbol(beside)) * self.width)
+        places = [n * self.step + symbol(name) for n, name in zip(tile, (above, beside), strict=True)]
         self._finish(self.given, row, tuple(bind(e, "place", n) for n in places))
         e.append(Loop(beside, dim(0), ends[1], False, e.close()))
         e.append(Loop(above, dim(0), ends[0], False, e.close()))
         e.append(Loop(r, dim(0), self.height, False, e.close()))
 
 
-# --- the transforms, along one axis ---
-
-
-def _twice(e: ElementBuilder, grid: Grid, along: Callable[[ElementBuilder, Row], Row]) -> Grid:
+def _twice(e: ElementBuilder, grid: Grid, matrix: Matrix) -> Grid:
     """A transform along both axes."""
-    rows = [along(e, row) for row in grid]
-    columns = [along(e, list(column)) for column in zip(*rows, strict=True)]
+
+    def op(text: str, *args: Expr | float) -> Expr:
+        dtype = next(a.dtype for a in args if not isinstance(a, float))
+        return e.let(Apply(text, tuple(Number(a, dtype) if isinstance(a, float) else a for a in args), dtype))
+
+    rows = [applied(matrix, row, op) for row in grid]
+    columns = [applied(matrix, column, op) for column in zip(*rows, strict=True)]
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _op(e: ElementBuilder, text: str, *args: Expr) -> Expr:
-    return e.let(Apply(text, args, args[0].dtype))
-
-
-def _places(e: ElementBuilder, d: Row) -> Row:
-    """Of four places of an array."""
-    a, b, c, last = d
-    return [_op(e, "x - y", a, c), _op(e, "x + y", b, c), _op(e, "x - y", c, b), _op(e, "x - y", b, last)]
-
-
-def _weights(e: ElementBuilder, g: Row) -> Row:
-    """Of three weights."""
-    a, b, c = g
-    ends, half = _op(e, "x + y", a, c), Number(0.5, a.dtype)
-    return [a, _op(e, "(x + y) * z", ends, b, half), _op(e, "(x - y) * z", ends, b, half), c]
-
-
-def _results(e: ElementBuilder, m: Row) -> Row:
-    """Of four sums, to two places of the result."""
-    a, b, c, d = m
-    return [_op(e, "x + y + z", a, b, c), _op(e, "x - y - z", b, c, d)]

@@ -21,13 +21,14 @@ class Options:
         of its own that warnings and :func:`zenith.torch.explain` name; ``"error"`` refuses the model.
     backend: where to compute. None is the tensors' device; ``"lanes"`` runs the CPU's kernels as NumPy code, and
         ``"reference"`` interprets the graph.
-    repeatable, tf32: as for :func:`zenith.jit`.
+    repeatable, tf32, error_budget: as for :func:`zenith.jit`.
     """
 
     fallback: str = "pytorch"
     backend: str | None = None
     repeatable: bool = True
     tf32: bool = False
+    error_budget: float = 0.0
     numerics: Numerics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -35,7 +36,7 @@ class Options:
             raise ArgumentError(f"fallback={self.fallback!r} says nothing", fix='choose "pytorch" or "error"')
         if self.backend not in (None, *BACKENDS):
             raise ArgumentError(f"there is no backend {self.backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-        object.__setattr__(self, "numerics", Numerics(self.repeatable, self.tf32))
+        object.__setattr__(self, "numerics", Numerics(self.repeatable, self.tf32, self.error_budget))
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
