@@ -18,7 +18,7 @@ from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "nn", "saving")
+CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "nn", "saving", "training")
 DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
@@ -75,7 +75,8 @@ def test_make_targets_that_are_named_exist(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4)]
+    ("name", "least"),
+    [("gradients", 10), ("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4), ("training", 3)],
 )
 def test_examples_run(name, least):
     """All blocks together, as a reader would type them."""
@@ -103,7 +104,7 @@ def test_there_are_notebooks():
 
 
 # The first and the one on GPUs run in `make test`, the long ones in `make fuzz`.
-LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb", "05_torch_compile.ipynb")
+LONG = ("02_dynamic_shapes.ipynb", "03_gradients.ipynb", "05_torch_compile.ipynb", "06_finetune_lora.ipynb")
 
 
 @pytest.mark.parametrize("path", [
