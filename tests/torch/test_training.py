@@ -169,10 +169,10 @@ def test_complex_gradients():
     class Complex(nn.Module):
         def __init__(self):
             super().__init__()
-            self.w = nn.Parameter(torch.randn(3, dtype=torch.complex128))
+            self.z = nn.Parameter(torch.randn(3, dtype=torch.complex128))  # called like the argument
 
         def forward(self, z):
-            return z * self.w * self.w.conj() + self.w.exp()
+            return z * self.z * self.z.conj() + self.z.exp()
 
     module, other, fast = pair(Complex(), torch.zeros(2, 3, dtype=torch.complex128), backend="reference")
     z = torch.randn(2, 3, dtype=torch.complex128)

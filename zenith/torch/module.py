@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -288,9 +289,10 @@ class CompiledModule(Compilable, ModuleLike):
         names = list(weights.tensors)
         with self._lock:
             exported = self._export_for(call, mode, True)
-        specs = [
-            input_spec(tree.identifier(n), t.detach(), list(map(dim, t.shape))) for n, t in weights.tensors.items()
-        ] + _specs(call, exported)
+        inputs = tree.unique(map(tree.identifier, names), {*call.names, *map(str, chain.from_iterable(call.sizes))})
+        tensors = [t.detach() for t in weights.tensors.values()]
+        specs = [input_spec(n, t, list(map(dim, t.shape))) for n, t in zip(inputs, tensors, strict=True)]
+        specs += _specs(call, exported)
         function = translate(exported.program, weights, names)
         program = self._traced(exported, weights, function, specs)
         return Recorded(program, [names.index(weights.names[n]) for n in exported.writes])
