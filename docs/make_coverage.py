@@ -228,12 +228,15 @@ def core_aten() -> str:
     import torch
 
     from zenith.torch import aten
+    from zenith.torch.dynamo.steps import draws
 
     operators = aten.core_operators()
     done = [o for o in operators if aten.find(o) is not None]
-    left = [o for o in operators if aten.find(o) is None and aten.reason_of(o) is None]
+    drawn = [o for o in operators if aten.find(o) is None and draws(o)]
+    left = [o for o in operators if aten.find(o) is None and aten.reason_of(o) is None and o not in drawn]
     version = torch.__version__.partition("+")[0]
     counts = f"PyTorch {version} has {len(operators)} core operators; {len(done)} have a rule"
+    counts += f", and PyTorch itself draws {code(map(name_of, drawn))} while a program runs"
     counts += f", {len(left)} are not done yet: {code(map(name_of, left))}." if left else ", every other one a reason."
     return "\n".join([counts, "", code(map(name_of, done))])
 

@@ -25,7 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
-    frozenset({"tree", "errors", "config"}),
+    frozenset({"tree", "errors", "config", "collection"}),
 )
 # Rooms of one layer that nevertheless never see each other.
 STRANGERS = ({"passes", "backends"},)
@@ -54,6 +54,7 @@ LOCKS = {
     "zenith.backends.cuda.driver._guard": "the one driver of the process, while it is made",
     "zenith.backends.cuda.functions._lock": "the functions that are loaded on devices, which programs share",
     "zenith.backends.cuda.memory._guard": "the one pool of the process, while it is made",
+    "zenith.collection._lock": "how many threads compile, and whether Python collected garbage before",
     "zenith.eject.runtime._lock": "the kernels of an ejected file that are compiled (in that file, not in Zenith)",
 }
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})

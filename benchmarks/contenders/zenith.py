@@ -83,6 +83,19 @@ def _from_torch(job: Job) -> Program:
     return compiled
 
 
+class ModuleStep(TorchStep):
+    """Autograd through a module that ``from_torch`` compiled, and PyTorch's own optimisers."""
+
+    def __init__(self, workload: Workload) -> None:
+        import zenith
+
+        super().__init__(workload, lambda module: zenith.from_torch(module, tensors(workload.first())))
+
+    def cache_info(self) -> Any:
+        """What was compiled of the way forward."""
+        return self._loss.autograd.forward.cache_info()
+
+
 _OPTIONS: dict[str, Any] = {"fallback": "error"}  # what PyTorch computed would not be Zenith's
 
 
@@ -147,6 +160,7 @@ FROM_TORCH = Contender(
     facts=_compilations,
     saving=_SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
+    step=ModuleStep,
 )
 TORCH_COMPILE = Contender(
     "zenith torch.compile",

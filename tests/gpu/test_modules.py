@@ -85,6 +85,23 @@ def test_changed_weights_are_followed(cuda_torch):
         assert fast.cache_info().misses == 1
 
 
+def test_gradients_of_a_module(cuda_torch):
+    torch.manual_seed(0)
+    module, width = encoder(64, 4, 128)
+    module = module.cuda()
+    fast = zenith.from_torch(module, (torch.randn(2, 9, width, device="cuda"),))
+    for shape in ((2, 9), (5, 17)):
+        x, found = torch.randn(*shape, width, device="cuda"), []
+        exact = copy.deepcopy(module).double()
+        for one, call, given in ((module, fast, x), (module, module, x), (exact, exact, x.double())):
+            one.zero_grad()
+            (call(given) * torch.arange(width, device="cuda").cos()).sum().backward()
+            found.append([p.grad for p in one.parameters()])
+        for ours, plain, right in zip(*found, strict=True):
+            close(ours, plain, right)
+    assert fast.autograd.backward.cache_info().misses == 1
+
+
 def test_a_step_of_training(real, rng):
     """Three steps of AdamW on the GPU beside the same in the interpreter in float64."""
     optimizer = zenith.optim.adamw(1e-3)

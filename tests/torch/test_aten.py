@@ -252,7 +252,7 @@ def test_every_rule_is_exercised():
 
 def rules_of(fast):
     """The names of all rules that a compiled module went through."""
-    programs = [e.program for exports in fast._exports.values() for e in exports]
+    programs = [e.program for exports in fast._mode.exports.values() for e in exports]
     used = {aten.find(n.target) for p in programs for n in p.graph.nodes if n.op == "call_function"}
     return named(used)
 
@@ -270,11 +270,8 @@ def test_other_libraries_and_writes_in_place_have_no_rule():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: F.dropout(x, 0.5), "dropout in training mode(.|\n)*eval"),
-        (lambda x: F.alpha_dropout(x, 0.5, True), "dropout in training mode(.|\n)*zenith.nn.dropout takes a key"),
-        (lambda x: F.batch_norm(x, x[0], x[1], training=True), "training mode writes its running statistics"),
+        (lambda x: F.batch_norm(x, x[0], x[1], training=True), "writes to its arguments"),
         (lambda x: F.instance_norm(x[None], x[:, 0], x[:, 1]), "training mode writes its running statistics"),
-        (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), "dropout"),
         (nn.LSTM(4, 2, 2, dropout=0.5), "dropout between recurrent layers in training mode"),
         (lambda x: nn.LSTM(4, 2)(pack_padded_sequence(x[:, None], [3]))[1], "packed sequences(.|\n)*padded tensor"),
         (lambda x: x[x > 0], "_assert_scalar"),

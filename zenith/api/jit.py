@@ -217,23 +217,18 @@ def jit(
     max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
         with the reasons of all. None is no limit.
     repeatable: whether equal calls give equal bits. False allows a GPU to add what is scattered in any order, by
-        atomics: sums of floats then differ from call to call by rounding. On the CPU results repeat in any case.
+        atomics. On the CPU results repeat in any case.
     tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
-        2**-11) for a GPU's tensor cores, which multiply them several times as fast; sums stay float32. The CPU has no
-        such instructions and ignores it, as PyTorch does with ``allow_tf32``.
-    error_budget: the relative error that convolutions may have where that makes them faster: the root mean square error
-        of a result over that of the result, as is to be expected of operands without correlation. The CPU then takes
-        larger tiles for 3x3 windows with weights that do not change, if their error is less: 1e-5 is enough in
-        float32. By default results are as exact as by the definition. A GPU ignores it.
+        2**-11) for a GPU's tensor cores, several times as fast; sums stay float32. The CPU ignores it.
+    error_budget: the relative root mean square error that convolutions on the CPU may have where that makes them
+        faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
 
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
-    otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Every size is a
-    symbol: calls with other sizes compile nothing unless the function branched on a size. On a GPU kernels run later,
-    on the current stream of the results' library: see :func:`zenith.synchronize`.
-
-    Raises a ZenithError, whose subclasses say what was wrong, at which line, and the fix.
+    otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Calls with other
+    sizes compile nothing unless the function branched on a size. On a GPU kernels run later, on the current stream of
+    the results' library: see :func:`zenith.synchronize`. Raises a ZenithError: what was wrong, where, and the fix.
 
     >>> @jit
     ... def step(x, w):

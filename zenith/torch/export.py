@@ -8,6 +8,9 @@ the module is exported again, never run.
 
 Operators that have a rule of their own stay whole. Others are decomposed into core ATen, and writes in place are made
 results; where every operator has a rule, that second trace through the module is saved.
+
+For training the module is exported with gradients recorded: what it computes inside ``torch.no_grad()`` then reads
+detached tensors (:mod:`zenith.torch.recorded`).
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
+from zenith.torch.draws import drops, is_one_draw, write_out_attention
+from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
 
 _EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17)  # by axis, so that batch axes of several arguments stay equal
@@ -42,12 +47,15 @@ class Exported:
     """One export: core ATen operators, the user's tensors among its inputs, and what it rests on.
 
     ``sizes[i][axis]`` is the number to which the export fixed an axis of tensor ``i``, or None where any size goes that
-    keeps ``conditions`` (written in the names that ``names[i][axis]`` gave).
+    keeps ``conditions`` (written in the names that ``names[i][axis]`` gave). ``writes`` are the buffers whose new
+    contents are the program's first results. A ``differentiable`` one says through what gradients flow.
     """
 
     program: Any
     sizes: tuple[tuple[int | None, ...], ...]
     conditions: tuple[Condition, ...]
+    writes: tuple[str, ...]
+    differentiable: bool
 
     def fits(self, tensors: Sequence[torch.Tensor], names: Sequence[Sequence[str]]) -> bool:
         """Whether the export is valid for tensors of these sizes."""
@@ -63,21 +71,24 @@ def export(
     names: Sequence[Sequence[str]],
     dynamic_shapes: Any = None,
     keep_sizes: bool = False,
+    differentiable: bool = False,
 ) -> Exported:
     """Export ``module``; ``names`` gives a name to every axis of every tensor argument, in order.
 
     With ``keep_sizes`` axes of size 0 and 1 are fixed (the export serves calls with exactly those); otherwise they are
-    replaced by larger ones for the export, where the module accepts that. Raises ZenithError with torch's reason when
-    the module cannot be exported, UnsupportedError when it changes its buffers or inputs.
+    replaced by larger ones for the export, where the module accepts that. A ``differentiable`` export keeps in mind
+    through what gradients flow. Raises ZenithError with torch's reason when the module cannot be exported,
+    UnsupportedError when it changes its inputs, or has derivatives of its own that are asked for.
     """
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     twin = _of_tensors(module, leaves, spec)
     if dynamic_shapes is not None:
-        program = _export(twin, tensors, _by_tensor(module, args, kwargs, tensors, dynamic_shapes))
+        program = _export(twin, tensors, differentiable, _by_tensor(module, args, kwargs, tensors, dynamic_shapes))
     else:
-        program = _export(twin, tensors) if keep_sizes else _export_any_size(twin, tensors)
-    _refuse_mutation(program)
+        attempt = _export if keep_sizes else _export_any_size
+        program = attempt(twin, tensors, differentiable)
+    _refuse_writes_to_arguments(program)
     examples = [n.meta["val"] for n in tensor_inputs(program)]
     sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in examples)
     labels = [
@@ -85,7 +96,9 @@ def export(
         for own, fixed in zip(names, sizes, strict=True)
     ]
     conditions = conditions_of(program, examples, labels)
-    return Exported(program, sizes, tuple(c for c in conditions if re.search("[A-Za-z]", c.source)))
+    kept = tuple(c for c in conditions if re.search("[A-Za-z]", c.source))
+    writes = tuple(program.graph_signature.buffers_to_mutate.values())
+    return Exported(program, sizes, kept, writes, differentiable)
 
 
 def _of_tensors(module: torch.nn.Module, leaves: Sequence[Any], spec: Any) -> torch.nn.Module:
@@ -131,16 +144,16 @@ def _by_tensor(
     return [found[id(tensor)] for tensor in tensors]
 
 
-def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor]) -> Any:
+def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor], differentiable: bool) -> Any:
     """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are."""
     for axes in (None, 1):
         larger = [_enlarged(tensor, axes) for tensor in tensors]
         if any(one is not other for one, other in zip(larger, tensors, strict=True)):
             try:
-                return _export(module, larger)
+                return _export(module, larger, differentiable)
             except ZenithError:
                 continue  # the module needs these sizes; the last attempt reports what is wrong with the user's own
-    return _export(module, tensors)
+    return _export(module, tensors, differentiable)
 
 
 def _enlarged(tensor: torch.Tensor, axes: int | None) -> torch.Tensor:
@@ -150,18 +163,28 @@ def _enlarged(tensor: torch.Tensor, axes: int | None) -> torch.Tensor:
     return tensor if sizes == list(tensor.shape) else tensor.new_zeros(sizes)
 
 
-def _export(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Sequence[Any] | None = None) -> Any:
+def _export(
+    module: torch.nn.Module,
+    tensors: Sequence[torch.Tensor],
+    differentiable: bool,
+    shapes: Sequence[Any] | None = None,
+) -> Any:
     """Export a module of tensors; sizes of 2 and more are free unless ``shapes`` says something else."""
     static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
     if shapes is None:
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
         oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with _quiet(), torch.no_grad(), oblivious, KeptWhole():
+        with _quiet(), recorded(differentiable), oblivious, KeptWhole():
             program = torch.export.export(
                 module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )
+            if differentiable:
+                detach_unrecorded(program)
+            write_out_attention(program)
             return program if _is_whole(program) else program.run_decompositions(_decompositions())
+    except UnsupportedError:
+        raise
     except Exception as error:
         sizes = ", ".join(str(tuple(t.shape)) for t in tensors)
         raise ZenithError(
@@ -186,14 +209,25 @@ def _has_packed_sequence(error: Exception) -> bool:
 
 
 def _is_whole(program: Any) -> bool:
-    """Whether there is a rule for every operator, which none that writes in place has."""
+    """Whether every operator has a rule, which none that writes in place has, and none draws or keeps statistics."""
     nodes = [n for n in program.graph.nodes if n.op not in ("placeholder", "output")]
-    return all(n.op == "call_function" and aten.find(n.target) is not None for n in nodes)
+    with_rule = all(n.op == "call_function" and aten.find(n.target) is not None for n in nodes)
+    return with_rule and not any(drops(n) or _keeps_statistics(n) for n in nodes)
+
+
+def _keeps_statistics(node: torch.fx.Node) -> bool:
+    """Whether a batch norm writes the mean that it finds."""
+    own = torch.ops.aten.batch_norm.default
+    return node.target is own and node.args[3] is not None and bool(node.args[5])
 
 
 def _decompositions() -> dict[Any, Any]:
-    """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning."""
-    return {op: how for op, how in torch.export.default_decompositions().items() if aten.find(op) is None}
+    """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning.
+
+    What draws as one operator of PyTorch stays one, too, so that it draws the same numbers.
+    """
+    table = torch.export.default_decompositions()
+    return {op: how for op, how in table.items() if aten.find(op) is None and not is_one_draw(op)}
 
 
 @contextmanager
@@ -215,14 +249,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _refuse_mutation(program: Any) -> None:
-    signature = program.graph_signature
-    buffers, inputs = signature.buffers_to_mutate.values(), signature.user_inputs_to_mutate.values()
-    if buffers:
-        raise UnsupportedError(
-            f"the module writes to its buffers {', '.join(buffers)} when it runs",
-            fix="call module.eval() before from_torch; return what the module should remember",
-        )
+def _refuse_writes_to_arguments(program: Any) -> None:
+    inputs = program.graph_signature.user_inputs_to_mutate.values()
     if inputs:
         raise UnsupportedError(
             f"the module writes to its arguments {', '.join(inputs)}",

@@ -5,30 +5,48 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
+from torch.utils._pytree import arg_tree_leaves
 
 from zenith import tree
 from zenith.api.abstract import with_stand_ins
 from zenith.api.compilable import Compilable
-from zenith.api.devices import choose_for
-from zenith.api.forms import Result
+from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
 from zenith.api.specialize import Program, Request, Specializer
-from zenith.errors import TraceError, ZenithError
+from zenith.errors import TraceError, UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.target import EXACT, Numerics
-from zenith.torch.calls import ModuleCall, module_kinds, result_of
+from zenith.torch.calls import ModuleCall, module_kinds
 from zenith.torch.export import Exported, export
+from zenith.torch.functional import Functional, Params, load, parameters_of
+from zenith.torch.likeness import ModuleLike
+from zenith.torch.results import Results
+from zenith.torch.training import Recorded, Training
 from zenith.torch.translate import check_supported, translate
 from zenith.torch.weights import Weights
-from zenith.trace import trace
+from zenith.trace import InputSpec, trace
 
 
-class CompiledModule(Compilable):
-    """What :func:`from_torch` returns: call it like the module. Safe to use from several threads."""
+class _Mode:
+    """The programs of one combination of ``train()`` and ``eval()`` of the module and its parts."""
+
+    def __init__(self, flags: tuple[bool, ...], name: str, specializer: Specializer) -> None:
+        self.flags, self.specializer = flags, specializer
+        self.training = Training(name, specializer)
+        self.exports: dict[Hashable, list[Exported]] = {}
+
+
+class CompiledModule(Compilable, ModuleLike):
+    """What :func:`from_torch` returns: call it like the module. Safe to use from several threads.
+
+    ``cache_info()``, ``show()`` and their like tell of the programs without gradients, of the mode (``train()``,
+    ``eval()``) in which the module is; those of ``autograd.forward`` and ``autograd.backward`` of steps of training.
+    """
 
     FRONT = "torch"
 
@@ -45,28 +63,65 @@ class CompiledModule(Compilable):
         self.__name__ = tree.identifier(type(module).__name__)
         self._signature = replace(Signature.of(module.forward), name=self.__name__)
         self._dynamic_shapes = dynamic_shapes
-        self._backend = backend
-        self._specializer = Specializer(backend, self.__name__, max_compilations, numerics)
+        self._backend, self._options = backend, (backend, self.__name__, max_compilations, numerics)
         self._keys = module_kinds()
-        self._exports: dict[Hashable, list[Exported]] = {}
         self._lock = threading.RLock()
         self._weights = Weights(module)
         self._releases, self._released = release_weights, False
+        self._modes: dict[tuple[bool, ...], _Mode] = {}
+        self._enter_mode()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's result for these arguments: the same structure, tensors that share memory with nothing."""
-        self._begin()
+        """The module's result for these arguments: the same structure, tensors that share memory with nothing.
+
+        When gradients are recorded, and a weight or an argument requires one, the result leads back to them.
+        """
+        self._follow_changes()
+        if torch.is_grad_enabled() and self._wants_gradient(args, kwargs):
+            return self._train(args, kwargs)
         if not kwargs:
             try:
                 key: Hashable = tuple([self._keys[type(a)](a) for a in args])
             except KeyError:
                 return self._call_any(args, kwargs)
-            found = self._specializer.find(key, args)
-            if found is not self._specializer:
+            specializer = self._specializer
+            found = specializer.find(key, args)
+            if found is not specializer:
                 if self._releases:
                     self._release()
                 return found
         return self._call_any(args, kwargs)
+
+    @property
+    def autograd(self) -> Training:
+        """The programs of training, in the mode in which the module is."""
+        self._follow_changes()
+        return self._mode.training
+
+    def functional(self) -> tuple[Functional, Params]:
+        """The module as a function of its parameters, and copies of these by name.
+
+        ``fn(params, *args, **kwargs)`` gives the module's result in its mode of that moment, with the buffers that it
+        has now; arguments may be arrays of any kind, traced ones too. What it draws comes from PyTorch's generator.
+        Raises UnsupportedError where the module would write to its buffers.
+
+        >>> import zenith
+        >>> fn, params = from_torch(torch.nn.Linear(3, 1), (torch.zeros(4, 3),)).functional()
+        >>> gradient = zenith.grad(lambda params, x: fn(params, x).sum())(params, torch.ones(5, 3))
+        >>> gradient["weight"], gradient["bias"]
+        (tensor([[5., 5., 5.]]), tensor([5.]))
+        """
+        self._refuse_released("{} has no parameters to give: its programs have released the module's weights")
+        params = parameters_of(self.module)
+        return Functional(self, list(params)), params
+
+    def load_params(self, params: Mapping[str, Any]) -> None:
+        """Write parameters, of the names that :meth:`functional` gives, into the module.
+
+        Raises ArgumentError for other names, ShapeError and DTypeError for arrays that are not as the module's; then
+        nothing is written.
+        """
+        load(self.__name__, self.module, params)
 
     def _begin(self) -> None:
         self._follow_changes()
@@ -75,9 +130,20 @@ class CompiledModule(Compilable):
     def _follow_changes(self) -> None:
         if self._weights.changed():
             self._follow(every=False)
+        if self._weights.mode() != self._mode.flags:
+            self._enter_mode()
+
+    def _enter_mode(self) -> None:
+        """Use the programs of the mode in which the module is."""
+        with self._lock:
+            flags = self._weights.mode()
+            if flags not in self._modes:
+                self._modes[flags] = _Mode(flags, self.__name__, Specializer(*self._options))
+            self._mode = self._modes[flags]
+            self._specializer = self._mode.specializer
 
     def _captured(self) -> object:
-        return self._weights
+        return self._mode
 
     def _written(self) -> Any:
         return type(self.module)
@@ -103,18 +169,27 @@ class CompiledModule(Compilable):
         with self._lock:
             if not (every or self._weights.changed()):
                 return  # another thread was faster
-            if self._released:
-                raise ZenithError(
-                    f"the weights of {self.__name__} changed, but its programs have released them",
-                    fix="call from_torch again with the changed module, or keep them: release_weights=False",
-                )
+            self._refuse_released("the weights of {} changed, but its programs have released them")
             told = self._weights.follow(every)
             if told is None:
-                self._exports.clear()
-                self._specializer.clear("the weights' structure changed")
-                self._weights = Weights(self.module)
+                self._forget("the weights' structure changed")
             else:
                 self._specializer.repacked += told
+
+    def _forget(self, why: str) -> None:
+        """Begin anew with the module as it is now; the counters of its mode go on."""
+        self._specializer.clear(why)
+        self._weights = Weights(self.module)
+        flags = self._weights.mode()
+        self._modes = {flags: _Mode(flags, self.__name__, self._specializer)}
+        self._enter_mode()
+
+    def _refuse_released(self, what: str) -> None:
+        if self._released:
+            raise ZenithError(
+                what.format(self.__name__),
+                fix="call from_torch again with the changed module, or keep them: release_weights=False",
+            )
 
     def _release(self) -> None:
         """Give the memory of weights back that the program now has in another form."""
@@ -124,80 +199,111 @@ class CompiledModule(Compilable):
                 self._releases, self._released = False, True
 
     def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        call = ModuleCall(self._signature, args, kwargs)
+        call, mode = ModuleCall(self._signature, args, kwargs), self._mode
         call.check()
         key = call.key()
-        found = self._specializer.find(key, call.tensors)
-        if found is self._specializer:
-            found = self._specializer.make(key, self._request(call))
+        found = mode.specializer.find(key, call.tensors)
+        if found is mode.specializer:
+            found = mode.specializer.make(key, self._request(call))
         if self._releases:
             self._release()
         return found
 
     def _request(self, call: ModuleCall) -> Request:
+        mode = self._mode
+        return Request(call.tensors, lambda: self._build(call, mode), call.describe, self._where(call))
+
+    def _where(self, call: ModuleCall) -> Where:
         arrays = [(path, adapter_of(tensor)) for path, tensor in zip(call.paths, call.tensors, strict=True)]
         if self._weights.adapter is not None:
             arrays.append(("the module", self._weights.adapter))
-        return Request(call.tensors, lambda: self._build(call), call.describe, choose_for(self._backend, arrays))
+        return choose_for(self._backend, arrays)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        self._follow_changes()
         call = ModuleCall(self._signature, *with_stand_ins(args, kwargs, self._weights.stand_in))
         call.check()
         return call.key(), self._request(call)
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Export for arguments of this structure, of any size that the module allows."""
-        self._export(ModuleCall(self._signature, args, kwargs))
+        trains = self.module.training and self._weights.that_wants_gradient() is not None
+        self._export(ModuleCall(self._signature, args, kwargs), self._mode, trains)
 
-    def _export(self, call: ModuleCall, keep_sizes: bool = False) -> Exported:
+    def _export(self, call: ModuleCall, mode: _Mode, differentiable: bool, keep_sizes: bool = False) -> Exported:
         dynamic_shapes = None if keep_sizes else self._dynamic_shapes
+        names = call.size_names()
         with self._lock, self._weights.standing_in():
-            exported = export(self.module, call.args, call.kwargs, call.size_names(), dynamic_shapes, keep_sizes)
+            exported = export(self.module, call.args, call.kwargs, names, dynamic_shapes, keep_sizes, differentiable)
             check_supported(exported.program, self.__name__)
             self._weights.forget_in(exported.program)
-            self._exports.setdefault(call.structure, []).append(exported)
+            mode.exports.setdefault(call.structure, []).append(exported)
             return exported
 
-    def _export_for(self, call: ModuleCall) -> Exported:
-        """An export that is valid for a call, made when there is none."""
+    def _export_for(self, call: ModuleCall, mode: _Mode, differentiable: bool) -> Exported:
+        """An export that is valid for a call, made when there is none; one for gradients serves without them."""
         with self._lock:
-            if call.structure not in self._exports:
-                self._export(call)
-            known = self._exports[call.structure]
+            exports = mode.exports.get(call.structure, [])
+            known = [e for e in exports if e.differentiable or not differentiable]
+            if not known:
+                known = [self._export(call, mode, differentiable)]
             fitting = next((e for e in known if e.fits(call.tensors, call.size_names())), None)
-            return fitting or self._export(call, keep_sizes=True)
+            return fitting or self._export(call, mode, differentiable, keep_sizes=True)
 
-    def _build(self, call: ModuleCall) -> Program:
+    def _build(self, call: ModuleCall, mode: _Mode) -> Program:
         with self._lock:
-            exported, weights = self._export_for(call), self._weights
-        specs = []
-        for name, tensor, symbols, fixed in zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True):
-            sizes = [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)]
-            specs.append(input_spec(name, tensor, sizes))
-        flat = _Results(exported, translate(exported.program, weights))
+            exported, weights = self._export_for(call, mode, False), self._weights
+        return self._traced(exported, weights, translate(exported.program, weights), _specs(call, exported))
+
+    def _traced(self, exported: Exported, weights: Weights, function: Any, specs: list[InputSpec]) -> Program:
+        flat = Results(exported, function, weights)
         with torch.no_grad():
             traced = trace(flat, specs, self.__name__)
         return Program(traced, flat.result(), exported.conditions)
 
+    def _wants_gradient(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        if self._weights.that_wants_gradient() is not None:
+            return True
+        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in arg_tree_leaves(*args, **kwargs))
 
-class _Results:
-    """The translated module as tracing wants it, and how its flat results become the module's own structure."""
+    def _train(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call, from which gradients find back."""
+        self._refuse_released("{} cannot be trained: its programs have released the module's weights")
+        if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+            raise UnsupportedError(
+                f"{self.__name__} is trained under torch.autocast, which casts what an export does not tell",
+                where=user_line(), fix='use torch.compile(module, backend="zenith"), or cast the module itself',
+            )  # fmt: skip
+        call, mode, weights = ModuleCall(self._signature, args, kwargs), self._mode, self._weights
+        with torch.no_grad():
+            call.check()
+            key, where = call.key(), self._where(call)
 
-    def __init__(self, exported: Exported, function: Any) -> None:
-        self._function = function
-        self._out_spec = exported.program.call_spec.out_spec
-        self._plain: list[tuple[bool, Any]] = []
+        def build() -> Recorded:
+            return self._build_with_weights(call, mode, weights)
 
-    def __call__(self, *tensors: Any) -> list[Any]:
-        results = self._function(*tensors)
-        computed = [not isinstance(r, (bool, int, float, str, type(None))) for r in results]
-        self._plain = [(c, None if c else r) for c, r in zip(computed, results, strict=True)]
-        self._sizes = [c and not hasattr(r, "dtype") for c, r in zip(computed, results, strict=True)]
-        return [r for c, r in zip(computed, results, strict=True) if c]
+        return mode.training.step(key, [*weights.tensors.values(), *call.tensors], where, build)
 
-    def result(self) -> Result:
-        """Tensors, sizes (as int) and constants in their places."""
-        return result_of(self._out_spec, self._plain, self._sizes)
+    def _build_with_weights(self, call: ModuleCall, mode: _Mode, weights: Weights) -> Recorded:
+        """The program of a call whose arguments are all weights, and behind them the call's own."""
+        names = list(weights.tensors)
+        with self._lock:
+            exported = self._export_for(call, mode, True)
+        inputs = tree.unique(map(tree.identifier, names), {*call.names, *map(str, chain.from_iterable(call.sizes))})
+        tensors = [t.detach() for t in weights.tensors.values()]
+        specs = [input_spec(n, t, list(map(dim, t.shape))) for n, t in zip(inputs, tensors, strict=True)]
+        specs += _specs(call, exported)
+        function = translate(exported.program, weights, names)
+        program = self._traced(exported, weights, function, specs)
+        return Recorded(program, [names.index(weights.names[n]) for n in exported.writes])
+
+
+def _specs(call: ModuleCall, exported: Exported) -> list[InputSpec]:
+    """What the tensors of a call are as arguments of a trace."""
+    return [
+        input_spec(name, tensor, [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)])
+        for name, tensor, symbols, fixed in zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True)
+    ]
 
 
 def from_torch(
@@ -213,12 +319,12 @@ def from_torch(
     tf32: bool = False,
     error_budget: float = 0.0,
 ) -> CompiledModule:
-    """Compile a PyTorch module for inference.
+    """Compile a PyTorch module, for inference and for training.
 
     Parameters
     ----------
-    module: in evaluation mode; its Python code runs only here, under ``torch.export``. Its parameters and buffers may
-        change later; tensors that are plain attributes, and hooks, are taken as they are now.
+    module: its Python code runs only under ``torch.export``, here and once for another mode. Its parameters and buffers
+        may change later; tensors that are plain attributes, and hooks, are taken as they are then.
     args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
@@ -239,12 +345,13 @@ def from_torch(
     A :class:`CompiledModule`, called like the module, with results of the same structure. It shares the module's
     weights; when some change (training, ``load_state_dict``), the next call packs these again. A call keeps the
     packed ones with which it began; what it reads from the module itself, such as biases, must not be written to
-    while it runs, as in PyTorch.
+    while it runs, as in PyTorch. Where PyTorch records gradients, ``backward()`` leads them to the module's parameters
+    and to arguments; the module's mode (``train()``, ``eval()``) is followed.
 
     Raises
     ------
-    UnsupportedError: the module uses operators that Zenith does not know (it lists them all), or a call would lose a
-        gradient: call it inside ``torch.no_grad()``.
+    UnsupportedError: the module uses operators that Zenith does not know (it lists them all), or is to be trained and
+        has a derivative of its own (``torch.autograd.Function``).
 
     >>> layer = torch.nn.Linear(3, 2)
     >>> fast = from_torch(layer, (torch.zeros(4, 3),))

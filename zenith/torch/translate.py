@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from zenith.arrays import adapter_for
 from zenith.errors import UnsupportedError, user_line
 from zenith.torch import aten
+from zenith.torch.draws import drops, rules_of
 from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
 
@@ -30,7 +31,7 @@ _LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_w
 
 def check_supported(program: Any, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
-    calls = (n.target for n in program.graph.nodes if n.op == "call_function")
+    calls = (n.target for n in program.graph.nodes if n.op == "call_function" and not drops(n))
     missing = Counter(call for call in calls if aten.find(call) is None)
     if missing:
         known = {str(target): aten.reason_of(target) for target in missing}
@@ -47,21 +48,21 @@ def _because(reason: tuple[str, str] | None) -> str:
     return "" if reason is None else f": {reason[0]}"
 
 
-def translate(program: Any, weights: Weights) -> Callable[..., list[Any]]:
-    """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None)."""
+def translate(program: Any, weights: Weights, variables: Sequence[str] = ()) -> Callable[..., list[Any]]:
+    """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None).
 
-    def run(*tensors: Any) -> list[Any]:
+    The weights named by ``variables`` come as arguments, too, in front of the tensors.
+    """
+
+    def run(*given: Any) -> list[Any]:
         recorder = current_recorder()
         assert recorder is not None, "a translated module runs under a trace"
-        values = evaluate(program.graph, _inputs(program, weights, tensors, recorder))
+        known, tensors = dict(zip(variables, given, strict=False)), given[len(variables) :]
+        values = _inputs(program, weights, known, tensors, recorder)
+        evaluate(program.graph, values, rules_of(program, tensors))
         return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in returned(program.graph)]
 
     return run
-
-
-def in_table(node: torch.fx.Node) -> aten.Rule | None:
-    """The rule of a node's operator."""
-    return aten.find(node.target)
 
 
 def returned(graph: torch.fx.Graph) -> Sequence[Any]:
@@ -70,7 +71,7 @@ def returned(graph: torch.fx.Graph) -> Sequence[Any]:
     return tuple(results)
 
 
-def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_table) -> dict[Any, Any]:
+def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find) -> dict[Any, Any]:
     """``values``, which has those of a graph's placeholders, with all others, computed under the trace in progress.
 
     ``find`` gives the rule of each node.
@@ -81,10 +82,14 @@ def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find = in_tabl
     return values
 
 
-def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: Recorder) -> dict[Any, Any]:
-    """The value of every placeholder: a weight, a constant, or the traced tensor for an argument."""
-    given, values, stored = iter(tensors), dict[Any, Any](), dict[str, Tracer]()
-    recorder.graph.weights = weights.table
+def _inputs(
+    program: Any, weights: Weights, stored: dict[str, Tracer], tensors: Sequence[Any], recorder: Recorder
+) -> dict[Any, Any]:
+    """The value of every placeholder: a weight, a constant, or the traced tensor for an argument.
+
+    ``stored`` has the weights that are known already.
+    """
+    given, values = iter(tensors), dict[Any, Any]()
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.target is not None:
@@ -100,6 +105,7 @@ def _inputs(program: Any, weights: Weights, tensors: tuple[Any, ...], recorder: 
 def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[str, torch.Tensor]) -> Tracer:
     """A weight, which shares the tensor's memory, or a snapshot of a tensor that is none of the module's weights."""
     if name in weights.table:
+        recorder.graph.weights = weights.table
         return Tracer(recorder, recorder.graph.add_weight(name, weights.table[name]))
     adapter = adapter_for(constants[name])
     assert adapter is not None, "a constant of an export is a tensor"

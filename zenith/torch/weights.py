@@ -75,6 +75,20 @@ class Weights:
         released = self.table.release()
         self._replace({n: torch.empty_like(t, device="meta") for n, t in self._known.tensors.items() if n in released})
 
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors of the names in ``table``, in its order."""
+        return self._known.tensors
+
+    def mode(self) -> tuple[bool, ...]:
+        """Of each submodule whether it is in training mode."""
+        return tuple([m.training for m in self._known.modules])
+
+    def write(self, names: Sequence[str], contents: Sequence[torch.Tensor]) -> None:
+        """Write to buffers."""
+        for name, tensor in zip(names, contents, strict=True):
+            self._known.tensors[self.names[name]].copy_(tensor)
+
     @contextmanager
     def standing_in(self) -> Iterator[None]:
         """Within this block tensors without memory are replaced by ones that torch.export takes for weights."""
@@ -111,9 +125,13 @@ class Weights:
     def check_gradients(self) -> None:
         """Raise when gradients are recorded and a weight asks for one, which would be lost."""
         if torch.is_grad_enabled():
-            name = next((n for n, t in self._known.tensors.items() if t.requires_grad), None)
+            name = self.that_wants_gradient()
             if name is not None:
                 raise requires_grad(f"weight {name}")
+
+    def that_wants_gradient(self) -> str | None:
+        """The first weight that requires a gradient."""
+        return next((n for n, t in self._known.tensors.items() if t.requires_grad), None)
 
 
 class _Look:
@@ -137,6 +155,7 @@ class _Look:
         self._values = [*chain.from_iterable(self._contents)]
         self._plain = list(self.tensors.values())
         self._versioned = [t for t in self._plain if not t.is_inference()]
+        self.modules = list(module.modules())
         self._modules = {path: id(m) for path, m in modules.items()}
         self._measure()
 

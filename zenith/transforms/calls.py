@@ -47,7 +47,8 @@ class Arguments:
         """Results in the library of the arguments: tensors when any of these is one, as under ``jit``."""
         if self._tensor is None:
             return list(results)
-        return [r if r is None or isinstance(r, Tracer) else self._tensor.from_numpy(np.asarray(r)) for r in results]
+        make = self._tensor.from_numpy
+        return [r if r is None or isinstance(r, Tracer) else make(np.require(r, requirements="W")) for r in results]
 
 
 def _written(function: Function) -> Callable[[str], str]:

@@ -1,7 +1,7 @@
-"""What ``from_torch`` refuses, and why: operators whose results no program of fixed shapes, without state, can give.
+"""What ``from_torch`` refuses, and why: operators whose results no program of fixed shapes can give.
 
-What stands neither here nor in the table of rules is decomposed by ``torch.export`` into operators that do, or is not
-known yet.
+Draws of random numbers are PyTorch's (:mod:`zenith.torch.draws`). What stands neither here nor in the table of rules is
+decomposed by ``torch.export`` into operators that do, or is not known yet.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ _SHAPES = ("the shape of its result depends on values",
            "keep the shape: torch.where(mask, x, 0) for x[mask], a sum of the mask for a count")  # fmt: skip
 _NUMBERS = ("it makes a Python number, on which sizes and branches depend, of a tensor's values",
             "compute with the tensor of one element itself, and choose with torch.where")  # fmt: skip
-_DRAWS = ("it draws from PyTorch's generator, whose state no compiled program has: each call would give equal numbers",
-          "draw outside and pass the tensor as an argument")  # fmt: skip
 _STRIDES = ("it asks how a tensor's memory is laid out, and programs take arguments of any strides",
             "compute from sizes, x.shape")  # fmt: skip
 _WRITES = ("it writes into its argument", "use the operator that makes a new tensor")
@@ -38,11 +36,6 @@ for _reason, _names in {
     _NUMBERS: (
         "_local_scalar_dense item _assert_scalar sym_constrain_range sym_constrain_range_for_size equal allclose "
         "is_nonzero"
-    ),
-    _DRAWS: (
-        "rand randn randint randperm rand_like randn_like randint_like bernoulli normal multinomial poisson "
-        "binomial rrelu rrelu_with_noise_functional exponential cauchy geometric log_normal uniform "
-        "normal_functional _sample_dirichlet _standard_gamma"
     ),
     _STRIDES: "sym_stride sym_storage_offset sym_is_contiguous",
     _WRITES: "resize_ resize",

@@ -90,6 +90,10 @@ class Sizes:
     def __init__(self) -> None:
         self._known: dict[Any, Dim] = {}
 
+    def know(self, size: Any, formula: Dim) -> None:
+        """Have ``formula`` stand for a ``SymInt``, unless something does."""
+        self._known.setdefault(size.node.shape_env.replace(size.node.expr), formula)
+
     def of(self, size: Any) -> Dim:
         """The formula of an ``int`` or ``SymInt``."""
         expression = None if isinstance(size, int) else size.node.shape_env.replace(size.node.expr)

@@ -1,0 +1,90 @@
+"""Random draws of a module: each is a step in its program that asks PyTorch's generator, in the module's order.
+
+With the same seed a compiled module draws the numbers that it would draw without being compiled.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from zenith.torch import aten
+from zenith.torch.conditions import fixed_size, tensor_inputs
+from zenith.torch.dynamo.ends import Sizes
+from zenith.torch.dynamo.options import Options
+from zenith.torch.dynamo.steps import Steps, draws
+from zenith.trace import Tracer
+from zenith.trace.bind import b
+
+_DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout")
+_ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
+_WRITTEN_OUT = torch.ops.aten._scaled_dot_product_attention_math.default
+# Draws through which PyTorch has gradients; all others only depend on sizes, or on numbers of no use to a gradient.
+_DIFFERENTIABLE = ("rrelu", "rrelu_with_noise_functional", "_standard_gamma", "_sample_dirichlet")
+
+
+def drops(node: torch.fx.Node) -> bool:
+    """Whether a node of an export draws random numbers; one that drops at random does so in training mode only."""
+    if node.target is _ATTENTION:
+        return bool(_dropout_of(node))
+    if not draws(node.target):
+        return False
+    return _name(node) not in _DROPOUTS or (bool(node.args[2]) and bool(node.args[1]))
+
+
+def is_one_draw(op: Any) -> bool:
+    """Whether an operator draws, and PyTorch itself does not write it in others."""
+    return draws(op) and not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
+def write_out_attention(program: Any) -> None:
+    """Have an export compute attention that drops weights in parts, as PyTorch does; its rule drops none."""
+    graph = program.graph_module.graph
+    for node in graph.find_nodes(op="call_function", target=_ATTENTION):
+        if drops(node):
+            with graph.inserting_before(node):
+                parts = graph.call_function(_WRITTEN_OUT, node.args, dict(node.kwargs))
+                parts.meta = {**node.meta, "val": (node.meta["val"], None)}
+                first = graph.call_function(operator.getitem, (parts, 0))
+                first.meta = dict(node.meta)
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)
+
+
+def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node], aten.Rule | None]:
+    """The rule of each node of an export, those that draw included, when its arguments are ``tensors``."""
+    sizes = Sizes()
+    for node, tensor in zip(tensor_inputs(program), tensors, strict=True):
+        for size, known in zip(node.meta["val"].shape, tensor.value.shape, strict=True):
+            if fixed_size(size) is None:
+                sizes.know(size, known)
+    steps = Steps(sizes, Options(fallback="error"), [])
+
+    def find(node: torch.fx.Node) -> aten.Rule | None:
+        if not drops(node):
+            return aten.find(node.target)
+        rule = steps.rule_of(node)
+        return rule if _name(node) in (*_DROPOUTS, *_DIFFERENTIABLE) else _of_constants(rule)
+
+    return find
+
+
+def _of_constants(rule: aten.Rule) -> aten.Rule:
+    """The rule of a draw, whose results have no derivative by what it is told."""
+
+    def drawn(c: aten.Context, *args: Any, **options: Any) -> Any:
+        return pytree.tree_map_only(Tracer, b.stop_gradient, rule(c, *args, **options))
+
+    return drawn
+
+
+def _dropout_of(node: torch.fx.Node) -> Any:
+    return node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0)
+
+
+def _name(node: torch.fx.Node) -> str:
+    return str(node.target._schema.name).rpartition("::")[2]  # type: ignore[union-attr]

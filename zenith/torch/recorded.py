@@ -1,0 +1,96 @@
+"""What a module's code says about gradients, in an export: ``torch.no_grad()``, ``detach_()``, derivatives of its own.
+
+``torch.export`` keeps a stretch of code that runs without recording gradients as a graph of its own, and forgets what
+that means when it decomposes operators. Here such graphs become a part of the whole, where they read detached tensors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from zenith.errors import UnsupportedError, user_line
+
+_REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
+_DETACH, _DETACH_IN_PLACE = torch.ops.aten.detach.default, torch.ops.aten.detach_.default
+
+
+@contextmanager
+def recorded(differentiable: bool) -> Iterator[None]:
+    """Within this block gradients are recorded, or not; when they are, derivatives that a module defines are refused.
+
+    An export would only see how such a function computes its value.
+    """
+    with torch.set_grad_enabled(differentiable):
+        if not differentiable:
+            yield
+            return
+        own = torch.autograd.Function.__dict__["apply"]
+        torch.autograd.Function.apply = classmethod(_refusing(own))  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            torch.autograd.Function.apply = own  # type: ignore[method-assign]
+
+
+def _refusing(own: Any) -> Any:
+    """``Function.apply`` that raises in this thread."""
+    thread = threading.get_ident()
+
+    def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return own.__get__(None, function)(*args, **kwargs)
+        raise UnsupportedError(
+            f"{function.__name__} defines a derivative of its own, which torch.export does not tell",
+            where=user_line(), fix='train the module with torch.compile(module, backend="zenith")',
+        )  # fmt: skip
+
+    return apply
+
+
+def detach_unrecorded(program: Any) -> None:
+    """Put the graphs of stretches without gradients in their places, behind ``detach`` of all that they read."""
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.target is _REGION:
+            _put_in_place(program.graph_module, node)
+        elif node.target is _DETACH_IN_PLACE:
+            node.target = _DETACH
+            behind = set(_behind(node))
+            node.args[0].replace_all_uses_with(node, delete_user_cb=behind.__contains__)
+    program.graph_module.recompile()
+
+
+def _put_in_place(module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """The operators of a stretch of code in the place of the node that stands for it."""
+    enabled, part, *args = node.args
+    assert isinstance(part, torch.fx.Node), "the stretch of code is stored with the graph"
+    inner, graph = getattr(module, str(part.target)).graph, node.graph
+    with graph.inserting_before(node):
+        read = args if enabled else [_detached(graph, arg) for arg in args]
+        places = dict(zip(inner.find_nodes(op="placeholder"), read, strict=True))
+        results: Any = graph.graph_copy(inner, places)
+    for user in list(node.users):
+        user.replace_all_uses_with(results[user.args[1]])
+        graph.erase_node(user)
+    graph.erase_node(node)
+    if not part.users:
+        graph.erase_node(part)
+
+
+def _detached(graph: torch.fx.Graph, arg: Any) -> Any:
+    if not isinstance(arg, torch.fx.Node) or not isinstance(arg.meta.get("val"), torch.Tensor):
+        return arg
+    node = graph.call_function(_DETACH, (arg,))
+    node.meta = dict(arg.meta)
+    return node
+
+
+def _behind(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    while node.op != "output":
+        node = node.next
+        yield node

@@ -1,0 +1,256 @@
+"""Training a module that :func:`zenith.from_torch` compiled: a way forward and a way back, for PyTorch's autograd.
+
+The module's export is traced with its weights as arguments, differentiated in reverse mode as one graph, and split
+where the cotangents come in (:mod:`zenith.transforms.split`): the way forward gives results, new contents of buffers,
+and what the way back needs. What that has of arguments and results is kept by autograd itself, which also watches that
+nobody writes to it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import torch
+
+from zenith.api.devices import Where
+from zenith.api.forms import Result
+from zenith.api.inspection import Inspectable
+from zenith.api.leaves import dtype_text
+from zenith.api.specialize import Program, Request, Specializer
+from zenith.errors import UnsupportedError
+from zenith.ir.dims import dim, symbol
+from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.types import ArrayType, has_derivative, uint8
+from zenith.torch.dynamo.ends import Size
+from zenith.trace import InputSpec, Recorder, Traced
+from zenith.trace.recorder import recording
+from zenith.transforms.reverse import vjp_graph
+from zenith.transforms.split import Split, split_for_way_back
+
+_numbers = count(1)
+Tensors = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A module's program with its weights among the arguments, before it is differentiated.
+
+    ``written`` are the places of the arguments, buffers, whose new contents are the last results.
+    """
+
+    program: Program
+    written: Sequence[int]
+
+
+class Way(Inspectable):
+    """One of the two ways of a step: ``show``, ``explain``, ``cache_info`` and ``graph`` tell of its programs."""
+
+    def __init__(self, name: str, like: Specializer) -> None:
+        self.__name__ = name
+        self._specializer = Specializer(like.backend, name, like.max_compilations, like.numerics)
+
+    def run(self, key: Hashable, leaves: Tensors, where: Where, build: Callable[[], Program]) -> Any:
+        """The results of a call, compiled for when there is no program for it yet."""
+        found = self._specializer.find(key, leaves)
+        if found is not self._specializer:
+            return found
+        request = Request(leaves, build, lambda: tuple(map(dtype_text, leaves)), where)
+        return self._specializer.make(key, request)
+
+
+class Training:
+    """The two ways of a module's steps.
+
+    Attributes
+    ----------
+    forward: from weights and arguments to results, and to what is kept for the way back.
+    backward: from what was kept and cotangents of the results to those of weights and arguments.
+    """
+
+    def __init__(self, name: str, like: Specializer) -> None:
+        self.forward, self.backward = Way(f"{name}_forward", like), Way(f"{name}_backward", like)
+
+    def clear(self, why: str) -> None:
+        """Forget all programs."""
+        for way in (self.forward, self.backward):
+            way._specializer.clear(why)
+
+    def step(self, key: Hashable, tensors: Tensors, where: Where, build: Callable[[], Recorded]) -> Any:
+        """What the module returns for ``tensors``, some of which require gradients: autograd finds the way back.
+
+        ``build`` traces a program of these tensors.
+        """
+        wanted = tuple(t.requires_grad for t in tensors)
+        call = _Call(self.forward, (key, wanted), where, lambda: _way_forward(build(), wanted, self.backward, where))
+        results = _Step.apply(call, *tensors)
+        with torch.no_grad():
+            return call.halves.finish(list(results))
+
+
+@dataclass(eq=False)
+class _Call:
+    """One call of a way forward; ``halves`` are those of its program, once it ran."""
+
+    way: Way
+    key: Hashable
+    where: Where
+    build: Callable[[], Program]
+
+    def run(self, tensors: Tensors) -> list[torch.Tensor]:
+        """All that the program gives."""
+        self.halves: _Halves
+        self.halves, results = self.way.run(self.key, tensors, self.where, self.build)
+        return results
+
+
+class _Step(torch.autograd.Function):
+    """One step, as a node of PyTorch's autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        results = call.run(tensors)
+        halves = ctx.halves = call.halves
+        ctx.sizes = [tensors[place].shape[axis] for place, axis in halves.sizes]
+        ctx.save_for_backward(*halves.kept(tensors, results))
+        outputs = results[: len(halves.moving)]
+        ctx.mark_non_differentiable(*(t for t, moves in zip(outputs, halves.moving, strict=True) if not moves))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise UnsupportedError(
+                f"{ctx.halves.way.__name__} has no second derivative: its gradients are not recorded",
+                fix="leave out create_graph=True, or differentiate functional() twice by zenith.grad",
+            )
+        return None, *ctx.halves.back(ctx.saved_tensors, cotangents, ctx.sizes)
+
+
+@dataclass(frozen=True)
+class _Halves:
+    """What belongs to one program of the way forward: the way back, and what that takes of it.
+
+    Attributes
+    ----------
+    graph: of the way back.
+    finish: makes of the results what the module returns, and writes buffers.
+    moving: of each result whether it has a derivative.
+    handed: for each residual whether it is an argument (or else a result) of the way forward, and which.
+    sizes: where the sizes stand that no other argument of the way back tells: the argument's place, and the axis.
+    reached: of each argument whether the results depend on it, and a gradient is wanted.
+    """
+
+    way: Way
+    where: Where
+    graph: Graph
+    finish: Callable[[list[Any]], Any]
+    moving: Sequence[bool]
+    handed: Sequence[tuple[bool, int]]
+    sizes: Sequence[tuple[int, int]]
+    reached: Sequence[bool]
+    number: int
+
+    def kept(self, tensors: Tensors, results: Tensors) -> list[torch.Tensor]:
+        """The residuals."""
+        return [(tensors if is_argument else results)[place] for is_argument, place in self.handed]
+
+    def back(self, kept: Tensors, cotangents: Tensors, sizes: Sequence[int]) -> list[torch.Tensor | None]:
+        """The gradients of all arguments; None for those that want none or play no part, as in PyTorch."""
+        if not any(self.reached):
+            return [None] * len(self.reached)
+        moved = [_adjoint(c) for c, moves in zip(cotangents, self.moving, strict=True) if moves]
+        leaves = [*kept, *moved, *(Size(dim(n), cotangents[0].device).leaf(n) for n in sizes)]
+        found = iter(self.way.run(self.number, leaves, self.where, lambda: self._program(leaves)))
+        return [_adjoint(next(found)) if reached else None for reached in self.reached]
+
+    def _program(self, leaves: Tensors) -> Program:
+        specs = []
+        for value, leaf in zip(self.graph.inputs, leaves, strict=True):
+            assert isinstance(value.type, ArrayType), "a way back takes arrays"
+            name = str(self.graph.node(value.node).params["name"])
+            specs.append(InputSpec(name, value.type.dtype, value.type.shape, tuple(leaf.shape)))
+        weak = (False,) * len(self.graph.outputs)
+        return Program(Traced(self.graph, tuple(specs), (), weak, (), False, ()), _flat(lambda results: results))
+
+
+def _adjoint(tensor: torch.Tensor) -> torch.Tensor:
+    """A cotangent in the other convention: PyTorch's gradient of a real number by z is the conjugate of Zenith's."""
+    return tensor.conj().resolve_conj() if tensor.is_complex() else tensor.resolve_neg()
+
+
+def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Where) -> Program:
+    """The way forward of a program; its results are a pair of :class:`_Halves` and all tensors that it makes."""
+    program, traced = recorded.program, recorded.program.traced
+    graph, count_of_results = traced.graph, len(traced.outputs_weak)
+    own = count_of_results - len(recorded.written)
+    moving = [has_derivative(v.type) and place < own for place, v in enumerate(graph.outputs[:count_of_results])]
+    seeded = [*moving, *[False] * (len(graph.outputs) - count_of_results)]
+    joint = vjp_graph(graph, wanted, seeded)
+    recorder = Recorder(graph.name, (), where.traffic)
+    with recording(recorder):
+        late = [False] * len(graph.inputs) + [True] * sum(seeded)
+        parts = split_for_way_back(joint, late, None, ())  # two programs: what is computed again cannot be merged
+    parts.known.name, parts.unknown.name = f"{graph.name}_forward", f"{graph.name}_backward"
+    handed = _hand_over(parts, count_of_results, len(graph.outputs), set(recorded.written))
+    sizes = _tell_sizes(parts.unknown, graph)
+    _keep_guards(parts, graph.guards)
+    waits = iter(parts.waits[len(graph.outputs) :])
+    reached = [want and next(waits) for want in wanted]
+    halves = _Halves(
+        way, where, parts.unknown, program.result.build, moving, handed, sizes, reached, next(_numbers)
+    )  # fmt: skip
+    weak = (False,) * (len(parts.known.outputs) - traced.has_effects)
+    forward = replace(traced, graph=parts.known, outputs_weak=weak, kept=tuple(recorder.kept))
+    return Program(forward, _flat(lambda results: (halves, results)), program.conditions)
+
+
+def _hand_over(parts: Split, results: int, originals: int, written: set[int]) -> list[tuple[bool, int]]:
+    """Where the residuals are found, and the way forward made to give those that are neither argument nor result.
+
+    An argument that is written to when all is done is no place to find anything.
+    """
+    known = parts.known
+    arguments = {value: place for place, value in enumerate(known.inputs) if place not in written}
+    found: dict[Value, tuple[bool, int]] = {value: (True, place) for value, place in arguments.items()}
+    outputs = list(known.outputs[:results])
+    for place, value in enumerate(outputs):
+        found.setdefault(value, (False, place))
+    for value in parts.kept:
+        if value not in found:
+            found[value] = (False, len(outputs))
+            outputs.append(value)
+    handed = [found[value] for value in parts.kept]
+    known.set_outputs([*outputs, *known.outputs[results:originals]])  # a token of effects stays the last
+    return handed
+
+
+def _tell_sizes(back: Graph, graph: Graph) -> list[tuple[int, int]]:
+    """Give the way back an argument for every size that is the length of no axis; return whose lengths these are."""
+    told = {str(size) for value in back.inputs if isinstance(value.type, ArrayType) for size in value.type.shape}
+    places: dict[str, tuple[int, int]] = {}
+    for place, value in enumerate(graph.inputs):
+        assert isinstance(value.type, ArrayType), "a module takes tensors"
+        for axis, size in enumerate(value.type.shape):
+            places.setdefault(str(size), (place, axis))
+    missing = [name for name in graph.symbols() if name not in told]
+    for name in missing:
+        back.add_input(ArrayType(uint8, (symbol(name), dim(0))), f"length_{name}")
+    return [places[name] for name in missing]
+
+
+def _keep_guards(parts: Split, guards: Sequence[Guard]) -> None:
+    """Both ways know what the whole program knows of their sizes."""
+    for graph in (parts.known, parts.unknown):
+        symbols = set(graph.symbols())
+        graph.guards = tuple(g for g in guards if {*g.left.symbols(), *g.right.symbols()} <= symbols)
+
+
+def _flat(build: Callable[[list[Any]], Any]) -> Result:
+    return Result(build, _never, _never)
+
+
+def _never() -> Any:
+    raise AssertionError("programs of training are not saved")
