@@ -208,14 +208,13 @@ def jit(
     static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
         for each value, which must be hashable.
     donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,
-        so that a training step needs no second set of weights. Such an array must not be used after the call, and must
-        share its memory with nothing else. What is not all of its memory, or is passed twice, is left alone.
+        so that a training step needs no second set of weights. They must not be used after the call, and share memory
+        with nothing else. What is not all of its memory, or is passed twice, is left alone.
     backend: None for the device of the arguments; ``"cpu"`` and ``"cuda"`` insist on it, ``"lanes"`` runs the CPU's
         kernels as NumPy code, ``"reference"`` interprets.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
-    max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
-        with the reasons of all. None is no limit.
+    max_compilations: how many programs may be compiled; a call that needs one more raises RecompilationError.
     repeatable: whether equal calls give equal bits. False allows a GPU to add what is scattered in any order, by
         atomics. On the CPU results repeat in any case.
     tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
