@@ -19,7 +19,7 @@ def _grouped(params: Sequence[Any], layers: int, bidirectional: bool) -> list[Se
 def _refuse_dropout(p: float, train: bool) -> None:
     if p and train:
         raise UnsupportedError("dropout between recurrent layers in training mode is not supported",
-                               fix="call module.eval() before from_torch")  # fmt: skip
+                               fix="write layers with nn.Dropout between them, or call module.eval()")  # fmt: skip
 
 
 @rule("lstm.input", "zenith::lstm")
