@@ -205,8 +205,7 @@ def jit(
     ----------
     function: a pure function of arrays, numbers, and tuples, lists and dicts of them, written with ``numpy`` or
         ``zenith.numpy``. Arrays that it captures are snapshotted when it is traced.
-    static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
-        for each value, which must be hashable.
+    static_argnums, static_argnames: arguments that are hashable Python values, each of which has its own program.
     donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,
         so that a training step needs no second set of weights. Such an array must not be used after the call, and must
         share its memory with nothing else. What is not all of its memory, or is passed twice, is left alone.
@@ -214,17 +213,13 @@ def jit(
         kernels as NumPy code, ``"reference"`` interprets.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
-    max_compilations: how many programs may ever be compiled; the call that needs one more raises RecompilationError
-        with the reasons of all. None is no limit.
+    max_compilations: how many programs may ever be compiled (None: any number) before RecompilationError says why.
     repeatable: whether equal calls give equal bits. False allows a GPU to add what is scattered in any order, by
         atomics: sums of floats then differ from call to call by rounding. On the CPU results repeat in any case.
-    tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error
-        2**-11) for a GPU's tensor cores, which multiply them several times as fast; sums stay float32. The CPU has no
-        such instructions and ignores it, as PyTorch does with ``allow_tf32``.
-    error_budget: the relative error that convolutions may have where that makes them faster: the root mean square error
-        of a result over that of the result, as is to be expected of operands without correlation. The CPU then takes
-        larger tiles for 3x3 windows with weights that do not change, if their error is less: 1e-5 is enough in
-        float32. By default results are as exact as by the definition. A GPU ignores it.
+    tf32: whether matrix products of float32 may round operands to TF32 (relative error 2**-11) for a GPU's tensor
+        cores, several times as fast; sums stay float32. The CPU ignores it, as PyTorch does with ``allow_tf32``.
+    error_budget: the expected relative error (root mean square) that convolutions may have on a CPU for speed: 1e-5
+        allows larger tiles for 3x3 windows of float32 with weights that do not change.
 
     Returns
     -------
@@ -245,8 +240,7 @@ def jit(
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
-            error_budget=error_budget,
-        )  # fmt: skip
+            error_budget=error_budget)  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     function = _plain(function)
