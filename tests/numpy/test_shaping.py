@@ -5,6 +5,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced, traced, values
+from zenith import jit
 from zenith.errors import ArgumentError, ShapeError
 
 F4 = np.dtype("f4")
@@ -95,6 +96,16 @@ def test_reshape_with_a_symbol_needs_a_divisible_size():
 def test_equal_shapes_are_no_nodes():
     graph = traced(lambda a: np.broadcast_to(a.reshape(a.shape), a.shape).transpose(0, 1), np.zeros((2, 3))).graph
     assert len(graph) == 1
+
+
+def test_broadcast_to_a_size_that_is_equal_in_this_call():
+    fast = jit(lambda a, b: np.broadcast_to(b, (2, a.shape[0] // (a.shape[0] // 4))) + a.shape[0])
+    b = np.arange(4.0)
+    for n in (12, 8):
+        assert np.array_equal(fast(np.zeros(n), b), np.broadcast_to(b, (2, 4)) + n)
+    assert fast.cache_info().misses == 1
+    with pytest.raises(ShapeError, match=r"sizes .* differ"):
+        fast(np.zeros(7), b)
 
 
 @pytest.mark.parametrize(

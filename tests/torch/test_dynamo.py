@@ -148,7 +148,11 @@ def test_one_graph_serves_every_size():
     assert graph.calls == 4 and graph.cache_info().misses == 1
 
 
-@pytest.mark.parametrize(("dynamic", "graphs", "trains"), [(True, 1, True), (None, 2, True), (None, 2, False)])
+LONG = pytest.mark.thorough
+WAYS = [(None, 2, True), pytest.param(True, 1, True, marks=LONG), pytest.param(None, 2, False, marks=LONG)]
+
+
+@pytest.mark.parametrize(("dynamic", "graphs", "trains"), WAYS)
 def test_sequences_of_fifty_lengths(dynamic, graphs, trains):
     """W12: no more programs than TorchDynamo makes graphs for any backend, each in training with a way back."""
     model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))

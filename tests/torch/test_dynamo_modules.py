@@ -1,6 +1,6 @@
 """PyTorch's own samples of its modules through ``torch.compile``: results, gradients and buffers are eager's.
 
-`make test` has one sample of some modules; `make fuzz` has all samples of all, in both modes. The lists are exact: a
+`make test` has one sample of some modules; `make fuzz` has many samples of all, in both modes. The lists are exact: a
 module that leaves its list is an error, too.
 """
 
@@ -12,6 +12,7 @@ import torch
 from tests.torch.compiled_modules import modules, outcome, samples
 
 PARTS = 16
+MOST = 20  # samples of a module in a mode: of most modules all
 EVERY = 6  # of the modules, one in so many is in `make test`
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
@@ -21,9 +22,9 @@ FAILING = {
     "nn.MultiLabelMarginLoss": "PyTorch's decomposition gives a single row, unreduced, as a row of one number",
 }
 # Modules of which PyTorch computes a part, in some sample.
-BY_STEPS = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d"}
-# Modules of which no sample reaches a backend, or a graph of it is empty.
-UNREACHED: set[str] = set()
+BY_STEPS = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.LinearCrossEntropyLoss"}
+# Modules of which no sample reaches a backend: TorchDynamo calls them as they are.
+UNREACHED = {"nn.CTCLoss", "nn.GaussianNLLLoss", "nn.GRU", "nn.LSTM", "nn.RNN"}
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +34,11 @@ def _quiet():
     torch._dynamo.reset()
 
 
-def verdicts(info, dtype, training, most=None, **options):
-    """The verdicts of the samples, none of them wrong or raised but where the list says so."""
+def verdicts(info, dtype, training, most, **options):
+    """The verdicts of some samples, spread over all, none of them wrong or raised but where the list says so."""
     given = samples(info, dtype, training)
     found = []
-    for sample in given[:: max(1, len(given) // most)][:most] if most else given:
+    for sample in given[:: max(1, len(given) // most)][:most]:
         result = outcome(info, sample, dtype, training, **options)
         if result is not None:
             expected = info.name in FAILING
@@ -49,13 +50,13 @@ def verdicts(info, dtype, training, most=None, **options):
 @pytest.mark.parametrize("training", [True, False])
 def test_some(training):
     for info in modules()[2 + training :: EVERY]:
-        verdicts(info, torch.float32, training, most=1)
+        verdicts(info, torch.float32, training, 1)
 
 
 def test_kernels():
     """With kernels in place of the interpreter."""
     for info in modules()[9::40]:
-        verdicts(info, torch.float32, True, most=1, kind=None)
+        verdicts(info, torch.float32, True, 1, kind=None)
 
 
 @pytest.mark.thorough
@@ -65,7 +66,7 @@ def test_all(part):
     found = {}
     for info in modules()[part::PARTS]:
         modes = (True, False) if info.train_and_eval_differ else (True,)
-        found[info.name] = {v for training in modes for v in verdicts(info, torch.float32, training)}
+        found[info.name] = {v for training in modes for v in verdicts(info, torch.float32, training, MOST)}
     with_steps = {name for name, seen in found.items() if "steps" in seen}
     failing = {name for name, seen in found.items() if seen & {"raised", "wrong"}}
     unreached = {name for name, seen in found.items() if seen == {"unreached"}}
@@ -78,18 +79,18 @@ def test_all(part):
 @pytest.mark.parametrize("part", range(PARTS))
 def test_double(part):
     for info in modules()[part::PARTS]:
-        verdicts(info, torch.float64, True, most=2)
+        verdicts(info, torch.float64, True, 2)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(PARTS))
 def test_any_sizes(part):
     for info in modules()[part::PARTS]:
-        verdicts(info, torch.float32, True, most=1, dynamic=True)
+        verdicts(info, torch.float32, True, 1, dynamic=True)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_kernels(part):
     for info in modules()[part::PARTS]:
-        verdicts(info, torch.float32, True, most=1, kind=None)
+        verdicts(info, torch.float32, True, 1, kind=None)

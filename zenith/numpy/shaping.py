@@ -258,14 +258,15 @@ def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
             require(size, "==", 1, f"cannot broadcast {shape_text(dims_of(x))} to {shape_text(wanted)}")
     own = dims_of(x)
     common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
-    wanted = tuple(map(asked_recorder().canonical, wanted))  # sizes may just have been found equal
-    if len(own) > len(wanted) or common != wanted:
+    recorder = asked_recorder()
+    wanted = tuple(map(recorder.canonical, wanted))  # sizes may just have been found equal
+    if len(common) != len(wanted) or not all(map(lambda n, m: recorder.holds(n, "==", m), common, wanted)):
         raise ShapeError(
             f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}",
             where=user_line(),
             fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
         )
-    return spread(x, wanted)
+    return spread(x, common)
 
 
 def broadcast_shapes(*args: Any) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ def _rsub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
     return _sub(c, y, x, alpha)
 
 
-@rule("div")
+@rule("div", "true_divide")
 @_with_numbers
 def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     x, y = c.cast(x, y)
