@@ -27,6 +27,10 @@ class Arena:
         self.length = length
         self._owner, self.address = aligned(length)
 
+    def close(self) -> None:
+        """Let go of the memory, though programs know the arena that they ran in last."""
+        self._owner = None
+
 
 class Arenas:
     """Those that no call has now. They live as long as a program that ran in them last."""
@@ -43,6 +47,8 @@ class Arenas:
                 break  # another thread took it
             if arena is not None and arena.length >= length:
                 return arena
+            if arena is not None:
+                arena.close()
         return Arena(length)
 
     def give_back(self, arena: Arena) -> None:

@@ -7,6 +7,7 @@ are called with the C convention. Nothing runs here and no address stands in an 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -36,7 +37,6 @@ from zenith.backends.cpu.contexts import contexts
 from zenith.backends.cpu.lowering import KernelLowering
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
-from zenith.collection import without_collection
 from zenith.errors import CompileError
 
 _WORD = types.int64
@@ -102,9 +102,15 @@ def object_code(module: Any) -> bytes:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """One compilation at a time: Numba makes a million objects and drops none early."""
-    with global_compiler_lock, without_collection():
-        yield
+    """One compilation at a time, without garbage collection: Numba makes a million objects and drops none early."""
+    with global_compiler_lock:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Any:
