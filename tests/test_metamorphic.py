@@ -145,6 +145,7 @@ for seed in range(2):
 """
 
 
+@pytest.mark.thorough
 def test_the_cache_gives_the_same_bits(tmp_path: Path) -> None:
     """In processes of their own: one without a cache, one that fills it, one that reads it."""
     found = []

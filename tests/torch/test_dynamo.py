@@ -67,10 +67,8 @@ def test_found_by_its_name_without_an_import():
     subprocess.run([sys.executable, "-c", source], check=True)
 
 
-BOTH = pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True])
-
-
-@BOTH
+@pytest.mark.thorough
+@pytest.mark.parametrize("dynamic", [False, True])
 def test_training_with_statistics_and_dropout(dynamic):
     """Running statistics are written, and dropout draws what PyTorch draws."""
     assert_trains(convolutional(), torch.randn(4, 3, 8, 8), dynamic=dynamic)

@@ -47,7 +47,7 @@ def verdicts(info, dtype, training, most, **options):
     return found
 
 
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("training", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_some(training):
     for info in modules()[2 + training :: EVERY]:
         verdicts(info, torch.float32, training, 1)

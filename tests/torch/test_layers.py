@@ -81,8 +81,7 @@ def test_two_shapes_and_one_compilation(name):
     assert fast.cache_info().misses == 1
 
 
-@pytest.mark.parametrize("module", [nn.BatchNorm2d(6), nn.InstanceNorm2d(6, track_running_stats=True)])
-def test_training_mode_is_refused(module):
-    told = pytest.raises(UnsupportedError, match=r"(writes to its buffers|writes its running)(.|\n)*module.eval\(\)")
-    with torch.no_grad(), told:
+def test_running_statistics_of_each_example_are_refused():
+    module = nn.InstanceNorm2d(6, track_running_stats=True)
+    with torch.no_grad(), pytest.raises(UnsupportedError, match=r"writes its running(.|\n)*module.eval\(\)"):
         zenith.from_torch(module.train(), images(4, 3))(*images(4, 3))

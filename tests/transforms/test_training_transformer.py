@@ -1,6 +1,6 @@
 """Training of a transformer by AdamW stays as close to float64 as PyTorch's own does, bit for bit again.
 
-A small one for every day; ``make train`` takes the one with four layers, which trains for minutes.
+A small one in `make fuzz`; ``make train`` takes the one with four layers, which trains for minutes.
 """
 
 import os
@@ -68,6 +68,7 @@ def train_with_torch(batches, dtype, perturbed=None):
     return np.array(curve)
 
 
+@pytest.mark.thorough
 def test_a_transformer_trains_as_in_torch(batches):
     curve, weights = train_with_zenith(batches)
     again, same = train_with_zenith(batches)

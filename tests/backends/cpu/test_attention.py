@@ -83,7 +83,7 @@ def test_fixed_shapes(shape):
         close(result, values, "none", False)
 
 
-@pytest.mark.parametrize("isa", ["avx512", "avx2", "portable"])
+@pytest.mark.parametrize("isa", ["avx512", "avx2", pytest.param("portable", marks=pytest.mark.thorough)])
 def test_every_instruction_set(isa):
     """In a process of its own, since the instruction set is chosen once."""
     if not TABLE[isa].runs_on(host_features()):

@@ -78,7 +78,8 @@ def test_values_of_every_head(head):
 
 @pytest.mark.parametrize("widest", [False, True], ids=["plain", "wide"])
 @pytest.mark.parametrize(
-    ("kinds", "arch"), [("f16", "sm_75"), pytest.param("f16", "sm_80", marks=pytest.mark.thorough), ("bf16", "sm_80")]
+    ("kinds", "arch"),
+    [pytest.param("f16", arch, marks=pytest.mark.thorough) for arch in ("sm_75", "sm_80")] + [("bf16", "sm_80")],
 )
 def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
     """The printed source on a grid of threads, whose registers hold what the instructions' twins say."""
@@ -89,7 +90,7 @@ def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
     within(call(executable, program, values), values, mask, causal, kinds)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_blocks_take_turns_in_the_layout_of_the_instructions(causal):
     """Small blocks, so that there are several: each is copied while the one before is computed with.
 

@@ -198,6 +198,5 @@ def test_engines_say_why_not():
     why = dict(group.choice.others)
     assert "tf32=True" in why["convolution_cores"] and "gather" in why["convolution"]
     (group,) = [g for g in plan_of(graph).groups if g.choice.kind == "convolution"]
-    assert (
-        group.choice.engine == "convolution" and "teams of threads" in dict(group.choice.others)["shared_convolution"]
-    )
+    assert group.choice.engine == "winograd"
+    assert "teams of threads" in dict(group.choice.others)["shared_convolution"]

@@ -97,7 +97,7 @@ def test_every_target_shape(shape, dtype, arch):
         assert instructions(code.ptx, r"ldmatrix\.sync")
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("arch", [pytest.param("sm_75", marks=pytest.mark.thorough), "sm_90a"])
 @pytest.mark.parametrize("name", ["plain", "both transposed"])
 def test_sizes_that_are_not_known(name, arch):
     turn = np.transpose if name == "both transposed" else lambda x: x
