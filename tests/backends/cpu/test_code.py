@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from tests.backends.running import compiled
 from zenith.backends.cpu.abreast import REGISTERS_OF_A_VECTOR
 from zenith.backends.cpu.link import kernel_module
-from zenith.backends.cpu.machine import target_machine
+from zenith.backends.cpu.machine import load, target_machine
 from zenith.backends.cpu.vectors import TABLE, host_features, select
 from zenith.backends.weights import WeightTable
 from zenith.ir.text import parse
@@ -117,3 +119,12 @@ def test_short_rows_of_whole_vectors_are_not_written_out_element_by_element() ->
     (kernel,) = compiled(parse(SHORT_ROWS), "cpu").kernels.values()
     assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
     assert re.search(rf"\bvmulps\s.*%{WIDE}", assembly) and not re.search(r"\bvmulss\b", assembly)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads ELF files")
+def test_an_object_that_needs_what_is_not_there_is_refused() -> None:
+    """LLVM would end the process."""
+    text = "declare void @zenith_nowhere()\ndefine void @zenith_calls() {\n  call void @zenith_nowhere()\n  ret void\n}"
+    code = target_machine().emit_object(llvm.parse_assembly(text))
+    with pytest.raises(ValueError, match="an object needs zenith_nowhere, which this process has not"):
+        load(code, ("zenith_calls",))

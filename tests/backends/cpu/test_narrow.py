@@ -119,6 +119,13 @@ def test_two_lanes_are_rounded() -> None:
     same_bits(call(compiled(graph, "cpu"), graph, [a])[0], interpret(graph, a)[0])
 
 
+def test_what_was_computed_in_double_precision_is_rounded_to_float32_first() -> None:
+    """LLVM would make one conversion of two, and call a function for it that is in no library."""
+    graph = parse("def f(a: f16[9]):\n    v = mul(a, a)\n    w = arccos(v)\n    return (w,)")
+    a = np.linspace(0, 1, 9, dtype=np.float16)
+    same_bits(call(compiled(graph, "cpu"), graph, [a])[0], interpret(graph, a)[0])
+
+
 PROGRAM = """
 import sys
 import numpy as np

@@ -7,6 +7,7 @@ symbol where a function begins; the engine places it in memory for the life of t
 from __future__ import annotations
 
 import platform
+import struct
 from functools import cache
 from typing import Any
 
@@ -47,9 +48,13 @@ def _engine() -> Any:
 def load(code: bytes, symbols: tuple[str, ...]) -> tuple[int, ...]:
     """Place an object in memory and return the addresses of its symbols, which no other object may have.
 
-    Not for two threads at once; raises ValueError when a symbol is not in the object.
+    Not for two threads at once; raises ValueError when a symbol is not in the object, or what it needs not in the
+    process, where LLVM would end it.
     """
     engine = _engine()
+    missing = [name for name in _needed(code) if llvm.address_of_symbol(name) is None]
+    if missing:
+        raise ValueError(f"an object needs {', '.join(missing)}, which this process has not")
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     addresses = tuple(engine.get_function_address(symbol) for symbol in symbols)
@@ -57,3 +62,12 @@ def load(code: bytes, symbols: tuple[str, ...]) -> tuple[int, ...]:
         missing = [s for s, address in zip(symbols, addresses, strict=True) if not address]
         raise ValueError(f"an object has no function {', '.join(missing)}")
     return addresses
+
+
+def _needed(code: bytes) -> list[str]:
+    """The symbols that an object uses and does not define, where objects are ELF files ("Symbol Table" of its ABI)."""
+    sections = {s.name(): s.data() for s in llvm.ObjectFileRef.from_data(code).sections() if s.name()}
+    names = sections.get(b".strtab", b"")
+    starts = [name for name, _, _, section, *_ in struct.iter_unpack("<IBBHQQ", sections.get(b".symtab", b""))
+              if name and not section]  # fmt: skip
+    return [names[start : names.index(0, start)].decode() for start in starts]

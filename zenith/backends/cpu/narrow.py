@@ -2,7 +2,7 @@
 
 A kernel moves them as they are and converts them where it says so (``f32(x)``, ``bf16(y)``), to the nearest and ties to
 even. bfloat16 is the upper half of a float32. float16 is converted by the processor where it can (F16C); elsewhere by
-integers, since what LLVM would call there is in no library that is always there. Everything is branch-free and works on
+integers, since what LLVM would call there is in no library that is always there. Everything is branch-free; what widens works on
 vectors as on scalars.
 
 The ways with integers are F. Giesen's ("Float->half conversions", 2012).
@@ -75,20 +75,17 @@ def narrowed(builder: Any, kind: Narrow, x: Any) -> Any:
 def _single(builder: Any, x: Any) -> Any:
     """A float32, for certain: what was rounded from a float64 LLVM would round to 16 bits at once, by calling.
 
-    On a GPU ``canonicalize`` says so. On x86 LLVM has no code for it in vectors of two: there 0 is added, and the sign
-    put back, which -0 loses by that.
+    On a GPU ``canonicalize`` says so. On x86 LLVM has no code for it in vectors of two: there -0 is added, which changes
+    nothing; as LLVM knows that of a -0 too, this one comes out of an empty piece of assembly, once a function.
     """
     if "nvptx" in builder.module.triple:
-        return _call(builder, "canonicalize", x)
-    return _call(builder, "copysign", builder.fadd(x, _constant(x, 0.0, _FLOAT)), x)
-
-
-def _call(builder: Any, name: str, *args: Any) -> Any:
-    """A float function of LLVM's, of floats or vectors of them."""
-    (x, *_), of = args, [a.type for a in args]
-    suffix = f"v{x.type.count}f32" if isinstance(x.type, ir.VectorType) else "f32"
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, of), f"llvm.{name}.{suffix}")
-    return builder.call(function, args)
+        of = f"v{x.type.count}f32" if isinstance(x.type, ir.VectorType) else "f32"
+        kind = ir.FunctionType(x.type, [x.type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.canonicalize.{of}"), [x])
+    with builder.goto_entry_block():
+        bits = builder.asm(ir.FunctionType(_INT32, [_INT32]), "", "=r,0", [ir.Constant(_INT32, 1 << 31)], False)
+        nothing = builder.bitcast(bits, _FLOAT)
+    return builder.fadd(x, nothing)
 
 
 def _brain_bits(builder: Any, bits: Any) -> Any:
