@@ -28,12 +28,35 @@ def guarded():
     return graph
 
 
-def test_a_copy_is_equal_and_another_object():
+def test_where_nothing_changes_the_graph_is_the_answer():
     graph = guarded()
-    copy = rebuild(graph, lambda b, node, args: None)
-    assert copy == graph and copy is not graph and copy.guards == graph.guards
-    assert copy.constants.keys() == graph.constants.keys()
+    assert rebuild(graph, lambda b, node, args: None) is graph
+    assert rebuild(graph, lambda b, node, args: b.carry(node, args)) is graph
+    assert rebuild(graph, lambda b, node, args: None, keep=range(len(graph))) is graph
+
+
+@pytest.mark.parametrize("last", ["constant", "broadcast", "add"])
+def test_from_the_first_change_on_there_is_a_new_graph(last):
+    graph = guarded()
+    text = str(graph)
+    copy = rebuild(graph, lambda b, n, args: b.copy(n, args) if n.primitive.name == last else None)
+    assert copy == graph and copy is not graph and copy.guards == graph.guards and str(graph) == text
+    assert copy.constants.keys() == graph.constants.keys() and copy.weights is graph.weights
     assert [node.line for _, node in copy.nodes()] == [node.line for _, node in graph.nodes()]
+
+
+def test_a_constant_that_nothing_stands_for_is_left_behind():
+    graph = guarded()
+    graph.constants["left over"] = np.zeros(3)
+    copy = rebuild(graph, lambda b, node, args: None)
+    assert copy == graph and copy.constants.keys() == guarded().constants.keys()
+
+
+def test_what_is_left_out_and_its_constant_are_not_in_the_new_graph():
+    graph = guarded()
+    graph.add_constant(np.arange(7))
+    left = rebuild(graph, lambda b, n, args: None, keep=range(len(graph) - 1))
+    assert left == guarded() and left.constants.keys() == guarded().constants.keys()
 
 
 @pytest.mark.parametrize("step", PIPELINE, ids=lambda p: p.__name__)

@@ -16,7 +16,6 @@ from zenith.ir.types import DTYPES, ArrayType, bool_, float64, kind_of
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.pattern import Number, Variable, build, parse_rule
-from zenith.passes.rewrite import Rewriter
 from zenith.passes.rules import CONDITIONS, RULES
 from zenith.passes.simplify import apply_rules, index_rules, simplify
 
@@ -92,7 +91,7 @@ def two_sides(rule, pattern, dtype, chosen):
             result = left_side(pattern, Builder(graph), found, dtype)
         else:
             like = graphs[0].outputs[0]
-            result = build(Rewriter(graph, lambda *a: None, False), rule.template, found, Value(-1, 0, like.type))
+            result = build(Builder(graph), rule.template, found, Value(-1, 0, like.type))
         graph.set_outputs([result])
         graphs.append(graph)
     return names, *graphs

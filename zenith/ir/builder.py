@@ -20,8 +20,18 @@ class Builder:
     """Appends to ``graph``; new nodes carry ``line``."""
 
     def __init__(self, graph: Graph, line: SourceLine | None = None) -> None:
-        self.graph = graph
+        self._graph = graph
         self.line = line
+
+    @property
+    def graph(self) -> Graph:
+        """The graph to add to."""
+        return self._graph
+
+    @property
+    def so_far(self) -> Graph:
+        """The graph up to here, to look at."""
+        return self._graph
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:

@@ -68,7 +68,7 @@ class Node:
         return tuple(found)
 
     def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
-        """The same node with every subgraph changed; itself when it has none."""
+        """The same node with every subgraph changed; itself when none does."""
         kinds = self.primitive.params
         if params_.SUBGRAPHS.isdisjoint(kinds.values()):
             return self
@@ -78,7 +78,9 @@ class Node:
                 params[name] = change(value)
             elif kinds[name] == "graphs":
                 params[name] = tuple(map(change, value))
-        return Node(self.primitive, params, self.types, self.line)
+        record = Node(self.primitive, params, self.types, self.line)
+        same = all(a is b for a, b in zip(record.bodies, self.bodies, strict=True))
+        return self if same else record
 
 
 @dataclass(frozen=True, slots=True)

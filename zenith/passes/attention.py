@@ -38,7 +38,7 @@ def attention(graph: Graph) -> Graph:
     whole = {number for number in products if _stands_alone(graph, number)}
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> tuple[Value] | None:
-        found = _match(b.graph, args[0]) if b.number in whole else None
+        found = _match(b.so_far, args[0]) if b.number in whole else None
         return None if found is None else (_emit(b, found, args[1]),)
 
     return rebuild(graph, visit, inner=attention)

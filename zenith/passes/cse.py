@@ -27,7 +27,7 @@ def cse(graph: Graph) -> Graph:
             places.sort()
         key = (node.primitive.name, node.params_text, *places)
         if key not in known:
-            known[key] = b.graph.add_record(node, args)  # merged arguments have the types of those they stand for
+            known[key] = b.carry(node, args)
         return known[key]
 
     return rebuild(graph, visit, inner=cse)

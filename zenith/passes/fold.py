@@ -87,7 +87,7 @@ def _array(b: Rewriter, value: Value) -> np.ndarray[Any, Any] | None:
     node = b.definition(value)
     if node.primitive.name == "literal":
         return np.asarray(node.params["value"], node.params["dtype"].numpy)
-    return b.graph.constants.get(node.params["id"]) if node.primitive.name == "constant" else None
+    return b.so_far.constants.get(node.params["id"]) if node.primitive.name == "constant" else None
 
 
 def _bytes(type: Type) -> float:

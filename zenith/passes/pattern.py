@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from zenith.ir.builder import Builder
 from zenith.ir.graph import Value
 from zenith.ir.ops.reduce import highest, lowest
 from zenith.ir.primitive import get
@@ -196,7 +197,7 @@ def same_number(a: Any, b: Any) -> bool:
     return bool(a == b) and (a.dtype.kind != "f" or bool(np.signbit(a) == np.signbit(b)))
 
 
-def build(b: Rewriter, template: Pattern, found: Bindings, like: Value | None) -> Value:
+def build(b: Builder, template: Pattern, found: Bindings, like: Value | None) -> Value:
     """The values that a template spells; a template that is only a number takes the type of ``like``."""
     if isinstance(template, Variable):
         value: Value = found[template.name]

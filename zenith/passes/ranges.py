@@ -41,10 +41,10 @@ def _as_int64(b: Builder, value: Value) -> Value:
 
 def _least(b: Builder, value: Value) -> int | None:
     """What an integer is at least, by how it was made."""
-    node = b.graph.node(value.node)
+    node = b.so_far.node(value.node)
     while node.primitive.name in _MOVES:
-        value = b.graph.args(value.node)[0]
-        node = b.graph.node(value.node)
+        value = b.so_far.args(value.node)[0]
+        node = b.so_far.node(value.node)
     if value.dtype.kind == "u" or node.primitive.name == "size":
         return 0
     if node.primitive.name != "iota":

@@ -4,11 +4,15 @@ A pass gives a *visit* function. It sees a node with its arguments in the new gr
 stand for the node's results, or with None to copy it. The old graph is never touched; user lines, guards, inputs,
 constants and weights travel along; subgraphs are rebuilt first. What no longer feeds anything stays until dead code is
 removed.
+
+Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with a copy of
+what stands in front of it; where none does, the old graph is the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import Any
 
 from zenith.ir.builder import Builder
@@ -24,11 +28,41 @@ class Rewriter(Builder):
     reaches the fixpoint. ``MAX_REVISITS`` bounds how deep replacements of replacements go.
     """
 
-    def __init__(self, graph: Graph, visit: Visit, again: bool) -> None:
-        super().__init__(graph)
+    def __init__(self, old: Graph, visit: Visit, again: bool) -> None:
+        super().__init__(old)
+        self.old = old
+        self.new: Graph | None = None  # not begun: so far it is the old one
+        self.moved: dict[tuple[int, int], Value] = {}
         self.visit = visit
         self.number = -1  # of the node in the old graph that is being visited
         self.depth = 0 if again else MAX_REVISITS
+
+    @property
+    def graph(self) -> Graph:
+        """The new graph, to add to."""
+        return self.begin()
+
+    @property
+    def so_far(self) -> Graph:
+        """The new graph up to here, to look at."""
+        return self.old if self.new is None else self.new
+
+    def begin(self) -> Graph:
+        """The new graph, which has what stands in front of the visited node, and that node no more."""
+        if self.new is None:
+            self.new = Graph(self.old.name)
+            self.new.guards, self.new.weights = self.old.guards, self.old.weights
+            for number, node in islice(self.old.nodes(), self.number):
+                results = self._append(node, self.old.args(number))
+                self.moved.update({(number, i): value for i, value in enumerate(results)})
+        return self.new
+
+    def _append(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
+        """A node of the old graph, with the constant that it stands for."""
+        if node.primitive.name == "input":
+            return (self.graph.add_input(node.types[0], node.params["name"], node.line),)
+        _carry_constant(self.old, self.graph, node)
+        return self.graph.add_record(node, args)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         emit = super().__getattr__(name)
@@ -47,7 +81,7 @@ class Rewriter(Builder):
             return None
         self.depth += 1
         try:
-            return self.visit(self, self.graph.node(number), self.graph.args(number))
+            return self.visit(self, self.so_far.node(number), self.so_far.args(number))
         finally:
             self.depth -= 1
 
@@ -55,19 +89,44 @@ class Rewriter(Builder):
         """The node as it is, on new arguments."""
         return self.graph.add(node.primitive, args, node.params, node.line)
 
-    def carry(self, node: Node, args: tuple[Value, ...], before: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The node on new arguments, typed again only if their types are not those of the arguments ``before``."""
+    def carry(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The visited node on new arguments, typed again only if their types are not those that it had."""
+        if self.new is None and node is self.old.node(self.number):
+            return tuple(Value(self.number, i, t) for i, t in enumerate(node.types))
+        before = self.old.args(self.number)
         if all(a.type is b.type or a.type == b.type for a, b in zip(args, before, strict=True)):
-            return self.graph.add_record(node, args)
+            return self._append(node, args)
         return self.copy(node, args)
+
+    def arguments(self) -> tuple[Value, ...]:
+        """What stands for the arguments of the visited node."""
+        before = self.old.args(self.number)
+        return before if self.new is None else tuple(self.moved[a.node, a.output] for a in before)
+
+    def replace(self, results: Sequence[Value]) -> None:
+        """Let ``results`` stand for those of the visited node; nothing changes if they are its own."""
+        if self.new is None and all((v.node, v.output) == (self.number, i) for i, v in enumerate(results)):
+            return
+        _carry_constant(self.old, self.begin(), self.old.node(self.number))
+        self.moved.update({(self.number, i): value for i, value in enumerate(results)})
+
+    def finished(self) -> Graph:
+        """The new graph with its results; the old one where nothing changed and no constant is left over."""
+        used = {n.params["id"] for _, n in self.old.nodes() if n.primitive.name == "constant"}
+        if self.old.constants.keys() - used:
+            self.number = len(self.old)
+            self.begin()
+        if self.new is not None:
+            self.new.set_outputs(self.moved[v.node, v.output] for v in self.old.outputs)
+        return self.so_far
 
     def definition(self, value: Value) -> Node:
         """The node that computes a value of the new graph."""
-        return self.graph.node(value.node)
+        return self.so_far.node(value.node)
 
     def operands(self, value: Value) -> tuple[Value, ...]:
         """The arguments of the node that computes a value of the new graph."""
-        return self.graph.args(value.node)
+        return self.so_far.args(value.node)
 
 
 Visit = Callable[[Rewriter, Node, tuple[Value, ...]], "Sequence[Value] | None"]
@@ -81,7 +140,7 @@ def rebuild(
     inner: Callable[[Graph], Graph] | None = None,
     keep: Collection[int] | None = None,
 ) -> Graph:
-    """A new graph of ``visit``'s answers, in one sweep.
+    """A graph of ``visit``'s answers, in one sweep: a new one, or the old one where they change nothing.
 
     ``again`` offers the nodes that a visit emits to the visit too. ``inner`` rewrites subgraphs (the same sweep
     unless told otherwise). ``keep`` names the nodes to look at; inputs always stay.
@@ -90,24 +149,19 @@ def rebuild(
     def same_sweep(body: Graph) -> Graph:
         return rebuild(body, visit, again=again)
 
-    new = Graph(graph.name)
-    new.guards, new.weights = graph.guards, graph.weights
-    builder = Rewriter(new, visit, again)
-    moved: dict[tuple[int, int], Value] = {}
+    builder = Rewriter(graph, visit, again)
     for number, node in graph.nodes():
         builder.line, builder.number = node.line, number
         if node.primitive.name == "input":
-            moved[number, 0] = new.add_input(node.types[0], node.params["name"], node.line)
+            builder.replace(builder.carry(node, ()))
         elif keep is None or number in keep:
-            before = graph.args(number)
-            args = tuple(moved[a.node, a.output] for a in before)
+            args = builder.arguments()
             node = node.with_bodies(inner or same_sweep)
             results = visit(builder, node, args)
-            results = builder.carry(node, args, before) if results is None else results
-            _carry_constant(graph, new, node)
-            moved.update({(number, i): value for i, value in enumerate(results)})
-    new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
-    return new
+            builder.replace(builder.carry(node, args) if results is None else results)
+        else:
+            builder.begin()
+    return builder.finished()
 
 
 def _carry_constant(old: Graph, new: Graph, node: Node) -> None:
@@ -117,7 +171,7 @@ def _carry_constant(old: Graph, new: Graph, node: Node) -> None:
 
 def number_of(b: Builder, value: Value) -> float | int | bool | None:
     """The real number that every element of a value of the new graph is, a literal or a broadcast one; else None."""
-    return number_in(b.graph, value)
+    return number_in(b.so_far, value)
 
 
 def number_in(graph: Graph, value: Value) -> float | int | bool | None:

@@ -22,7 +22,7 @@ def widenings(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.primitive.name not in MOVEMENTS or not is_widening(b.graph, args[0].node):
+    if node.primitive.name not in MOVEMENTS or not is_widening(b.so_far, args[0].node):
         return None
     (source,) = b.operands(args[0])
     (moved,) = b.copy(node, [source])

@@ -2,8 +2,8 @@
 
 A kernel moves them as they are and converts them where it says so (``f32(x)``, ``bf16(y)``), to the nearest and ties to
 even. bfloat16 is the upper half of a float32. float16 is converted by the processor where it can (F16C); elsewhere by
-integers, since what LLVM would call there is in no library that is always there. Everything is branch-free; what widens works on
-vectors as on scalars.
+integers, since what LLVM would call there is in no library that is always there. Everything is branch-free; what
+widens works on vectors as on scalars.
 
 The ways with integers are F. Giesen's ("Float->half conversions", 2012).
 """
@@ -75,8 +75,8 @@ def narrowed(builder: Any, kind: Narrow, x: Any) -> Any:
 def _single(builder: Any, x: Any) -> Any:
     """A float32, for certain: what was rounded from a float64 LLVM would round to 16 bits at once, by calling.
 
-    On a GPU ``canonicalize`` says so. On x86 LLVM has no code for it in vectors of two: there -0 is added, which changes
-    nothing; as LLVM knows that of a -0 too, this one comes out of an empty piece of assembly, once a function.
+    On a GPU ``canonicalize`` says so. On x86 LLVM has no code for it in vectors of two: there -0 is added, which
+    changes nothing; as LLVM knows that too, it comes out of an empty piece of assembly, once a function.
     """
     if "nvptx" in builder.module.triple:
         of = f"v{x.type.count}f32" if isinstance(x.type, ir.VectorType) else "f32"

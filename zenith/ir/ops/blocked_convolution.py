@@ -131,13 +131,13 @@ def without_border(b: Any, x: Any) -> tuple[Any, Border | None]:
 
     It is put around 16-bit floats where these are what is widened.
     """
-    made = b.graph.node(x.node)
-    if made.primitive.name == "cast" and b.graph.args(x.node)[0].dtype.is_narrow:
-        source, border = without_border(b, b.graph.args(x.node)[0])
+    made = b.so_far.node(x.node)
+    if made.primitive.name == "cast" and b.so_far.args(x.node)[0].dtype.is_narrow:
+        source, border = without_border(b, b.so_far.args(x.node)[0])
         return (x, None) if border is None else (source, replace(border, dtype=x.dtype))
     if made.primitive.name == "pad":
-        source, value = b.graph.args(x.node)
-        zero = b.graph.node(value.node)
+        source, value = b.so_far.args(x.node)
+        zero = b.so_far.node(value.node)
         low, high, interior = (made.params[name] for name in ("low", "high", "interior"))
         alone = all(n == 0 for edges in (low, high, interior) for n in edges[:2])
         if zero.primitive.name == "literal" and zero.params["value"] == 0 and alone:
