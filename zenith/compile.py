@@ -158,17 +158,20 @@ def calls_outside(graph: Graph) -> bool:
     return any(map(is_outside, calls(graph)))
 
 
-def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = ()) -> Any:
-    """The executable of a lowered graph; compiled ones may put results in the memory of ``donated`` inputs."""
+def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = (), written: Mapping[int, int] | None = None) -> Any:
+    """The executable of a lowered graph; compiled ones may put results in the memory of ``donated`` inputs.
+
+    ``written`` has results that are new contents of an input, by number.
+    """
     if lowered.backend == "reference":
         return Reference(lowered.traced)
     started = time.perf_counter()
     executable = {"cpu": _link_cpu, "cuda": _link_cuda, "lanes": _link_lanes}[lowered.backend](lowered)
-    if lowered.backend in ("cpu", "cuda") and any(donated):
+    if lowered.backend in ("cpu", "cuda") and (any(donated) or written):
         program = executable.program if lowered.backend == "cpu" else executable.plan
         types = [cast(ArrayType, v.type) for v in lowered.traced.inputs]
         inputs = list(zip(program.inputs, types, strict=True))
-        executable.donation = Donation(program.steps, inputs, program.outputs, donated)
+        executable.donation = Donation(program.steps, inputs, program.outputs, donated, written)
     executable.report.link_ms = (time.perf_counter() - started) * 1e3
     return executable
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -167,6 +167,7 @@ class Request:
     describe: Callable[[], tuple[str, ...]]
     where: Where
     donated: Sequence[bool] = ()  # the leaves whose memory results may take
+    written: Mapping[int, int] = field(default_factory=dict)  # results that are new contents of leaves, by number
 
 
 @dataclass(eq=False)
@@ -297,7 +298,7 @@ class Specializer:
         if request.where.backend == "cuda":
             _refuse_capture(self.name, kinds)
         start = time.perf_counter()
-        executable = link_graph(lowering.lowered, request.donated)
+        executable = link_graph(lowering.lowered, request.donated, request.written)
         specialization = Specialization(
             lowering,
             executable,

@@ -5,6 +5,9 @@ that touches the result. No kernel then reads and writes the same memory, and of
 address. In a training step the update of one weight is written where that of an earlier one was read. Or the last step
 that touches the argument copies it to the result, which is then written in place: on one memory the copy changes
 nothing, and may be left out.
+
+A result may also be *written* to one argument: its new contents, as of a tensor that PyTorch changes in place. Then
+that argument alone is taken, whoever else has its memory.
 """
 
 from __future__ import annotations
@@ -21,11 +24,17 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class Donation:
-    """Which inputs of a program are donated, and when its steps touch inputs and results."""
+    """Which inputs of a program are donated, and when its steps touch inputs and results.
 
-    def __init__(self, steps: Iterable[Any], inputs: Named, outputs: Named, donated: Sequence[bool]) -> None:
-        self.inputs, self.outputs = inputs, outputs
-        self.given = [i for i, flag in enumerate(donated) if flag]
+    ``written`` has the input to which a result is written, by number.
+    """
+
+    def __init__(
+        self, steps: Iterable[Any], inputs: Named, outputs: Named, donated: Sequence[bool],
+        written: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.inputs, self.outputs, self.written = inputs, outputs, dict(written or {})
+        self.given = sorted({i for i, flag in enumerate(donated) if flag} | {*self.written.values()})
         self._first: dict[str, int] = {}
         self._last: dict[str, int] = {}
         self.copies: dict[tuple[int, int], int] = {}  # a result and the input that a step copies to it -> the step
@@ -42,6 +51,7 @@ class Donation:
         for result in sorted(range(len(self.outputs)), key=self._begin):
             kind, begin = _kind(self.outputs[result][1], sizes), self._begin(result)
             fitting = [i for i, own in free.items() if own == kind and self._is_over(i, result, begin)]
+            fitting = [i for i in fitting if self._is_meant(i, result)]
             argument = min(fitting, key=lambda i: (result, i) not in self.copies, default=None)
             if argument is not None:
                 del free[argument]
@@ -61,6 +71,11 @@ class Donation:
         last = self._last.get(self.inputs[argument][0], -1)
         return last < begin or last == begin == self.copies.get((result, argument))
 
+    def _is_meant(self, argument: int, result: int) -> bool:
+        """Whether a result may be where an argument is: what is written to an argument goes nowhere else."""
+        own = self.written.get(result)
+        return own == argument if own is not None else argument not in self.written.values()
+
     def _begin(self, result: int) -> int:
         return self._first.get(self.outputs[result][0], -1)
 
@@ -69,6 +84,8 @@ class Adapter(Protocol):
     """What tells whether an array's memory may be taken (see :mod:`zenith.arrays`)."""
 
     def is_sole_owner(self, array: Any) -> bool: ...
+
+    def dense_address(self, array: Any) -> int | None: ...
 
 
 def results_in(
@@ -79,16 +96,20 @@ def results_in(
     addresses: Sequence[int | None],
     results: Any,
     alignment: int = 1,
+    written: Mapping[int, int] | None = None,
 ) -> list[Any]:
     """Memory for results: of donated arguments where these share theirs with nothing else in the call, else new.
 
-    What is taken is an array of the kind that ``results`` makes, at a multiple of ``alignment``.
+    What is taken is an array of the kind that ``results`` makes, at a multiple of ``alignment``; to an argument in
+    ``written`` a result is written, whoever else has its memory.
     """
     times, given = Counter(addresses), {}
     for result, argument in pairs:
         array, adapter, address = arrays[argument], adapters[argument], addresses[argument]
         alone = times[address] == 1 and address is not None and address % alignment == 0
-        if adapter is results and alone and adapter.is_sole_owner(array):
+        meant = (written or {}).get(result) == argument and bool(address)
+        owned = meant and adapter.dense_address(array) == address  # not that of a dense copy
+        if adapter is results and alone and (owned or adapter.is_sole_owner(array)):
             given[result] = array
     return [given[i] if i in given else make() for i, make in enumerate(makers)]
 

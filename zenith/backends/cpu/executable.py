@@ -83,6 +83,7 @@ class _Lease:
         self.results: Adapter | None = None
         self.makers: list[Callable[[], Any]] = []  # one for each result
         self.donations: Pairs = ()  # results, and the arguments whose memory they take
+        self.written: Mapping[int, int] = {}  # of these, the arguments that results are written to
         self.copies: list[
             tuple[int, int, int, int]
         ] = []  # of these, what would be copied: the word of its tasks, tasks
@@ -119,6 +120,7 @@ class _Lease:
         types = [type for _, type in program.outputs]
         self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
         self.donations = executable.donation.pairs(sizes) if executable.donation else ()
+        self.written = executable.donation.written if executable.donation else {}
         words = [(*pair, executable.copying[pair]) for pair in self.donations if pair in executable.copying]
         self.copies = [(result, argument, word, self.buffer[word]) for result, argument, word in words]
         self.sizes, self.results = sizes, results
@@ -127,7 +129,7 @@ class _Lease:
         self, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None]
     ) -> list[Any]:
         """Memory for results, of donated arguments where that is possible; what is there already is not copied."""
-        out = results_in(self.donations, self.makers, arrays, adapters, addresses, self.results)
+        out = results_in(self.donations, self.makers, arrays, adapters, addresses, self.results, written=self.written)
         for result, argument, word, tasks in self.copies:
             self.buffer[word] = 0 if out[result] is arrays[argument] else tasks
         return out

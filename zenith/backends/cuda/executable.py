@@ -248,7 +248,7 @@ class Executable:
         if setup.donations is None:
             setup.donations = self.donation.pairs(setup.sizes)
         makers = setup.makers_of(results)
-        return results_in(setup.donations, makers, arrays, adapters, addresses, results, ACCESS)
+        return results_in(setup.donations, makers, arrays, adapters, addresses, results, ACCESS, self.donation.written)
 
     def _settled(
         self, lease: Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],

@@ -8,7 +8,8 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, rule
-from zenith.trace.bind import b
+from zenith.trace import Tracer, current_recorder
+from zenith.trace.bind import b, graph_value
 
 _END = 2**63 - 1  # how torch.export writes an open end of a slice
 
@@ -125,17 +126,22 @@ def _flip(c: Context, x: Any, dims: Sequence[int]) -> Any:
 def _slice_scatter(
     c: Context, x: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
-    if step != 1:
-        rows = _slice(c, znp.arange(x.shape[dim]), 0, start, end, step)
-        return RULES["index_put"](c, x, [None] * (dim % x.ndim) + [rows], part)
-    before, after = _slice(c, x, dim, 0, start or 0), _slice(c, x, dim, _END if end is None else end)
-    return znp.concatenate([before, part, after], axis=dim)
+    end = None if isinstance(end, int) and end == _END else end
+    return _written_over(x, dim, slice(start, end, step), part)
 
 
 @rule("select_scatter")
 def _select_scatter(c: Context, x: Any, part: Any, dim: int, index: Any) -> Any:
-    place = znp.reshape(znp.arange(x.shape[dim]), (-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
-    return znp.where(place == (index if index >= 0 else index + x.shape[dim]), znp.expand_dims(part, dim), x)
+    return _written_over(x, dim, index, part)
+
+
+def _written_over(x: Any, dim: int, place: Any, part: Any) -> Any:
+    """The array with a part replaced: an assignment, which is done in place where nobody needs the array any more."""
+    recorder = current_recorder()
+    assert recorder is not None, "rules run under a trace"
+    made = Tracer(recorder, graph_value(recorder, x)).renewed()
+    made[(slice(None),) * (dim % x.ndim) + (place,)] = part
+    return made
 
 
 @rule("copy")

@@ -18,6 +18,7 @@ from zenith import tree
 from zenith.errors import ArgumentError
 from zenith.torch import aten
 from zenith.torch.dynamo.graphs import CompiledGraph
+from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.partition import partition
 from zenith.torch.dynamo.report import forget, remember
@@ -46,10 +47,9 @@ def zenith(
         def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Boxed:
             own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
             known = names if way != "backward" and len(own) == len(names) else own
-            static = _parameters(graph) if way == "inference" else ()
-            return _boxed(
-                remember(CompiledGraph(graph, tree.identifier(f"graph_{frame}_{way}"), chosen, known, static))
-            )
+            static, written = (_parameters(graph), written_arguments(graph)) if way == "inference" else ((), {})
+            name = tree.identifier(f"graph_{frame}_{way}")
+            return _boxed(remember(CompiledGraph(graph, name, chosen, known, static, written)))
 
         return compile
 

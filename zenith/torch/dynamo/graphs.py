@@ -17,6 +17,7 @@ from zenith.torch.calls import as_tensor
 from zenith.torch.dynamo.checked import is_token
 from zenith.torch.dynamo.ends import Argument, Size, Sizes, Tensor, arguments_of, with_examples
 from zenith.torch.dynamo.layouts import layout_of
+from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
 from zenith.torch.dynamo.results import needs_sizes, results
@@ -45,8 +46,12 @@ class CompiledGraph(Inspectable):
         options: Options,
         names: Sequence[str],
         static: Sequence[int] = (),
+        written: Mapping[int, int] | None = None,
     ) -> None:
-        """``names`` has a name for every placeholder, and ``static`` the places of those that are parameters."""
+        """``names`` has a name for every placeholder, and ``static`` the places of those that are parameters.
+
+        ``written`` has the place of the argument whose new contents a result is, by the result's.
+        """
         self.__name__ = name
         self._options, self._module, self._graph = options, module, with_examples(module.graph)
         self._specializer = Specializer(options.backend, name, None, options.numerics)
@@ -54,7 +59,8 @@ class CompiledGraph(Inspectable):
         places = {node: place for place, node in enumerate(placeholders)}
         self._sizes = Sizes()
         arguments = arguments_of(self._graph, self._sizes)
-        self._static = [p for p in static if isinstance(arguments.get(placeholders[p]), Tensor)]
+        changed = set((written or {}).values())
+        self._static = [p for p in static if isinstance(arguments.get(placeholders[p]), Tensor) and p not in changed]
         self._static_nodes = [placeholders[place] for place in self._static]
         names = unique(input_names(names), taken=[s for a in arguments.values() for s in _symbols(a)])
         self._instances = Instances([names[place] for place in self._static], self._specializer.forget)
@@ -63,6 +69,7 @@ class CompiledGraph(Inspectable):
         self._names = [names[place] for place, _ in self._takes]
         self._results, self._made = results(self._graph, self._sizes)
         self._needs_sizes = needs_sizes(self._results)
+        self._written = in_place(self._results, self._takes, written or {})
         self.steps: list[Step] = []
         self.calls = 0
 
@@ -78,7 +85,10 @@ class CompiledGraph(Inspectable):
         made = self._specializer.find(key, leaves)
         if made is self._specializer:
             made = self._specializer.make(key, self._request(leaves, parameters))
-        return [result.of(given, made, sizes) for result in self._results]
+        found = [result.of(given, made, sizes) for result in self._results]
+        for write in self._written:
+            write.give_back(found, made, leaves, given)
+        return found
 
     def _size_values(self, args: Sequence[Any]) -> dict[str, int]:
         """The sizes of a call by their symbols."""
@@ -113,7 +123,8 @@ class CompiledGraph(Inspectable):
             return tuple(f"{name}: {dtype_text(leaf)}" for name, leaf in zip(self._names, leaves, strict=True))
 
         where = choose_for(self._options.backend, known)
-        return Request(leaves, lambda: self._build(leaves, parameters), describe, where)
+        written = {write.number: write.leaf for write in self._written}
+        return Request(leaves, lambda: self._build(leaves, parameters), describe, where, written=written)
 
     def _build(self, leaves: Sequence[Any], parameters: Parameters | None) -> Program:
         arguments = self._arguments
