@@ -107,7 +107,11 @@ def test_values_are_eagers_and_memory_stays(function):
     assert len(planned) == 1 and (taken == planned or function not in IN_PLACE)
 
 
-@pytest.mark.parametrize("function", IN_PLACE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function",
+    [put_index, *(pytest.param(f, marks=pytest.mark.thorough) for f in IN_PLACE if f is not put_index)],
+    ids=lambda f: f.__name__,
+)
 def test_a_step_writes_what_is_new_and_nothing_else(function, monkeypatch):
     """Only the copy of the cache to the result is as long as the cache, and a call leaves that out."""
     fast, cache = compiled(function), torch.zeros(ROWS, WIDTH)
