@@ -7,9 +7,7 @@ are called with the C convention. Nothing runs here and no address stands in an 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,6 +33,7 @@ from zenith.backends.cpu.contexts import contexts
 from zenith.backends.cpu.lowering import KernelLowering, Text
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
+from zenith.collection import without_collection
 from zenith.errors import CompileError
 
 _WORD = types.int64
@@ -77,7 +76,7 @@ class Written(NamedTuple):
 
 def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
     """One kernel as Numba writes it, ``void symbol(int64 begin, int64 end, int64* args)``."""
-    with _compiling():
+    with global_compiler_lock, without_collection():
         return _written(function, _KERNEL, False, symbol)
 
 
@@ -93,7 +92,7 @@ def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
 
 def runtime_module(exported: set[str]) -> Any:
     """The optimised LLVM module of all native functions (see :mod:`launching`); ``exported`` symbols can be called."""
-    with _compiling():
+    with global_compiler_lock, without_collection():
         functions = [
             _written(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)
             for symbol, f in NATIVE.items()
@@ -105,19 +104,6 @@ def object_code(module: Any) -> bytes:
     """The relocatable object of a module."""
     code: bytes = target_machine().emit_object(module)
     return code
-
-
-@contextmanager
-def _compiling() -> Iterator[None]:
-    """One compilation at a time, without garbage collection: Numba makes a million objects and drops none early."""
-    with global_compiler_lock:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            yield
-        finally:
-            if collects:
-                gc.enable()
 
 
 def _written(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Written:
