@@ -5,7 +5,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from zenith.torch.dynamo.layouts import KEPT, Blocked
+from zenith.torch.dynamo.blocks import KEPT, Blocked
 from zenith.torch.dynamo.partition import partition
 
 

@@ -24,7 +24,7 @@ from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.types import ArrayType, has_derivative, uint8
-from zenith.torch.dynamo.ends import Size
+from zenith.torch.sizes import Size
 from zenith.trace import InputSpec, Recorder, Traced
 from zenith.trace.recorder import recording
 from zenith.transforms.reverse import vjp_graph

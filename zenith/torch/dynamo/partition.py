@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import dims
 from zenith.ir.ops.blocked_convolution import blocks_of_result
-from zenith.torch.dynamo.layouts import KEPT, Blocked
+from zenith.torch.dynamo.blocks import KEPT, Blocked
 from zenith.torch.dynamo.results import looks, root_of
 from zenith.torch.translate import returned
 
