@@ -56,7 +56,6 @@ LOCKS = {
     "zenith.backends.cuda.driver._guard": "the one driver of the process, while it is made",
     "zenith.backends.cuda.functions._lock": "the functions that are loaded on devices, which programs share",
     "zenith.backends.cuda.memory._guard": "the one pool of the process, while it is made",
-    "zenith.collection._lock": "how many threads compile, and whether Python collected garbage before",
     "zenith.eject.runtime._lock": "the kernels of an ejected file that are compiled (in that file, not in Zenith)",
 }
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
