@@ -89,6 +89,18 @@ def test_results_are_the_same(groups):
             np.testing.assert_array_equal(found, expected)
 
 
+def test_what_no_convolution_reads_stays():
+    """The input of a linear layer is flat for the way back, too."""
+
+    def function(x, first, second, scale, shift, *, groups):
+        y = nn.relu(nn.conv(x, first))
+        return znp.reshape(y, (-1, 16 * 9)) @ znp.reshape(first, (16 * 9, READ))
+
+    parts = halves(16, 1, function)
+    kept = [str(v.type) for v in keep_blocks(parts).kept if v.shape[0] == symbol("n")]
+    assert "bool[n, 1, 1, 3, 3, 16]" in kept and "f32[n, 16, 3, 3]" in kept, kept
+
+
 @pytest.mark.parametrize("channels", [17, 1])
 def test_channels_without_blocks_stay(channels):
     parts = halves(channels, 1)

@@ -4,7 +4,8 @@ A program takes and gives arrays as its user sees them, (n, channels, sizes...),
 blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`). What a way forward hands to a way back nobody else sees:
 the one ends with the movement into blocks, which cancels against the one out of them behind the convolution, and the
 other begins with the movement back, which cancels against that in front of its own convolutions. So neither turns an
-array for the sake of the other. Nothing else changes, so a wrong guess costs time only.
+array for the sake of the other. What no convolution of the way back computes with, such as the flat input of a linear
+layer, stays as it is. Elements only move, so a wrong guess costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def keep_blocks(parts: Split, channels_last: bool = False) -> Split:
     """
     own = len(parts.known.outputs) - parts.residuals
     seen, made = {*parts.known.inputs, *parts.known.outputs[:own]}, _in_blocks(parts.known, channels_last)
-    cuts = [None if value in seen else made.get(value) for value in parts.kept]
+    read, pairs = _read_in_blocks(parts.unknown), zip(parts.kept, parts.unknown.inputs, strict=False)
+    cuts = [made.get(value) if value not in seen and reader in read else None for value, reader in pairs]
     if all(cut is None for cut in cuts):
         return parts
     known = Graph(parts.known.name)
@@ -76,6 +78,17 @@ def _in_blocks(graph: Graph, channels_last: bool) -> dict[Value, Blocks]:
             for place, type in enumerate(node.types if before is not None else ()):
                 if before is not None and _has_channels_of(type, before):
                     found[Value(number, place, type)] = found[before]
+    return found
+
+
+def _read_in_blocks(graph: Graph) -> set[Value]:
+    """What convolutions read, and what that is computed from, place by place."""
+    found: set[Value] = set()
+    for number, node in reversed(list(graph.nodes())):
+        in_place = isinstance(node.primitive.lowering, Scalar) or node.primitive.name in ("pad", "slice")
+        read = in_place and any(Value(number, place, type) in found for place, type in enumerate(node.types))
+        if read or node.primitive.name in ("conv", "conv_weights"):
+            found.update(graph.args(number))
     return found
 
 
