@@ -24,10 +24,9 @@ from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
-from zenith.torch.dynamo.checked import WITH_EFFECTS, apart_from_state, checked
-from zenith.torch.dynamo.ends import Sizes, element_type
-from zenith.torch.dynamo.layouts import Layout
-from zenith.torch.dynamo.options import Options
+from zenith.torch.checked import WITH_EFFECTS, apart_from_state, checked
+from zenith.torch.layouts import Layout, element_type
+from zenith.torch.sizes import Sizes
 from zenith.trace import Recorder, TracedSize, current_recorder
 from zenith.trace.sizes import user_size
 
@@ -48,10 +47,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch."""
+    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch.
+
+    With ``fallback="error"`` a step that is no draw is refused.
+    """
 
     sizes: Sizes
-    options: Options
+    fallback: str
     found: list[Step]
 
     def rule_of(self, node: torch.fx.Node) -> aten.Rule:
@@ -132,7 +134,7 @@ class Steps:
         """List the step; raise when the user wants none but draws, else warn, once for each operator."""
         name, where, reason, drawn = str(target), user_line(), aten.reason_of(target), draws(target)
         why = refused.what if refused is not None else reason[0] if reason else _NO_RULE
-        if not drawn and self.options.fallback == "error":
+        if not drawn and self.fallback == "error":
             fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
             raise UnsupportedError(f"{name}: {why}", where=where, fix=fix) from refused
         self.found.append(Step(name, drawn, why, where))
