@@ -18,7 +18,7 @@ from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "nn", "saving", "training")
+CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "saving", "training")
 DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
@@ -78,7 +78,7 @@ def test_make_targets_that_are_named_exist(name):
     ("name", "least"),
     [
         pytest.param("gradients", 10, marks=pytest.mark.thorough),  # it compiles longest
-        *(("assignment", 6), ("nn", 3), ("saving", 3), ("torch_compile", 4), ("training", 3)),
+        *(("assignment", 6), ("interop", 1), ("nn", 3), ("saving", 3), ("torch_compile", 4), ("training", 3)),
     ],
 )
 def test_examples_run(name, least):

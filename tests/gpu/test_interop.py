@@ -60,6 +60,18 @@ class Lender:
         return self.array.__dlpack__(stream=stream)
 
 
+class Lent(Lender):
+    """The same on a tensor of PyTorch."""
+
+    def __init__(self, tensor):
+        super().__init__(tensor)
+        self.dtype = np.dtype(np.float32)
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.asked.append((stream, max_version))
+        return self.array.__dlpack__(stream=stream, max_version=max_version)
+
+
 def test_any_array_with_dlpack(real):
     x = Lender(real.linspace(0, 1, 9, dtype=np.float32))
     found = zenith.jit(double)(x)
@@ -79,6 +91,38 @@ def test_jax_arrays(real):
     zenith.synchronize()
     assert isinstance(found, jax.Array) and found.devices() == {device}
     np.testing.assert_allclose(np.asarray(found), double(np.asarray(x)), rtol=1e-6)
+
+
+def test_streams_of_the_protocol(real):
+    """CuPy's current stream is named to the lender: 1 is the legacy default, which CUDA calls 0."""
+    run, streams = zenith.jit(double), []
+    for stream in (real.cuda.Stream.null, real.cuda.Stream(non_blocking=True)):
+        with stream:
+            x = Lender(real.linspace(0, 1, 9, dtype=np.float32))
+            found = run(x)
+            np.testing.assert_allclose(real.asnumpy(found), double(real.asnumpy(x.array)), rtol=1e-6)
+        ((asked, _),) = x.asked
+        streams.append((asked, stream.ptr or 1))
+    assert all(asked == expected for asked, expected in streams)
+
+
+def test_torchs_results_wait_for_its_own_stream(real, cuda_torch):
+    """A tensor lent by DLPack on a side stream: its capsule orders the work behind that stream's."""
+    side = cuda_torch.cuda.Stream()
+    with cuda_torch.cuda.stream(side):
+        x = cuda_torch.ones(1 << 22, device="cuda")
+        for _ in range(50):
+            x = x + 1
+        lent = Lent(x)
+        found = zenith.jit(lambda x: x * 2)(lent)
+    assert real.asnumpy(found).tolist()[:3] == [102.0] * 3 and lent.asked[0][1] == (1, 0)
+
+
+def test_a_copy_on_the_host_is_asked_for(real, cuda_torch):
+    x = cuda_torch.arange(3.0, device="cuda")
+    with pytest.raises(zenith.errors.DeviceError, match='device="cpu"'):
+        zenith.numpy.from_dlpack(x)
+    assert zenith.numpy.from_dlpack(real.arange(3.0), device="cpu").tolist() == [0, 1, 2]
 
 
 def test_the_device_of_the_arrays_chooses_the_backend(real):

@@ -102,6 +102,55 @@ def test_gradients_of_a_module(cuda_torch):
     assert fast.autograd.backward.cache_info().misses == 1
 
 
+class Drawing(nn.Module):
+    """Draws of several operators, one behind the other."""
+
+    def forward(self, x):
+        noise = torch.rand_like(x)
+        dropped = nn.functional.dropout(torch.tanh(x), 0.25, self.training)
+        return dropped * 2 + noise, torch.bernoulli(torch.sigmoid(x)), torch.randn(3, device=x.device)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("own_stream", [False, True])
+def test_draws_come_from_the_generator_of_the_gpu(cuda_torch, dtype, own_stream):
+    """The numbers are eager's, the host's generator is left alone, and the next draw is eager's too."""
+    module, x = Drawing().train(), torch.randn(33, 129, device="cuda").to(dtype)
+    fast, found = torch.compile(module, backend="zenith"), []
+    stream = torch.cuda.Stream() if own_stream else torch.cuda.current_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    for call in (fast, fast, module):
+        torch.manual_seed(7)
+        host = torch.get_rng_state()
+        with torch.no_grad(), torch.cuda.stream(stream):
+            found.append((*call(x), torch.rand(5, device="cuda")))
+        stream.synchronize()
+        assert torch.equal(torch.get_rng_state(), host)
+    for results in found[:2]:
+        torch.testing.assert_close(results, found[2])
+        assert all(torch.equal(a, b) for a, b in zip(results[1:], found[2][1:], strict=True))
+
+
+def test_training_with_dropout_is_eagers(cuda_torch):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Dropout(0.3), nn.Linear(128, 8)).cuda()
+    x, found = torch.randn(16, 64, device="cuda"), []
+    for call in (torch.compile(module, backend="zenith"), module):
+        module.zero_grad()
+        torch.manual_seed(3)
+        call(x).square().sum().backward()
+        found.append([p.grad.clone() for p in module.parameters()])
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_operators_without_a_rule_run_on_the_gpu(cuda_torch):
+    fast = torch.compile(lambda x: torch.special.bessel_j0(torch.exp(x)) + 1, backend="zenith")
+    x = torch.rand(100, device="cuda")
+    with pytest.warns(zenith.errors.FallbackWarning), torch.no_grad():
+        torch.testing.assert_close(fast(x), torch.special.bessel_j0(torch.exp(x)) + 1)
+
+
 def test_a_step_of_training(real, rng):
     """Three steps of AdamW on the GPU beside the same in the interpreter in float64."""
     optimizer = zenith.optim.adamw(1e-3)

@@ -20,7 +20,7 @@ from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.leaves import Kind, as_array
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
-from zenith.arrays import maker_of_results
+from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
@@ -140,16 +140,21 @@ class Specialization:
     def __post_init__(self) -> None:
         self.binding, self.finish = self.origin.binding, self.origin.result.build
         self.bind = self.binding.function
-        self.adapters = tuple(kind.adapter for kind in self.kinds)
-        self.results = maker_of_results(self.adapters, self.device)
-        self.numbers = [position for position, kind in enumerate(self.kinds) if kind.is_number]
+        adapters = [kind.adapter for kind in self.kinds]
+        self.results = results = maker_of_results(adapters, self.device)
+        lent = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_lent(adapter)}
+        self.adapters = tuple(NUMPY if number in lent else a for number, a in enumerate(adapters))
+        self.read: dict[int, Any] = {n: as_array for n, kind in enumerate(self.kinds) if kind.is_number} | lent
+        if _is_lent(results):
+            build = self.finish
+            self.finish = lambda made: build([results.depart(array) for array in made])
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
-        if self.numbers:
+        if self.read:
             leaves = list(leaves)
-            for position in self.numbers:
-                leaves[position] = as_array(leaves[position])
+            for position, read in self.read.items():
+                leaves[position] = read(leaves[position])
         return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results, *watch))
 
 
@@ -342,6 +347,11 @@ class Specializer:
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
+
+
+def _is_lent(adapter: Adapter) -> bool:
+    """Whether arrays are lent from the host's memory: programs see them as NumPy's."""
+    return adapter.on_host and adapter.imports
 
 
 def _refuse_capture(name: str, kinds: Iterable[Kind]) -> None:

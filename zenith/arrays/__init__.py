@@ -2,8 +2,8 @@
 
 Zenith has no array class. An :class:`Adapter` tells the address, element type, shape and strides of one library's
 arrays on one device and makes new ones; those of torch and CuPy are only made when a program has imported these
-already. Arrays of other libraries on a GPU come by DLPack. What no adapter takes (byte-swapped, object, sparse, on a
-device without a backend ...) is refused with the conversion to write.
+already. Arrays of other libraries, such as JAX's, come by DLPack. What no adapter takes (byte-swapped, object, sparse,
+on a device without a backend ...) is refused with the conversion to write.
 
 >>> import numpy as np
 >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays.adapter import Adapter, place_of, requires_grad
-from zenith.arrays.dlpack import dlpack_adapter, is_on_gpu
 from zenith.arrays.gpu import cupy_adapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
+from zenith.arrays.lent import lent_adapter
 from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapter
 
 __all__ = [
@@ -42,16 +42,18 @@ def adapter_for(array: Any) -> Adapter | None:
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):
         return cupy_adapter(array.data.device_id)
-    return dlpack_adapter(array) if is_on_gpu(array) else None
+    found: Adapter | None = lent_adapter(array)
+    return found
 
 
 def adapter_named(library: str, device: int | None) -> Adapter:
     """The adapter of a library's arrays on a device; None is the CPU."""
-    if device is None:
-        return torch_adapter() if library == "torch" else NUMPY
     if library == "torch":
-        return cuda_tensor_adapter(device)
-    return cupy_adapter(device) if library == "cupy" else dlpack_adapter.named(library, device)
+        return torch_adapter() if device is None else cuda_tensor_adapter(device)
+    if library == "numpy":
+        return NUMPY
+    found: Adapter = cupy_adapter(device or 0) if library == "cupy" else lent_adapter.named(library, device)
+    return found
 
 
 def maker_of_results(adapters: Iterable[Adapter], device: int | None = None) -> Adapter:

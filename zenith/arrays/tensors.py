@@ -68,6 +68,12 @@ class TorchAdapter(PlainAdapter):
         """The element type."""
         return self._from_torch.get(array.dtype)
 
+    def like(self, dtype: np.dtype[Any]) -> Any:
+        """Torch's element type for one of NumPy's."""
+        found = dtype_of(dtype)
+        assert found is not None, f"no element type for {dtype}"
+        return self._to_torch[found]
+
     def shape(self, array: Any) -> tuple[int, ...]:
         """The sizes (``torch.Size`` is a tuple of ints)."""
         return array.shape

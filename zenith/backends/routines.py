@@ -36,6 +36,7 @@ class Routine:
     run: on the host: ``run(arrays)`` reads the first arrays and fills the last ones.
     ready: on the device: ``ready(sizes, alignments)`` gives what calls it, or why it does not take these sizes;
         ``alignments`` are the bytes that the addresses are multiples of.
+    on_gpu: ``on_gpu(operands, results, device, stream)`` does what ``run`` does on memory of a GPU.
     among: ``among(namespace, arrays)`` does what ``run`` does on the arrays of ``library``, by NumPy's names.
     node: the node of a graph that it computes, by which another process finds it; None for the user's functions.
     """
@@ -45,12 +46,13 @@ class Routine:
     form: str = ""
     run: Callable[[Sequence[Any]], None] | None = None
     ready: Callable[[Mapping[str, int], Sequence[int]], Ready | str] | None = None
+    on_gpu: Callable[[Sequence[Any], Sequence[Any], int, int], None] | None = None
     among: Callable[[Any, Sequence[Any]], None] | None = None
     node: Node | None = None
 
     @property
     def on_host(self) -> bool:
-        """Whether it is called from Python with arrays, those of the host unless ``among`` others."""
+        """Whether it is called from Python with arrays, those of the host unless ``among`` others or ``on_gpu``."""
         return self.run is not None
 
     def __str__(self) -> str:
@@ -95,7 +97,8 @@ def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
     run, library = partial(_call_back, node, lowering.function), f"{CUPY}.{lowering.part}"
     own = None if is_outside(node) else node
     if lowering.among is None or library not in libraries:
-        return Routine(PYTHON, name, run=run, node=own)
+        on_gpu = None if function is None or node.params["mapped"] else function.on_gpu
+        return Routine(PYTHON, name, run=run, on_gpu=on_gpu, node=own)
     among = lowering.among
 
     def on_device(xp: Any, arrays: Sequence[Any]) -> None:

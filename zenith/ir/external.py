@@ -51,6 +51,8 @@ class External:
         Python.
     rules: derivatives and batches; None when nothing is known.
     advice: how the user gives it a derivative.
+    on_gpu: ``(operands, results, device, stream)`` fills memory of a GPU, which has an ``address``, ``shape`` and
+        ``dtype``, in the order of a stream; None where only the host can call it.
     """
 
     label: str
@@ -59,6 +61,7 @@ class External:
     address: int | None
     rules: Rules | None
     advice: str
+    on_gpu: Callable[[Sequence[Any], Sequence[Any], int, int], None] | None = None
     name: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, user_line
+from zenith.arrays.capsules import CPU, Lent, ask, on_host, read
+from zenith.arrays.lent import is_on_host
+from zenith.errors import ArgumentError, DeviceError, ZenithError, user_line
 from zenith.ir.types import DTYPES
 from zenith.numpy.creation import array
 from zenith.numpy.operands import HOST, check_device
@@ -65,16 +67,47 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 @implements(gives="view")
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
-    """An array of another library by its DLPack capsule, without a copy where that is possible.
+    """A NumPy array on the memory that an array of another library lends by DLPack.
+
+    It is read-only where the library says that its memory is, or does not say. ``copy=True`` copies, ``copy=False``
+    never does, and ``None`` lets the library copy where it must. ``device="cpu"`` asks an array on a GPU for a copy.
+    Raises ArgumentError where the library cannot do so, or does not lend the memory; DeviceError for an array on a GPU
+    without ``device="cpu"``.
 
     >>> from_dlpack(np.arange(3))
     array([0, 1, 2])
     """
     check_device(device)
     if isinstance(x, Tracer):
-        return x
-    if not hasattr(x, "__dlpack__"):
+        return array(x, copy=True) if copy else x
+    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} has no __dlpack__", where=user_line(),
                             fix="use zenith.numpy.asarray")  # fmt: skip
-    found = np.from_dlpack(x)
-    return array(found, copy=True) if copy else found
+    if isinstance(x, np.ndarray):
+        return array(x, copy=True) if copy else x.view()
+    lent = _lent(x, device, copy)
+    found = on_host(lent)
+    return array(found, copy=True) if copy and not lent.copied else found
+
+
+def _lent(x: Any, device: Any, copy: Any) -> Lent:
+    """What an array lends on the host, asked for with no more than is needed, so that older libraries understand."""
+    wanted: dict[str, Any] = {"copy": False} if copy is False else {}
+    if not is_on_host(x):
+        if device is None:
+            raise DeviceError(f"from_dlpack: the {type(x).__name__} is not on the CPU, where zenith.numpy's arrays are",
+                              where=user_line(), fix='device="cpu" asks its library for a copy there')  # fmt: skip
+        wanted["dl_device"] = (CPU, 0)
+    words = " and ".join(f"{name}={value}" for name, value in wanted.items())
+    try:
+        lent = read(ask(x, **wanted))
+    except (BufferError, ValueError, TypeError, NotImplementedError) as error:
+        if isinstance(error, ZenithError):
+            raise
+        said = f"does not lend it{' with ' if words else ''}{words}: {error}"
+        raise ArgumentError(f"from_dlpack: the library of the {type(x).__name__} {said}", where=user_line(),
+                            fix="convert it with its own library, and pass that") from error  # fmt: skip
+    if copy is False and lent.copied:
+        raise ArgumentError(f"from_dlpack: the library of the {type(x).__name__} copied it, and copy=False was asked",
+                            where=user_line(), fix="leave copy= out")  # fmt: skip
+    return lent

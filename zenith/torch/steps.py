@@ -1,22 +1,22 @@
 """What PyTorch computes in the middle of a program: operators that Zenith has no rule for, and random draws.
 
-Each is a step of its own, a call of PyTorch between kernels. Draws come from PyTorch's generator, in program order, so
-that a compiled model draws the numbers that it would draw without being compiled.
+Each is a step of its own, a call of PyTorch between kernels (:mod:`zenith.torch.operator_calls`). Draws come from
+PyTorch's generator of the device, in program order: a compiled model draws what it would draw without being compiled.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 import zenith.numpy as znp
-from zenith.arrays import torch_adapter
 from zenith.control.trees import record
 from zenith.errors import FallbackWarning, SourceLine, UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import Dim
@@ -26,6 +26,7 @@ from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
 from zenith.torch.checked import WITH_EFFECTS, apart_from_state, checked
 from zenith.torch.layouts import Layout, element_type
+from zenith.torch.operator_calls import MaskCall, OperatorCall, on_gpu
 from zenith.torch.sizes import Sizes
 from zenith.trace import Recorder, TracedSize, current_recorder
 from zenith.trace.sizes import user_size
@@ -105,29 +106,28 @@ class Steps:
         own = node.args[len(node.args) - len(given[0]) :]  # an effect's operator comes behind a token and its name
         read = pytree.tree_leaves(torch.fx.map_arg((own, node.kwargs), lambda n: n.meta.get("val")))
         kinds = tuple(map(_kind, leaves, read))
-        call = _Call(target, spec, kinds, leaves, [Layout.of(t) for t in read if isinstance(t, torch.Tensor)])
+        call = OperatorCall.of(target, spec, kinds, leaves, [t for t in read if isinstance(t, torch.Tensor)])
         arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf
                   for leaf, kind in zip(leaves, kinds, strict=True) if kind]  # fmt: skip
-        external = External(str(target), call, False, None, None, _ADVICE)
+        external = External(str(target), call, False, None, None, _ADVICE, on_gpu(call.beside))
         kind = "call_python_in_order" if in_order else "call_python"
         made = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
         return [None if example is None else next(made) for example in examples]
 
     def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
-        """As PyTorch rounds without a compiler, ``x * (mask / (1 - p))``; the mask lies in memory as x does."""
+        """As PyTorch rounds without a compiler, on the CPU ``x * (mask / (1 - p))``."""
         if not train or p in (0, 1):
             keep = p == 0 or not train
             return (x if keep else x * 0), znp.full(x.shape, keep)
         self._note(node, node.target, None)
-        layout = Layout.of(node.all_input_nodes[0].meta["val"])
-
-        def draw(arrays: list[Any], results: list[Any]) -> list[Any]:
-            mask = torch.empty([results[0].shape[axis] for axis in layout.order], dtype=torch.bool).bernoulli_(1 - p)
-            return [layout.counted(mask).numpy()]
-
-        external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE)
+        example = node.all_input_nodes[0].meta["val"]
+        draw = MaskCall(1 - p, Layout.of(example), example.dtype)
+        external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE, on_gpu(draw.beside))
         types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
         (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)
+        if example.is_cuda and c.dtype.itemsize == 2:  # a GPU rounds once, behind both products
+            wide = znp.astype(x, "float32") * znp.astype(mask, "float32") * np.float32(1 / (1 - p))
+            return znp.astype(wide, c.dtype), mask
         return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask
 
     def _note(self, node: torch.fx.Node, target: Any, refused: ZenithError | None) -> None:
@@ -176,30 +176,3 @@ def _kind(leaf: Any, example: Any) -> str:
         return "tensor"
     is_computed = isinstance(leaf, TracedSize) or (hasattr(leaf, "dtype") and hasattr(leaf, "shape"))
     return "number" if is_computed else ""
-
-
-@dataclass(frozen=True)
-class _Call:
-    """An operator of PyTorch on NumPy arrays: tensors get their axes in the order of memory that PyTorch gave them."""
-
-    target: Any
-    spec: Any
-    kinds: Sequence[str]
-    leaves: Sequence[Any]
-    layouts: Sequence[Layout]
-
-    def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
-        given, layouts = iter(arrays), iter(self.layouts)
-        known = zip(self.kinds, self.leaves, strict=True)
-        leaves = [self._leaf(kind, next(given), layouts) if kind else leaf for kind, leaf in known]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        with torch.no_grad():
-            found = pytree.tree_leaves(self.target(*args, **kwargs))
-        found = [t for t in found if t is not None] or [torch.empty(0)]  # a check has no result
-        return [torch_adapter().numpy(t.resolve_conj().resolve_neg()) for t in found]
-
-    def _leaf(self, kind: str, array: Any, layouts: Iterator[Layout]) -> Any:
-        if kind == "number":
-            return array.item()
-        layout = next(layouts)
-        return layout.counted(layout.in_memory(torch_adapter().from_numpy(array)).contiguous())

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import zenith
+import zenith.numpy as znp
 from tests.backends.cuda.arrays import on_device, on_host
 from zenith.arrays import cupy_adapter
-from zenith.arrays.dlpack import _Device, _Tensor, _Type, _Versioned, borrowed
-from zenith.errors import TraceError, UnsupportedError
+from zenith.arrays.capsules import _Device, _Tensor, _Type, _Versioned
+from zenith.arrays.dlpack import borrowed
+from zenith.errors import ArgumentError, DeviceError, TraceError, UnsupportedError
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -87,6 +89,23 @@ def test_in_and_out_without_a_copy(gpu, kind):
     assert step.cache_info().misses == 1
 
 
+@pytest.mark.parametrize(("current", "written"), [(0, 1), (2, 2), (77, 77)])
+def test_the_stream_is_the_one_of_the_results_library(gpu, current, written):
+    """The legacy default stream, 0 in CUDA, is 1 in DLPack, and 2 the one of each thread in both."""
+    gpu.current_stream = current
+    x, y = Lent(np.ones(3, np.float32)), Older(np.ones(3, np.float32))
+    zenith.jit(lambda x, y: x + y)(x, y)
+    assert x.streams == [(written, (1, 0))] and y.streams == [(written, None)]
+
+
+def test_what_is_lent_is_never_written(gpu):
+    """Nobody knows who else has the memory, and whether it is read-only: a donated array is left alone."""
+    step = zenith.jit(lambda x: x + 1, donate_argnums=0)
+    x = Lent(np.ones(3, np.float32))
+    found = step(x)
+    assert found.values.tolist() == [2, 2, 2] and on_host(x.kept).tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize("kind", [Lent, Older])
 def test_errors_inside_a_library_are_not_taken_for_an_older_protocol(gpu, kind):
     class Failing(kind):
@@ -104,12 +123,6 @@ def test_errors_inside_a_library_are_not_taken_for_an_older_protocol(gpu, kind):
     with pytest.raises(TypeError, match="from inside"):
         step(x)
     assert len(x.streams) == 2 and x.streams[0] == x.streams[1]
-
-
-def test_the_default_stream_has_its_own_number_in_dlpack(gpu):
-    x = Lent(np.ones(3, np.float32))
-    zenith.jit(lambda x: x + 1)(x)
-    assert x.streams == [(1, (1, 0))]
 
 
 def test_arrays_that_are_not_dense_are_copied_by_their_library(gpu):
@@ -179,10 +192,28 @@ def test_later_versions_are_refused():
         borrowed(capsule(x.ctypes.data, (3,), None, x.dtype, major=2))
 
 
-def test_arrays_on_the_cpu_are_converted_by_hand(gpu):
-    class OnHost(Lent):
+def test_arrays_on_other_devices_are_converted_by_hand(gpu):
+    class OnRocm(Lent):
         def __dlpack_device__(self):
-            return (1, 0)
+            return (10, 0)
 
     with pytest.raises(TraceError, match=r"numpy\.asarray"):
-        zenith.jit(lambda x: x + 1)(OnHost(np.ones(3)))
+        zenith.jit(lambda x: x + 1)(OnRocm(np.ones(3)))
+
+
+def test_the_namespace_copies_nothing_from_a_gpu_unless_asked(gpu):
+    """``device="cpu"`` goes to the library, which may not know how."""
+    x = Lent(np.ones(3, np.float32))
+    with pytest.raises(DeviceError, match='device="cpu"'):
+        znp.from_dlpack(x)
+    with pytest.raises(ArgumentError, match=r"does not lend it with dl_device=\(1, 0\)"):
+        znp.from_dlpack(x, device="cpu")
+
+    class Copying(Lent):
+        def __dlpack__(self, **given):
+            self.given = given
+            return self.values.__dlpack__(max_version=given["max_version"])
+
+    y = Copying(np.arange(3.0))
+    assert znp.from_dlpack(y, device="cpu").tolist() == [0, 1, 2]
+    assert y.given == {"max_version": (1, 0), "dl_device": (1, 0)}

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from zenith.backends.cuda.device_memory import DeviceArray
 from zenith.backends.cuda.driver import Driver, Pinned
 from zenith.backends.routines import Ready
 from zenith.backends.steps import Branch, Call, Loop
+from zenith.errors import ZenithError
 
 Action = Callable[[int], None]
 Row = tuple[int, int, int, int, int]  # function, blocks, threads, bytes of shared memory, address of the parameters
@@ -96,6 +98,26 @@ class HostCall:
         for word, array in zip(self.places[first:], arrays[first:], strict=True):
             self.words.to_device(word, array, stream)
         self.words.driver.synchronize(stream)  # before the arrays on the host are gone
+
+
+class OutsideCall:
+    """A call of a function from outside on the device's memory, in the order of the stream."""
+
+    def __init__(self, words: Words, step: Call, places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.words, self.step, self.places, self.shapes = words, step, places, shapes
+
+    def __call__(self, stream: int) -> None:
+        step, values = self.step, self.words.values
+        assert step.routine.on_gpu is not None
+        arrays = [
+            DeviceArray(values[word], shape, type.dtype.numpy, None)
+            for word, shape, type in zip(self.places, self.shapes, step.types, strict=True)
+        ]
+        first = len(arrays) - step.results
+        try:
+            step.routine.on_gpu(arrays[:first], arrays[first:], self.words.driver.device(), stream)
+        except ZenithError as error:
+            raise error.at(next(iter(step.lines), None)) from None
 
 
 @dataclass(frozen=True)

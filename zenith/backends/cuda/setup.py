@@ -23,6 +23,7 @@ from zenith.backends.cuda.actions import (
     HostLoop,
     Launches,
     LibraryCall,
+    OutsideCall,
     Row,
     Sliced,
     Words,
@@ -178,6 +179,8 @@ class Setup:
                 if not step.routine.on_host:
                     return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
+                if step.routine.on_gpu is not None:
+                    return OutsideCall(self._words, step, places, shapes)
                 cupy = self._cupy(step)
                 if cupy is not None:
                     return CupyCall(self._words, step, places, shapes, cupy)

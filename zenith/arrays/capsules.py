@@ -1,0 +1,185 @@
+"""Capsules of DLPack, the protocol in which libraries lend each other memory: how one is asked for, and what it says.
+
+``__dlpack__`` is asked for version 1.0, which tells of read-only memory and of copies; a library that does not know
+versions is asked again without. A capsule without a version says nothing of writing, so its memory is taken for
+read-only. Zenith leaves capsules as they are and drops them: their own destructors give the memory back.
+
+The protocol is https://dmlc.github.io/dlpack/latest/python_spec.html.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from zenith.errors import DTypeError, UnsupportedError
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+VERSION = (1, 0)  # the newest version of the protocol that is read here
+_READ_ONLY, _COPIED = 1, 2  # flags
+_LETTERS = {0: "i", 1: "u", 2: "f", 5: "c"}
+_BFLOAT, _BOOL = 4, 6
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int32), ("id", ctypes.c_int32))
+
+
+class _Type(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+    )  # fmt: skip
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+
+_takes_version: WeakKeyDictionary[type, bool] = WeakKeyDictionary()  # whether arrays of a class know versions
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """Memory that a capsule lends as long as it is kept. Strides count elements."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read_only: bool
+    copied: bool
+    capsule: Any
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether strides are those of row-major order; of an axis of one element they mean nothing."""
+        wanted = _dense_strides(self.shape)
+        found = zip(self.shape, self.strides, wanted, strict=True)
+        return 0 in self.shape or all(n == 1 or s == w for n, s, w in found)
+
+
+def lending_device(array: Any) -> tuple[int, int] | None:
+    """The kind and number of the device whose memory something lends by DLPack; None when it lends none.
+
+    >>> lending_device(np.ones(3)) == (CPU, 0), lending_device("text")
+    (True, None)
+    """
+    if not hasattr(array, "__dlpack_device__"):
+        return None
+    kind, number = array.__dlpack_device__()
+    return int(kind), int(number)
+
+
+def ask(array: Any, **wanted: Any) -> Any:
+    """An array's capsule, in the newest form that its library knows.
+
+    ``wanted`` are the protocol's further arguments: ``stream``, ``dl_device``, ``copy``.
+    """
+    kind = type(array)
+    takes = _takes_version.get(kind)
+    if takes is not False:
+        try:
+            lent = array.__dlpack__(max_version=VERSION, **wanted)
+        except TypeError:
+            if takes:
+                raise  # it comes from inside the library
+        else:
+            _takes_version[kind] = True
+            return lent
+    lent = array.__dlpack__(**wanted)
+    _takes_version[kind] = False
+    return lent
+
+
+def read(capsule: Any) -> Lent:
+    """What a capsule says.
+
+    Raises UnsupportedError for one of a later major version, DTypeError for elements that NumPy has no type for.
+
+    >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    >>> lent = read(x.__dlpack__(max_version=(1, 0)))
+    >>> lent.address == x.ctypes.data, lent.shape, lent.strides, lent.dtype, lent.read_only
+    (True, (2, 3), (3, 1), dtype('float32'), False)
+    """
+    flags = _READ_ONLY
+    if _is_valid(capsule, b"dltensor_versioned"):
+        versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        if versioned.major > VERSION[0]:
+            raise UnsupportedError(
+                f"an array came in version {versioned.major} of DLPack; Zenith reads {VERSION[0]}",
+                fix="update Zenith or the other library, so that they speak one version",
+            )
+        tensor, flags = versioned.tensor, versioned.flags
+    else:
+        tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _dense_strides(shape)
+    address = (tensor.data or 0) + tensor.byte_offset
+    read_only, copied = bool(flags & _READ_ONLY), bool(flags & _COPIED)
+    return Lent(address if 0 not in shape else 0, shape, strides, _numpy_type(tensor.dtype), read_only, copied, capsule)
+
+
+def on_host(lent: Lent) -> np.ndarray[Any, Any]:
+    """A NumPy array on memory of the host, which keeps the capsule; not writable where the memory is read-only.
+
+    >>> x = np.arange(6.0).reshape(2, 3).T
+    >>> y = on_host(read(x.__dlpack__(max_version=(1, 0))))
+    >>> y.ctypes.data == x.ctypes.data, y.strides == x.strides, y.flags.writeable
+    (True, True, True)
+    """
+    if 0 in lent.shape:
+        return np.empty(lent.shape, lent.dtype)
+    return np.asarray(_Memory(lent)).view(lent.dtype)
+
+
+class _Memory:
+    """What NumPy makes an array of, whose base it becomes."""
+
+    def __init__(self, lent: Lent) -> None:
+        size = lent.dtype.itemsize
+        plain = lent.dtype.str if lent.dtype.kind != "V" else f"V{size}"
+        self.capsule = lent.capsule
+        self.__array_interface__ = {
+            "version": 3, "typestr": plain, "shape": lent.shape, "strides": tuple(s * size for s in lent.strides),
+            "data": (lent.address, lent.read_only),
+        }  # fmt: skip
+
+
+def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*accumulate(shape[:0:-1], mul, initial=1),)[::-1] if shape else ()
+
+
+def _numpy_type(type: _Type) -> np.dtype[Any]:
+    whole = type.lanes == 1 and type.bits % 8 == 0
+    if whole and type.code == _BOOL:
+        return np.dtype(np.bool_)
+    if whole and type.code == _BFLOAT and type.bits == 16:
+        from zenith.ir.types import BY_NAME
+
+        return BY_NAME["bf16"].numpy
+    if not whole or type.code not in _LETTERS:
+        raise DTypeError(
+            f"an array came with DLPack's element type {type.code} of {type.bits} bits x {type.lanes}",
+            fix="convert it with its own library, to float32 or another type that docs/dtypes.md lists",
+        )
+    return np.dtype(f"{_LETTERS[type.code]}{type.bits // 8}")

@@ -1,0 +1,132 @@
+"""Arrays of any library in the host's memory, by DLPack, such as JAX's: NumPy arrays on the memory that they lend.
+
+Programs see NumPy arrays alone: what is lent is read as one (:meth:`~HostLentAdapter.arrive`), results are made as
+NumPy arrays, and the library takes those over with the ``from_dlpack`` of its array namespace. They stay NumPy arrays
+where it has no such. The library's own rules hold then: JAX makes 32-bit numbers of 64-bit ones unless
+``jax_enable_x64`` is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from zenith.arrays.capsules import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ask, lending_device, on_host, read
+from zenith.arrays.dlpack import DlpackAdapter, LentArrays
+from zenith.arrays.host import NUMPY, NumpyAdapter
+from zenith.errors import DeviceError
+from zenith.ir.types import DType
+
+ALIGNMENT = 64  # bytes: memory that begins so is taken over without a copy, by JAX too
+
+
+class HostLentAdapter(LentArrays):
+    """Arrays of a library on the CPU, of any strides; read-only ones and others, none of which are written."""
+
+    device, on_host = None, True
+
+    def check(self, array: Any, name: str) -> None:
+        """Refuse arrays on other devices, and of element types that Zenith does not have."""
+        if not is_on_host(array):
+            raise DeviceError(f"{name} is a {type(array).__name__} that is not on the CPU",
+                              fix=f"pass numpy.asarray({name})")  # fmt: skip
+        super().check(array, name)
+
+    def stream(self) -> int:
+        """There are no streams."""
+        return 0
+
+    def arrive(self, array: Any, stream: int = 0) -> Any:
+        """A NumPy array on what the array lends, which keeps it."""
+        return on_host(read(ask(array)))
+
+    def depart(self, array: Any) -> Any:
+        """The library's own array on the memory of a result; of a copy where NumPy cannot lend it, as bfloat16."""
+        if self.namespace is None:
+            return array
+        return self.namespace.asarray(array) if array.dtype.kind == "V" else self.namespace.from_dlpack(array)
+
+    def address(self, array: Any) -> int:
+        """The address of the first element, of a result until it departs."""
+        return NUMPY.address(self.numpy(array))
+
+    def dense_address(self, array: Any) -> int | None:
+        """None: an array that has arrived is NumPy's."""
+        return None
+
+    def dense(self, array: Any) -> Any:
+        """A dense NumPy array of the same elements."""
+        return np.ascontiguousarray(self.arrive(array))
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A NumPy array, until it departs."""
+        return RESULTS.empty(shape, dtype)
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """NumPy arrays, until they depart."""
+        return RESULTS.maker(shape, dtype)
+
+    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """A NumPy array on the memory that the array lends."""
+        return array if isinstance(array, np.ndarray) else self.arrive(array)
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """An array of the library, as its ``asarray`` makes it of NumPy's."""
+        return array if self.namespace is None else self.namespace.asarray(array)
+
+
+class _AlignedResults(NumpyAdapter):
+    """New NumPy arrays that begin at a multiple of :data:`ALIGNMENT`."""
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """An array with undefined contents."""
+        length = prod(shape) * dtype.itemsize
+        memory = np.empty(length + ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % ALIGNMENT
+        return memory[start : start + length].view(dtype.numpy).reshape(shape)
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """The same in every call."""
+        return partial(self.empty, shape, dtype)
+
+
+RESULTS = _AlignedResults()
+
+
+def is_on_host(array: Any) -> bool:
+    """Whether something is an array in the host's memory that can be lent by DLPack."""
+    place = lending_device(array)
+    return place is not None and place[0] in (CPU, CUDA_HOST)
+
+
+class _Adapters:
+    """The adapters made so far, by library and GPU, None for the host."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int | None], LentArrays] = {}
+
+    def __call__(self, array: Any) -> Any:
+        """The adapter of something that lends memory of the host or of a GPU; None for anything else."""
+        kind, number = lending_device(array) or (None, None)
+        if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED):
+            return None
+        library = type(array).__module__.partition(".")[0].removesuffix("lib")
+        found = self.named(library, number if kind in (CUDA, CUDA_MANAGED) else None)
+        if found.namespace is None and hasattr(array, "__array_namespace__"):
+            found.namespace = array.__array_namespace__()
+        return found
+
+    def named(self, library: str, device: int | None) -> Any:
+        """The adapter of a library's arrays on a GPU, or on the host; the first array tells its namespace."""
+        found = self._known.get((library, device))
+        if found is None:
+            made = HostLentAdapter(library, None) if device is None else DlpackAdapter(library, device, None)
+            found = self._known.setdefault((library, device), made)
+        return found
+
+
+lent_adapter = _Adapters()
