@@ -228,7 +228,7 @@ def core_aten() -> str:
     import torch
 
     from zenith.torch import aten
-    from zenith.torch.dynamo.steps import draws
+    from zenith.torch.steps import draws
 
     operators = aten.core_operators()
     done = [o for o in operators if aten.find(o) is not None]

@@ -29,6 +29,8 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 # Rooms of one layer that nevertheless never see each other.
 STRANGERS = ({"passes", "backends"},)
+# Rooms inside of others: what both share stands in the outer one, which names the inner one on its public face alone.
+INNER = ("zenith.torch.dynamo",)
 
 # Who may import a library. `arrays` holds an adapter for each kind of array and imports its library on demand.
 LIBRARIES: dict[str, tuple[str, ...]] = {
@@ -54,7 +56,6 @@ LOCKS = {
     "zenith.backends.cuda.driver._guard": "the one driver of the process, while it is made",
     "zenith.backends.cuda.functions._lock": "the functions that are loaded on devices, which programs share",
     "zenith.backends.cuda.memory._guard": "the one pool of the process, while it is made",
-    "zenith.collection._lock": "how many threads compile, and whether Python collected garbage before",
     "zenith.eject.runtime._lock": "the kernels of an ejected file that are compiled (in that file, not in Zenith)",
 }
 LOCK_TYPES = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
@@ -153,6 +154,20 @@ def _forbidden(here: str, there: str) -> str:
     if here != there and any({here, there} <= pair for pair in STRANGERS):
         return f"`{here}` and `{there}` never import each other"
     return ""
+
+
+def inner_violations(files: Mapping[str, str]) -> list[str]:
+    """Imports from an inner room in the room around it."""
+    found = []
+    for inner in INNER:
+        outer = inner.rpartition(".")[0]
+        around = [m for m in files if m.startswith(f"{outer}.") and not f"{m}.".startswith(f"{inner}.")]
+        for module in around:
+            targets = [
+                item.target for item in imports(module, files[module]) if f"{item.target}.".startswith(f"{inner}.")
+            ]
+            found += [f"{module} imports {target}, from the room inside" for target in targets]
+    return found
 
 
 def library_violations(files: Mapping[str, str]) -> list[str]:
@@ -299,7 +314,7 @@ ZENITH = sources("zenith")
 OURS = ZENITH | sources("benchmarks", "examples", "docs")
 
 
-@pytest.mark.parametrize("check", [layer_violations, library_violations, import_cycles])
+@pytest.mark.parametrize("check", [layer_violations, inner_violations, library_violations, import_cycles])
 def test_structure_of_the_package(check):
     assert check(ZENITH) == []
 
@@ -340,6 +355,7 @@ def test_import_loads_no_heavy_library():
         (layer_violations, "zenith.trace", "import importlib\nimportlib.import_module('zenith.compile')"),
         (layer_violations, "zenith.trace", "import zenith"),
         (layer_violations, "zenith.helpers", ""),
+        (inner_violations, "zenith.torch.draws", "def f():\n    from zenith.torch.dynamo import ends"),
         (library_violations, "zenith.ir.graphs", "import networkx"),
         (library_violations, "zenith.backends.plan", "def f():\n    import numba"),
         (library_violations, "zenith.arrays", "import torch"),
@@ -366,6 +382,7 @@ def test_each_check_can_fail(check, module, text):
         ),
         (layer_violations, "zenith.compile", "from zenith.passes import pipeline\nfrom zenith import errors, trace"),
         (layer_violations, "zenith.cli", "import zenith"),
+        (inner_violations, "zenith.torch.dynamo.ends", "from zenith.torch.dynamo import blocks"),
         (library_violations, "zenith.arrays", "def f():\n    import torch"),
         (library_violations, "zenith.torch.__init__", "import torch"),
         (library_violations, "zenith.backends.cpu.link", "from numba import njit"),

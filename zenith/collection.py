@@ -11,9 +11,29 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_inside = 0
-_was_enabled = False
+
+class _Rest:
+    """How many threads want the collector to rest, and whether it was at work before the first of them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.wanted, self.was_enabled = 0, False
+
+    def begin(self) -> None:
+        with self.lock:
+            if not self.wanted:
+                self.was_enabled = gc.isenabled()
+                gc.disable()
+            self.wanted += 1
+
+    def end(self) -> None:
+        with self.lock:
+            self.wanted -= 1
+            if not self.wanted and self.was_enabled:
+                gc.enable()
+
+
+_rest = _Rest()
 
 
 @contextmanager
@@ -27,16 +47,8 @@ def without_collection() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    global _inside, _was_enabled
-    with _lock:
-        if not _inside:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _inside += 1
+    _rest.begin()
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if not _inside and _was_enabled:
-                gc.enable()
+        _rest.end()

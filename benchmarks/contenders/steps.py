@@ -88,7 +88,7 @@ class TorchStep(Step):
         descent = workload.descent
         assert descent is not None
         module = place(workload.torch(workload.weights())).train()
-        self._weights = list(module.parameters())
+        self._weights = [p for p in module.parameters() if p.requires_grad]
         self._loss = compile(module)
         self._optimizer: Any = None
         if descent.rule == "sgd":

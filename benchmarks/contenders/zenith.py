@@ -84,12 +84,20 @@ def _from_torch(job: Job) -> Program:
 
 
 class ModuleStep(TorchStep):
-    """Autograd through a module that ``from_torch`` compiled, and PyTorch's own optimisers."""
+    """Autograd through a module that ``from_torch`` compiled, and PyTorch's own optimisers.
 
-    def __init__(self, workload: Workload) -> None:
+    ``place`` and ``convert`` move the module and a batch to where the step is to run.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        place: Callable[[Any], Any] = lambda module: module,
+        convert: Callable[[Any], tuple[Any, ...]] = tensors,
+    ) -> None:
         import zenith
 
-        super().__init__(workload, lambda module: zenith.from_torch(module, tensors(workload.first())))
+        super().__init__(workload, lambda module: zenith.from_torch(module, convert(workload.first())), place)
 
     def cache_info(self) -> Any:
         """What was compiled of the way forward."""
@@ -99,26 +107,31 @@ class ModuleStep(TorchStep):
 _OPTIONS: dict[str, Any] = {"fallback": "error"}  # what PyTorch computed would not be Zenith's
 
 
-def _torch_compile(job: Job) -> Program:
+def compiled(module: Any, backend: Any = "zenith") -> Any:
+    """The module by ``torch.compile``, and all of it by Zenith; ``backend`` where the package is not installed."""
     import torch
 
-    compiled: Program = torch.compile(job.program, backend="zenith", options=_OPTIONS)
-    return compiled
+    return torch.compile(module, backend=backend, options=_OPTIONS)
+
+
+def _torch_compile(job: Job) -> Program:
+    program: Program = compiled(job.program)
+    return program
 
 
 def _compiled_step(workload: Workload) -> Step:
-    import torch
-
-    return TorchStep(workload, lambda module: torch.compile(module, backend="zenith", options=_OPTIONS))
+    return TorchStep(workload, compiled)
 
 
-def _programs(call: Any) -> dict[str, Any]:
+def programs_of_backend(call: Any) -> dict[str, Any]:
+    """How many programs ``torch.compile`` has had Zenith compile."""
     import zenith
 
     return {"compilations": sum(graph.cache_info().misses for graph in zenith.torch.graphs())}
 
 
-def _needs_a_network(workload: Workload) -> str | None:
+def needs_a_network(workload: Workload) -> str | None:
+    """Why a workload is not measured as a module."""
     return None if workload.has_matrices or workload.descent else "from_torch stands for what is no network"
 
 
@@ -169,8 +182,8 @@ TORCH_COMPILE = Contender(
     convert=tensors,
     compile=_torch_compile,
     scope=inference_mode,
-    facts=_programs,
+    facts=programs_of_backend,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
     step=_compiled_step,
-    declines=_needs_a_network,
+    declines=needs_a_network,
 )

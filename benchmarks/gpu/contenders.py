@@ -22,7 +22,7 @@ from benchmarks.contenders.contender import (
     torch_program,
 )
 from benchmarks.contenders.steps import Step, TorchStep
-from benchmarks.contenders.zenith import ZenithStep
+from benchmarks.contenders.zenith import ModuleStep, ZenithStep, compiled, needs_a_network, programs_of_backend
 from benchmarks.gpu.workloads import REPLAYED
 from zenith.backends.cuda.libraries import LIBRARY_ENGINES
 
@@ -140,6 +140,12 @@ def _from_torch(job: Job) -> Program:
     module: Any = job.program
     compiled: Program = zenith.from_torch(module, job.first)
     return compiled
+
+
+def _by_backend(module: Any) -> Any:
+    from zenith.torch.dynamo.backend import zenith
+
+    return compiled(module, zenith)
 
 
 def _zenith_facts(call: Any) -> dict[str, Any]:
@@ -358,16 +364,24 @@ FROM_TORCH = Contender(
     scope=inference_mode,
     facts=_zenith_facts,
     versions=("zenith-compiler", "numba", "numba-cuda", "torch"),
+    step=lambda workload: ModuleStep(workload, _on_gpu, cuda_tensors),
     finish=_finish_zenith,
     fetch=_from_tensor,
 )
-LAUNCHES = replace(FROM_TORCH, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed)
+TORCH_COMPILE = replace(
+    FROM_TORCH, name=PREFIX + "zenith torch.compile", compile=lambda job: _by_backend(job.program),
+    facts=programs_of_backend, step=lambda workload: TorchStep(workload, _by_backend, _on_gpu),
+    declines=needs_a_network,
+)  # fmt: skip
+LAUNCHES = replace(
+    FROM_TORCH, step=None, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed
+)
 KERNELS = replace(
-    FROM_TORCH, name=PREFIX + "zenith's kernels", declines=_multiplies,
+    FROM_TORCH, step=None, name=PREFIX + "zenith's kernels", declines=_multiplies,
     scope=_with_engines(*(f"-{engine.name}" for engine in LIBRARY_ENGINES)),
 )  # fmt: skip
 BY_LIBRARIES = replace(
-    FROM_TORCH, name=PREFIX + "zenith by libraries", declines=_multiplies,
+    FROM_TORCH, step=None, name=PREFIX + "zenith by libraries", declines=_multiplies,
     scope=_with_engines(*(engine.name for engine in LIBRARY_ENGINES)),
 )  # fmt: skip
 CAPTURED = _torch_contender("torch.cuda.graph", compile=_captured, declines=_is_replayed)
@@ -430,10 +444,10 @@ PRODUCT = Contender(
 )  # fmt: skip
 
 _ALL = (
-    JIT, FROM_TORCH, LAUNCHES, KERNELS, BY_LIBRARIES, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX, CUPY_FUSE, CUPY_RAW,
-    TRITON, COPY, PRODUCT,
+    JIT, FROM_TORCH, TORCH_COMPILE, LAUNCHES, KERNELS, BY_LIBRARIES, EAGER, CAPTURED, INDUCTOR, AUTOTUNE, JAX,
+    CUPY_FUSE, CUPY_RAW, TRITON, COPY, PRODUCT,
 )  # fmt: skip
 GPU_CONTENDERS = {contender.name: contender for contender in _ALL}
-OWN = (JIT.name, FROM_TORCH.name)
+OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name)
 OTHER_WAYS = (LAUNCHES.name, KERNELS.name, BY_LIBRARIES.name)  # of running the second of them
 CEILINGS = (COPY.name, PRODUCT.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.workloads.adapters import TINY_LLAMA, TRAIN_LORA, lora
 from benchmarks.workloads.convolving import TRAIN_CNN
 from benchmarks.workloads.elementwise import CHAIN, GELU
 from benchmarks.workloads.encoder import BERT, ENCODER, LENGTH, Encoder
@@ -16,7 +17,7 @@ from benchmarks.workloads.kernels import ATTENTION, BFLOAT16, HEAD, MATMUL_HALVE
 from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
 from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
-from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER, numpy_mlp, torch_mlp
+from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER, numpy_mlp, torch_mlp, transformer
 from benchmarks.workloads.vision import resnet_of
 from benchmarks.workloads.workload import (
     Array,
@@ -70,6 +71,13 @@ _MLP = Workload(
     numpy=numpy_mlp,
     torch=torch_mlp,
 )
+
+_W4 = Encoder(layers=6, width=768, heads=8, middle=3072)
+
+
+def _named(number: str, workload: Workload) -> Workload:
+    return replace(workload, description=f"{number}: {workload.description}")
+
 
 _ALL = (
     replace(
@@ -138,6 +146,7 @@ _ALL = (
     _MLP,
     replace(_MLP, name=REPLAYED, description="W16: the MLP of W15, by CUDA graphs and without"),
     replace(TRAIN_TRANSFORMER, name="gpu_train_transformer"),
+    _named("W4", replace(transformer("gpu_train_transformer_w4", _W4, batch=64, length=256, rate=1e-4), long=True)),
     replace(SOFTMAX, name="gpu_softmax", description=f"W14: {SOFTMAX.description}", bytes=2 * FLOAT * 1024**2),
     replace(LAYERNORM, name="gpu_layernorm", description=f"W14: {LAYERNORM.description}", bytes=2 * FLOAT * 512 * 768),
     replace(RELU, name="gpu_relu", bytes=2 * FLOAT * 1024**2),
@@ -145,5 +154,7 @@ _ALL = (
     replace(GELU, name="gpu_gelu", description=f"W14: {GELU.description}", bytes=2 * FLOAT * 1024**2),
     replace(TRAIN_MLP, name="gpu_train_mlp"),
     dynamic_lengths("gpu_dynamic_lengths", batch=32, width=4096, checks=2, flops=2 * 2 * 32 * sum(LENGTHS) * 4096**2),
+    _named("W8", replace(TRAIN_LORA, name="gpu_train_lora_small")),
+    _named("W8", lora("gpu_train_lora", TINY_LLAMA, batch=2, length=512, long=True)),
 )
 GPU_WORKLOADS = {workload.name: workload for workload in _ALL}

@@ -1,5 +1,6 @@
 """The workloads, in the order in which reports show them."""
 
+from benchmarks.workloads.adapters import TRAIN_LORA
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
 from benchmarks.workloads.images import TRAIN_CNN, TRAIN_CNN_ADAM
@@ -47,6 +48,7 @@ _ALL = (
     TINY_CALL,
     TRAIN_MLP,
     TRAIN_TRANSFORMER,
+    TRAIN_LORA,
     TRAIN_CNN,
     TRAIN_CNN_ADAM,
     RNN_FORWARD,

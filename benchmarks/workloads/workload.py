@@ -35,7 +35,7 @@ class Workload:
     first: the arguments of the first call. Where sizes change in the program's use, these have other sizes than all
         batches, so that nobody is timed on a program that was specialised to the timed sizes.
     weights: the captured arrays.
-    torch: weights -> ``torch.nn.Module``; imports torch by itself.
+    torch: weights -> ``torch.nn.Module``; imports torch by itself. Its parameters that want a gradient are the weights.
     numpy: (weights, ``numpy`` or a module like it) -> program; None when there is only the PyTorch module.
     expression: the program as one elementwise expression of the NumPy program's arguments, if it is one.
     libraries: modules without which the workload cannot be made.
@@ -118,7 +118,8 @@ class Workload:
         for batch in calls:
             module = self.torch(tuple(w.copy() for w in weights))
             loss = module(*map(torch.from_numpy, _doubles(batch)))
-            gradient = tuple(g.numpy() for g in torch.autograd.grad(loss, list(module.parameters())))
+            learnt = [p for p in module.parameters() if p.requires_grad]
+            gradient = tuple(g.numpy() for g in torch.autograd.grad(loss, learnt))
             if descent.rule is not None:
                 weights, state = descent.advance(weights, gradient, state, np)
             found.append(flat(loss.detach(), gradient if descent.rule is None else weights))

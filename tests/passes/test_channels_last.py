@@ -1,9 +1,14 @@
 """Convolutions of a GPU are written out on whole groups of channels, examples that are channels on their own."""
 
-from tests.passes.compare import expect
+import pytest
+
+from tests.passes.compare import expect, program
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.target import cuda_target
+from zenith.ir.dims import dim
+from zenith.ir.ops.blocked_convolution import blocks_of_result
 from zenith.passes.channels_last import channels_last
+from zenith.passes.expand import expand
 from zenith.passes.pipeline import PIPELINE, passes_for
 
 PARAMETERS = "strides=(1,), dilation=(1,), groups=1"
@@ -55,3 +60,20 @@ def test_examples_of_a_gradient_by_weights_stay_outermost():
 def test_who_wants_it():
     assert passes_for(cpu_target()) == PIPELINE
     assert [p for p in passes_for(cuda_target()) if p not in PIPELINE] == [channels_last]
+
+
+@pytest.mark.parametrize("written_out", [expand, channels_last])
+@pytest.mark.parametrize(("inputs", "outputs", "window", "groups"), [
+    (3, 32, "3, 3", 1), (48, 48, "3, 3", 2), (40, 34, "1, 1", 2), (5, 17, "3, 3", 1),
+    (32, 32, "3, 3", 32), (24, 24, "9, 9", 24),
+])  # fmt: skip
+def test_the_layout_of_a_result_is_known_before(written_out, inputs, outputs, window, groups):
+    """Also where each channel is convolved by itself, in a small window and in one that is not written out."""
+    sizes = f"strides=(1, 1), dilation=(1, 1), groups={groups}"
+    signature = f"x: f32[n, {inputs}, 20, 20], w: f32[{outputs}, {inputs // groups}, {window}]"
+    graph = written_out(program(signature, f"v1 = conv(x, w, {sizes})\nreturn (v1,)"))
+    (turned,) = graph.args(graph.outputs[0].node)
+    (made,) = graph.args(turned.node)
+    window = [dim(int(k)) for k in window.split(",")]
+    known = blocks_of_result(dim(inputs), dim(outputs), window, dim(groups), written_out is channels_last)
+    assert (made.shape[1], made.shape[-1]) == known

@@ -51,6 +51,13 @@ class Outcome:
         return "unreached" if not self.graphs else "steps" if self.steps else "passed"
 
 
+def by_verdict(found):
+    """Of the verdicts on all samples of each name: the names with steps, those that fail, and those never reached."""
+    with_steps = {name for name, seen in found.items() if "steps" in seen}
+    failing = {name for name, seen in found.items() if seen & {"raised", "wrong"}}
+    return with_steps, failing, {name for name, seen in found.items() if seen == {"unreached"}}
+
+
 def samples(op, dtype, most, gradients):
     """Some samples, spread over all that there are."""
     torch.manual_seed(0)

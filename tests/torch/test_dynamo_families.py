@@ -41,6 +41,7 @@ def chosen(names, short):
     return [pytest.param(name, marks=() if name in short else pytest.mark.thorough) for name in names]
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # of transformers' own
 @pytest.mark.parametrize("name", chosen(EVALUATED, SHORT_EVALUATED))
 def test_evaluated(transformers, name):  # noqa: F811
     """TorchDynamo makes a graph of the first shape and one of any, as for every backend."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.torch.compiled_modules import modules, outcome, samples
+from tests.torch.compiled_samples import by_verdict
 
 PARTS = 16
 MOST = 20  # samples of a module in a mode: of most modules all
@@ -67,12 +68,8 @@ def test_all(part):
     for info in modules()[part::PARTS]:
         modes = (True, False) if info.train_and_eval_differ else (True,)
         found[info.name] = {v for training in modes for v in verdicts(info, torch.float32, training, MOST)}
-    with_steps = {name for name, seen in found.items() if "steps" in seen}
-    failing = {name for name, seen in found.items() if seen & {"raised", "wrong"}}
-    unreached = {name for name, seen in found.items() if seen == {"unreached"}}
-    assert (with_steps, failing, unreached) == tuple(
-        {name for name in listed if name in found} for listed in (BY_STEPS, FAILING, UNREACHED)
-    )
+    listed = (BY_STEPS, FAILING, UNREACHED)
+    assert by_verdict(found) == tuple({name for name in names if name in found} for names in listed)
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ import logging
 import pytest
 import torch
 
-from tests.torch.compiled_samples import outcome, samples
+from tests.torch.compiled_samples import by_verdict, outcome, samples
 from tests.torch.test_samples import name_of, operators
 
 PARTS = 32
@@ -98,12 +98,8 @@ def test_all(part):
     for op in operators()[part::PARTS]:
         if torch.float32 in op.supported_dtypes("cpu"):
             verdicts[name_of(op)] = set(check(op, torch.float32, 3))
-    with_steps = {name for name, found in verdicts.items() if "steps" in found}
-    failing = {name for name, found in verdicts.items() if found & {"raised", "wrong"}}
-    unreached = {name for name, found in verdicts.items() if found == {"unreached"}}
-    assert (with_steps, failing, unreached) == tuple(
-        {name for name in listed if name in verdicts} for listed in (BY_STEPS, FAILING, UNREACHED)
-    )
+    listed = (BY_STEPS, FAILING, UNREACHED)
+    assert by_verdict(verdicts) == tuple({name for name in names if name in verdicts} for names in listed)
 
 
 @pytest.mark.thorough

@@ -10,7 +10,7 @@ import zenith
 from tests.torch.function import Function
 from zenith.errors import UnsupportedError
 from zenith.torch import aten
-from zenith.torch.dynamo.steps import draws
+from zenith.torch.steps import draws
 
 LEFT_OUT = 15  # at most so many core operators are refused
 

@@ -94,6 +94,46 @@ def test_compiled_steps_for_every_size():
     assert "kept" in str(fast.autograd.forward.explain()) and "conv_weights" in fast.autograd.backward.show()
 
 
+class Residual(nn.Module):
+    """Convolutions, of groups, too, with norms, and what came in added."""
+
+    def __init__(self, channels, groups):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1, groups=groups)
+        self.head = nn.Linear(channels, 4)
+
+    def forward(self, x):
+        y = self.norm(self.first(x)).relu()
+        return self.head((self.second(y) + y).relu().mean((2, 3)))
+
+
+HALVES = {(1, 2, 16), (2, 1, 16)}  # groups, blocks, channels of a block
+
+
+@pytest.mark.parametrize(("channels", "groups", "layouts", "backend"), [
+    (32, 2, HALVES, "reference"), (17, 1, None, "reference"),
+    *(pytest.param(*case, None, marks=pytest.mark.thorough) for case in (
+        (32, 1, {(1, 2, 16)}), (32, 2, HALVES), (32, 32, {(1, 2, 16)}), (17, 1, None),
+    )),
+])  # fmt: skip
+def test_what_convolutions_make_is_kept_in_their_layout(channels, groups, layouts, backend):
+    """Neither way turns an array for the sake of the other; channels that have no blocks stay as they are."""
+    module, other, fast = pair(Residual(channels, groups).double(), torch.zeros(2, 3, 6, 6, dtype=torch.float64),
+                               backend=backend)  # fmt: skip
+    batches = [torch.randn(n, 3, 6, 6, dtype=torch.float64) for n in (2, 5, 1)]
+    losses = [train(m, call, OPTIMIZERS["sgd"], batches) for m, call in ((module, module), (other, fast))]
+    torch.testing.assert_close(*reversed(losses), **TIGHT)
+    assert_same_state(module, other, **TIGHT)
+    kept = [t.shape for t in fast(batches[0]).grad_fn.saved_tensors if t.ndim > 3 and len(t) == 2]
+    made = [shape for shape in kept if shape[1] != 3]
+    assert len(made) >= 3, "norm, masks and what a convolution reads"
+    if layouts is None:
+        assert {shape[1] for shape in made} == {channels}
+    else:
+        assert {(*shape[1:3], shape[-1]) for shape in made} == layouts
+
+
 class Everything(nn.Module):
     """What a module's code may do that gradients depend on."""
 

@@ -214,7 +214,7 @@ def jit(
         kernels as NumPy code, ``"reference"`` interprets.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
         None, as in ``dims={"x": (Dim("batch", max=64), None)}``.
-    max_compilations: how many programs may be compiled; a call that needs one more raises RecompilationError.
+    max_compilations: how many programs may be compiled, None for any number; one more raises RecompilationError.
     repeatable: whether equal calls give equal bits. False allows a GPU to add what is scattered in any order, by
         atomics. On the CPU results repeat in any case.
     tf32: whether matrix products of float32 may round their operands to TF32 (10 bits of fraction, relative error

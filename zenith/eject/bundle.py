@@ -17,6 +17,7 @@ from zenith.eject.modules import Definition, Module, Modules, Statement
 from zenith.errors import CompileError
 
 WIDTH = 120
+_MAKING = (ast.Call, ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 
 
 class Bundle:
@@ -100,12 +101,15 @@ class Bundle:
 
     @cached_property
     def _equal(self) -> dict[Statement, Statement]:
-        """Assignments that another module has in the same words, with the same meaning: they are written once."""
+        """Assignments that another module has in the same words, with the same meaning: they are written once.
+
+        Not where each makes an object of its own, such as a lock.
+        """
         known: dict[object, Statement] = {}
         found = {}
         for module in self._order:
             for s in self._of(module):
-                if isinstance(s.node, ast.Assign):
+                if isinstance(s.node, ast.Assign) and not any(isinstance(n, _MAKING) for n in ast.walk(s.node.value)):
                     key = ast.dump(s.node), frozenset(u.meaning for u in s.uses if u.meaning.module != module)
                     found[s] = known.setdefault(key, s)
         return {s: first for s, first in found.items() if s is not first}

@@ -119,6 +119,9 @@ class Module:
         return Statement(self.name, node, binds, (first, node.end_lineno or node.lineno), self._uses)
 
     def _uses(self, statement: ast.stmt) -> Iterator[Use]:
+        if any(isinstance(node, ast.Global) for node in ast.walk(statement)):
+            raise CompileError(f"{self.name} changes a global name, which has no place in a file of several modules",
+                               fix="this is a defect of Zenith: report it with the program")  # fmt: skip
         for node in _global_names(statement):
             name = node.value if isinstance(node, ast.Attribute) else node
             assert isinstance(name, ast.Name)

@@ -14,9 +14,8 @@ from torch.utils import _pytree as pytree
 
 from zenith.torch import aten
 from zenith.torch.conditions import fixed_size, tensor_inputs
-from zenith.torch.dynamo.ends import Sizes
-from zenith.torch.dynamo.options import Options
-from zenith.torch.dynamo.steps import Steps, draws
+from zenith.torch.sizes import Sizes
+from zenith.torch.steps import Steps, draws
 from zenith.trace import Tracer
 from zenith.trace.bind import b
 
@@ -62,7 +61,7 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
         for size, known in zip(node.meta["val"].shape, tensor.value.shape, strict=True):
             if fixed_size(size) is None:
                 sizes.know(size, known)
-    steps = Steps(sizes, Options(fallback="error"), [])
+    steps = Steps(sizes, "error", [])
 
     def find(node: torch.fx.Node) -> aten.Rule | None:
         if not drops(node):

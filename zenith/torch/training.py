@@ -24,9 +24,10 @@ from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.types import ArrayType, has_derivative, uint8
-from zenith.torch.dynamo.ends import Size
+from zenith.torch.sizes import Size
 from zenith.trace import InputSpec, Recorder, Traced
 from zenith.trace.recorder import recording
+from zenith.transforms.kept_blocks import keep_blocks
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import Split, split_for_way_back
 
@@ -193,6 +194,7 @@ def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Wh
     with recording(recorder):
         late = [False] * len(graph.inputs) + [True] * sum(seeded)
         parts = split_for_way_back(joint, late, None, ())  # two programs: what is computed again cannot be merged
+    parts = keep_blocks(parts, channels_last=where.backend == "cuda")
     parts.known.name, parts.unknown.name = f"{graph.name}_forward", f"{graph.name}_backward"
     handed = _hand_over(parts, count_of_results, len(graph.outputs), set(recorded.written))
     sizes = _tell_sizes(parts.unknown, graph)

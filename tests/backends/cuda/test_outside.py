@@ -10,8 +10,8 @@ import zenith
 from zenith.backends.cuda.device_memory import DeviceArray
 
 torch = pytest.importorskip("torch")
-from zenith.torch.dynamo import calls  # noqa: E402
-from zenith.torch.dynamo.layouts import Layout  # noqa: E402
+from zenith.torch import operator_calls as calls  # noqa: E402
+from zenith.torch.layouts import Layout  # noqa: E402
 
 STREAM = 77  # of the tensors in the fixture
 

@@ -7,15 +7,12 @@ are called with the C convention. Nothing runs here and no address stands in an 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, typed_passes, types, untyped_passes
-from numba.core.codegen import JITCodeLibrary
+from numba.core import typed_passes, types, untyped_passes
 from numba.core.compiler import CompilerBase, Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
@@ -31,12 +28,12 @@ import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.running_code
 import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources, and what is native)
-from zenith.backends.cpu.abreast import advise
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.contexts import contexts
-from zenith.backends.cpu.lowering import KernelLowering
+from zenith.backends.cpu.lowering import KernelLowering, Text
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
+from zenith.collection import without_collection
 from zenith.errors import CompileError
 
 _WORD = types.int64
@@ -68,30 +65,39 @@ class KernelCompiler(CompilerBase):
         return [manager]
 
 
-class _Text(JITCodeLibrary):
-    """What Numba writes, as text; neither optimised nor run."""
+class Written(NamedTuple):
+    """A function in LLVM's language: its text, the name that it has there, and ``symbol``, which calls it as C does."""
 
-    text = ""
+    text: str
+    name: str
+    symbol: str
+    entry: str
 
-    def add_ir_module(self, ir_module: Any) -> None:
-        advise(ir_module)
-        self.text += cgutils.normalize_ir_text(str(ir_module))
+
+def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
+    """One kernel as Numba writes it, ``void symbol(int64 begin, int64 end, int64* args)``."""
+    with global_compiler_lock, without_collection():
+        return _written(function, _KERNEL, False, symbol)
+
+
+def optimized_kernel(kernel: Written) -> Any:
+    """The optimised LLVM module of one kernel."""
+    return _optimized([_module(kernel)], {kernel.symbol})
 
 
 def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
-    """The optimised LLVM module of one kernel, ``void symbol(int64 begin, int64 end, int64* args)``."""
-    with _compiling():
-        return _optimized([_module(function, _KERNEL, False, symbol)], {symbol})
+    """Both."""
+    return optimized_kernel(written_kernel(function, symbol))
 
 
 def runtime_module(exported: set[str]) -> Any:
     """The optimised LLVM module of all native functions (see :mod:`launching`); ``exported`` symbols can be called."""
-    with _compiling():
-        modules = [
-            _module(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)
+    with global_compiler_lock, without_collection():
+        functions = [
+            _written(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)
             for symbol, f in NATIVE.items()
         ]
-        return _optimized(modules, exported)
+    return _optimized([_module(function) for function in functions], exported)
 
 
 def object_code(module: Any) -> bytes:
@@ -100,23 +106,10 @@ def object_code(module: Any) -> bytes:
     return code
 
 
-@contextmanager
-def _compiling() -> Iterator[None]:
-    """One compilation at a time, without garbage collection: Numba makes a million objects and drops none early."""
-    with global_compiler_lock:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            yield
-        finally:
-            if collects:
-                gc.enable()
-
-
-def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Any:
-    """A function as an LLVM module in which ``symbol`` follows the C convention."""
+def _written(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Written:
+    """A function as LLVM's text, and a function ``symbol`` around it that follows the C convention."""
     typing, context = contexts()
-    library = _Text(context.codegen(), symbol)
+    library = Text(symbol)
     try:
         compiled = compile_extra(
             typing, context, function, tuple(arguments), _WORD if returns else types.void, _flags(), {},
@@ -124,10 +117,15 @@ def _module(function: Callable[..., Any], arguments: Sequence[Any], returns: boo
         )  # fmt: skip
     except NumbaError as error:
         raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None
-    module = llvm.parse_assembly(library.text)
     inner = compiled.fndesc.llvm_func_name
-    module.link_in(llvm.parse_assembly(_entry(symbol, inner, arguments, returns)))
-    for hidden in (module.get_function(inner), *module.global_variables):
+    return Written(library.text, inner, symbol, _entry(symbol, inner, arguments, returns))
+
+
+def _module(function: Written) -> Any:
+    """A function as an LLVM module in which only its symbol is seen."""
+    module = llvm.parse_assembly(function.text)
+    module.link_in(llvm.parse_assembly(function.entry))
+    for hidden in (module.get_function(function.name), *module.global_variables):
         hidden.linkage = "internal"
     return module
 

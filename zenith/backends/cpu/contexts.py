@@ -7,16 +7,26 @@ anew at every place of every kernel. Kernels are of few words, so that here each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache
 from typing import Any
 
 from numba.core import fastmathpass
 from numba.core.cpu import CPUContext
 from numba.core.typing.context import BaseContext
-from numba.core.typing.templates import Signature
+from numba.core.typing.templates import RegistryLoader, Signature, _OverloadAttributeTemplate, builtin_registry
 
 from zenith.backends.cpu.turns import RANGES
+
+
+class _WithoutMethods(RegistryLoader):
+    """What is registered, but for attributes and methods written in Python: each would load Numba's own contexts."""
+
+    def new_registrations(self, name: str) -> Iterator[Any]:
+        """What was registered since the last time."""
+        for item in super().new_registrations(name):
+            if not (isinstance(item, type) and issubclass(item, _OverloadAttributeTemplate)):
+                yield item
 
 
 class KernelTyping(BaseContext):
@@ -24,6 +34,7 @@ class KernelTyping(BaseContext):
 
     def init(self) -> None:
         self._signatures: dict[Hashable, Any] = {}
+        self._registries[builtin_registry] = _WithoutMethods(builtin_registry)
 
     def load_additional_registries(self) -> None:
         """What is meant here alone; all else registers itself with Numba's builtins when it is imported."""

@@ -22,7 +22,7 @@ from zenith.backends.clock import HostClock
 from zenith.backends.cpu.arenas import ARENAS, Arena, aligned
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
-from zenith.backends.cpu.link import Linked, link_kernel
+from zenith.backends.cpu.link import link_kernels
 from zenith.backends.cpu.native import native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.rows import first_rows
@@ -145,8 +145,8 @@ class Executable:
         self._donation: Donation | None = None
         self.copying: dict[tuple[int, int], int] = {}  # a result and an argument that is copied to it -> word of tasks
         self.frame = Frame(program)
-        self.kernels = _link({launch.kernel.name: launch.kernel.text for launch in program.launches})
-        self.preparing = _link({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
+        self.kernels = link_kernels({launch.kernel.name: launch.kernel.text for launch in program.launches})
+        self.preparing = link_kernels({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
         self.segments = [self._segment(segment) for segment in segments(program)]
         self._empty, self._empty_address = aligned(EMPTY_BYTES)
         self._empty[:] = 0
@@ -277,10 +277,6 @@ class Executable:
         for word, _ in failed:
             lease.buffer[word] = 0
         return [lines for _, lines in failed]
-
-
-def _link(texts: Mapping[str, str]) -> dict[str, Linked]:
-    return {name: link_kernel(name, text) for name, text in texts.items()}
 
 
 def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:

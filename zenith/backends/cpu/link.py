@@ -2,7 +2,8 @@
 
 A kernel is known by its *text*: its source without names, comments and lines, so equal layers share one. Its object
 code is looked for in the process, then in the cache on disk; only what neither has is compiled, and only then Numba is
-imported. Threads that ask for the same kernel at once wait for one compilation.
+imported. Threads that ask for the same kernel at once wait for one compilation. Numba writes a kernel in LLVM's
+language, which takes Python's lock, while LLVM, on a thread beside, optimises the one in front, which does not.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
@@ -69,24 +71,32 @@ class Linked:
         return self.addresses[0]
 
 
+class _Code(NamedTuple):
+    """Object code, whether it was in the cache, and the milliseconds that making it took."""
+
+    code: bytes
+    cached: bool
+    milliseconds: float
+
+
 class _Linker:
     """The process's machine code, by symbols."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.linked: dict[tuple[str, ...], Linked] = {}
 
-    def get(self, text: str, name: str, symbols: tuple[str, ...], obtain: Callable[[], tuple[bytes, bool]]) -> Linked:
+    def get(self, text: str, name: str, symbols: tuple[str, ...], obtain: Callable[[], _Code]) -> Linked:
         """The machine code of ``text``, known by its symbols, from here or as it is obtained."""
         known = self.linked.get(symbols)
         if known is not None:
             return known
         with self.lock:
             if symbols not in self.linked:
+                code, cached, milliseconds = obtain()
                 started = time.perf_counter()
-                code, cached = obtain()
                 addresses = machine.load(code, symbols)
-                milliseconds = (time.perf_counter() - started) * 1e3
+                milliseconds += _milliseconds_since(started)
                 self.linked[symbols] = Linked(name, addresses, text, code, milliseconds, cached)
             return self.linked[symbols]
 
@@ -101,13 +111,28 @@ def linked_count() -> int:
 
 def link_kernel(name: str, text: str) -> Linked:
     """The machine code of a kernel's text, ``void(int64 begin, int64 end, int64* args)``."""
-    symbol = _symbol(text)
-    return _LINKER.get(text, name, (symbol,), lambda: _object(text, name, lambda: compile_kernel(text, symbol)))
+    return link_kernels({name: text})[name]
+
+
+def link_kernels(texts: Mapping[str, str]) -> dict[str, Linked]:
+    """The machine code of kernels, by their names."""
+    symbols = {name: (_symbol(text),) for name, text in texts.items()}
+    if not all(known in _LINKER.linked for known in symbols.values()):
+        _link_missing({symbols[name]: (name, text) for name, text in texts.items()})
+    return {name: _LINKER.linked[known] for name, known in symbols.items()}
+
+
+def _link_missing(kernels: Mapping[tuple[str], tuple[str, str]]) -> None:
+    with _LINKER.lock, ThreadPoolExecutor(1) as optimizer:
+        missing = {known: kernel for known, kernel in kernels.items() if known not in _LINKER.linked}
+        obtained = {known: _begin(name, text, known[0], optimizer) for known, (name, text) in missing.items()}
+        for known, (name, text) in missing.items():
+            _LINKER.get(text, name, known, obtained[known])
 
 
 def adopt_kernel(name: str, text: str, code: bytes) -> None:
     """Take the object code of a kernel's text from somewhere else; :func:`link_kernel` then compiles nothing."""
-    _LINKER.get(text, name, (_symbol(text),), lambda: (code, True))
+    _LINKER.get(text, name, (_symbol(text),), lambda: _Code(code, True, 0.0))
 
 
 def _symbol(text: str) -> str:
@@ -117,17 +142,22 @@ def _symbol(text: str) -> str:
 def link_runtime(symbols: tuple[str, ...]) -> Linked:
     """The machine code of Zenith's own native functions (:mod:`zenith.backends.cpu.launching`)."""
 
-    def compiled() -> bytes:
+    def obtain() -> _Code:
+        stored = _stored("", _RUNTIME)
+        if stored is not None:
+            return stored
         from zenith.backends.cpu import compiler
 
-        return compiler.object_code(compiler.runtime_module(set(symbols)))
+        started = time.perf_counter()
+        code = compiler.object_code(compiler.runtime_module(set(symbols)))
+        return _keep("", _RUNTIME, code, _milliseconds_since(started))
 
-    return _LINKER.get("", _RUNTIME, symbols, lambda: _object("", _RUNTIME, compiled))
+    return _LINKER.get("", _RUNTIME, symbols, obtain)
 
 
 def adopt_runtime(symbols: tuple[str, ...], code: bytes) -> None:
     """Take the object code of the native functions from somewhere else; see :func:`adopt_kernel`."""
-    _LINKER.get("", _RUNTIME, symbols, lambda: (code, True))
+    _LINKER.get("", _RUNTIME, symbols, lambda: _Code(code, True, 0.0))
 
 
 def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
@@ -157,20 +187,49 @@ def kernel_module(text: str, symbol: str) -> Any:
     """The optimised LLVM module of a kernel's text."""
     from zenith.backends.cpu import compiler
 
+    return compiler.optimized_kernel(_written(text, symbol))
+
+
+def _written(text: str, symbol: str) -> Any:
+    """A kernel's text in LLVM's language."""
+    from zenith.backends.cpu import compiler
+
     function = define(text, "kernel", {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS})
     try:
-        return compiler.kernel_module(function, symbol)
+        return compiler.written_kernel(function, symbol)
     except CompileError as error:
         raise CompileError(
             f"{error.what}\n{text}", fix="this is a defect of Zenith: report it with the text above"
         ) from None
 
 
-def compile_kernel(text: str, symbol: str) -> bytes:
-    """The object code of a kernel's text."""
+def _begin(name: str, text: str, symbol: str, optimizer: Executor) -> Callable[[], _Code]:
+    """Look for a kernel in the cache, or write it and have it optimised; what is returned waits for its code."""
+    stored = _stored(text, name)
+    if stored is not None:
+        return lambda: stored
+    started = time.perf_counter()
+    written = _written(text, symbol)
+    took = _milliseconds_since(started)
+    optimized = optimizer.submit(_optimized, written)
+
+    def obtain() -> _Code:
+        code, milliseconds = optimized.result()
+        return _keep(text, name, code, took + milliseconds)
+
+    return obtain
+
+
+def _optimized(written: Any) -> tuple[bytes, float]:
+    """Object code, and the milliseconds that it took."""
     from zenith.backends.cpu import compiler
 
-    return compiler.object_code(kernel_module(text, symbol))
+    started = time.perf_counter()
+    return compiler.object_code(compiler.optimized_kernel(written)), _milliseconds_since(started)
+
+
+def _milliseconds_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1e3
 
 
 def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
@@ -194,15 +253,22 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _object(text: str, name: str, compile: Callable[[], bytes]) -> tuple[bytes, bool]:
-    """The object code of a text, and whether it was in the cache."""
+def _depends(text: str, name: str) -> dict[str, str]:
+    """What the object code of a text follows from."""
+    return {"text": digest([text or name]), "instructions": select().name, **_environment()}
+
+
+def _stored(text: str, name: str) -> _Code | None:
+    """The object code of a text from the cache."""
+    started = time.perf_counter()
     folder = store()
-    if folder is None:
-        return compile(), False
-    depends = {"text": digest([text or name]), "instructions": select().name, **_environment()}
-    found = folder.read("object", depends)
-    if found is not None:
-        return found.payload, True
-    code = compile()
-    folder.write("object", depends, {"name": name, "source": text}, code)
-    return code, False
+    found = None if folder is None else folder.read("object", _depends(text, name))
+    return None if found is None else _Code(found.payload, True, _milliseconds_since(started))
+
+
+def _keep(text: str, name: str, code: bytes, milliseconds: float) -> _Code:
+    """Object code that was made here, kept in the cache."""
+    folder = store()
+    if folder is not None:
+        folder.write("object", _depends(text, name), {"name": name, "source": text}, code)
+    return _Code(code, False, milliseconds)

@@ -1,16 +1,42 @@
-"""How compiled kernels keep variables: in places that are written and read, and nothing else.
+"""From typed byte code to LLVM's language, as text.
 
-Numba's own lowering reads a variable before it is written again and overwrites it after its last use, since what it
-holds may be counted references. Kernels hold numbers and pointers: LLVM would only find those instructions superfluous.
+Variables are kept in places that are written and read, and nothing else: Numba's own lowering reads a variable before
+it is written again and overwrites it after its last use, since what it holds may be counted references. Kernels hold
+numbers and pointers, and LLVM would only find those instructions superfluous.
+
+Nothing here asks LLVM, whose library lets in one thread at a time: a kernel is written while LLVM optimises another.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba.core.compiler_machinery import register_pass
+from llvmlite import ir
+from numba.core import funcdesc
+from numba.core.compiler import _LowerResult
+from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.lowering import Lower
-from numba.core.typed_passes import NativeLowering
+
+from zenith.backends.cpu.abreast import advise
+from zenith.backends.cpu.machine import conventions
+
+
+class Text:
+    """Where Numba puts what it writes: text, neither optimised nor run."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.text = name, ""
+
+    def create_ir_module(self, name: str) -> ir.Module:
+        """An empty module for this processor."""
+        module = ir.Module(name)
+        module.triple, module.data_layout = conventions()
+        return module
+
+    def add_ir_module(self, module: ir.Module) -> None:
+        """Take a module that is written."""
+        advise(module)
+        self.text += str(module)
 
 
 class KernelLower(Lower):
@@ -31,12 +57,23 @@ class KernelLower(Lower):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class KernelLowering(NativeLowering):
-    """From typed byte code to LLVM's language."""
+class KernelLowering(LoweringPass):
+    """The last pass of a kernel's pipeline."""
 
     _name = "kernel_lowering"
 
-    @property
-    def lowering_class(self) -> type[Lower]:
-        """What writes the instructions."""
-        return KernelLower
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Write a function into the library of the state."""
+        context, flags = state.targetctx, state.flags
+        described = funcdesc.PythonFunctionDescriptor.from_specialized_function(
+            state.func_ir, state.typemap, state.return_type, state.calltypes, mangler=context.mangler,
+            inline=flags.forceinline, noalias=flags.noalias, abi_tags=[flags.get_mangle_string()],
+        )  # fmt: skip
+        with context.push_code_library(state.library):
+            lower = KernelLower(context, state.library, described, state.func_ir, metadata=state.metadata)
+            lower.lower()
+        state["cr"] = _LowerResult(described, lower.call_helper, cfunc=None, env=lower.env)
+        return True

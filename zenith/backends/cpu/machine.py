@@ -41,6 +41,12 @@ def target_machine() -> Any:
 
 
 @cache
+def conventions() -> tuple[str, str]:
+    """What a module says of the machine it is for, as LLVM writes it: its triple, and how values lie in memory."""
+    return processor()["triple"], str(target_machine().target_data)
+
+
+@cache
 def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
 

@@ -100,6 +100,21 @@ def in_blocks(w: Any, params: Params) -> Layout:
     return Layout(read, block_of(share(w.shape[0], params["groups"])))
 
 
+def is_by_channels(inputs: Dim, outputs: Dim, window: Sizes, groups: Dim) -> bool:
+    """Whether each channel is convolved by itself, in a window that is written out."""
+    places = product(window).static
+    return groups == inputs == outputs and places is not None and places <= WRITTEN_OUT
+
+
+def blocks_of_result(
+    inputs: Dim, outputs: Dim, window: Sizes, groups: Dim, channels_last: bool = False
+) -> tuple[Dim, Dim]:
+    """Into how many groups kernels cut what a convolution makes, and how many channels they give a block."""
+    groups = dim(1) if is_by_channels(inputs, outputs, window, groups) else groups
+    own = share(outputs, groups)
+    return groups, own if channels_last else block_of(own)
+
+
 def expand(b: Any, args: Sequence[Any], params: Params, choose: Choice = in_blocks) -> Sequence[Any]:
     """A convolution as one on blocks, with what brings arrays there and back."""
     x, w = args
@@ -110,8 +125,7 @@ def expand(b: Any, args: Sequence[Any], params: Params, choose: Choice = in_bloc
         sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
         return [b.full(0, x.dtype, (x.shape[0], w.shape[0], *sizes))]
     x, border = without_border(b, x)
-    by_channels = params["groups"] == x.shape[1] == w.shape[0] and product(w.shape[2:]).static is not None
-    if by_channels and (product(w.shape[2:]).static or 0) <= WRITTEN_OUT:
+    if is_by_channels(x.shape[1], w.shape[0], w.shape[2:], params["groups"]):
         return [_by_channels(b, x, w, border, params, choose(w, {**params, "groups": 1}).result)]
     return [_by_blocks(b, x, w, border, params, choose(w, params))]
 

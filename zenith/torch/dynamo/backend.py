@@ -22,7 +22,7 @@ from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.partition import partition
 from zenith.torch.dynamo.report import forget, remember
-from zenith.torch.dynamo.steps import draws
+from zenith.torch.steps import draws
 
 Boxed = Callable[[list[Any]], list[Any]]
 

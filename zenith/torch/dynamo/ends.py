@@ -8,25 +8,18 @@ inside the program, where that is free, and a bare size comes as the length of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add, mul
-from typing import Any
 
-import sympy
 import torch
 from torch._guards import detect_fake_mode
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
-from torch.utils._sympy import functions
 
-from zenith.arrays import torch_adapter
-from zenith.backends.lower.nest import is_word
-from zenith.errors import DTypeError, user_line
-from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
-from zenith.ir.types import DType, int64, uint8
-from zenith.torch.dynamo.layouts import Blocked, Layout, layout_of
+from zenith.ir.dims import Dim
+from zenith.ir.types import DType, int64
+from zenith.torch.dynamo.blocks import Blocked, layout_of
+from zenith.torch.layouts import Layout, element_type
+from zenith.torch.sizes import Size, Sizes
 from zenith.trace import InputSpec
 
 
@@ -50,25 +43,6 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """A bare size, which a tensor without elements has as its length, on the device of the graph's tensors.
-
-    Of a negative number, of which sizes may be computed as well, the symbol and the length are those of its opposite.
-    """
-
-    symbol: Dim
-    device: torch.device
-
-    def leaf(self, value: int) -> torch.Tensor:
-        """The tensor."""
-        return torch.empty((abs(value), 0), dtype=torch.uint8, device=self.device)
-
-    def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
-        """What the program is traced with."""
-        return InputSpec(name, uint8, (self.symbol, dim(0)), tuple(leaf.shape))
-
-
-@dataclass(frozen=True, slots=True)
 class Number:
     """A Python number that is no size: a weak argument without axes."""
 
@@ -82,62 +56,6 @@ class Number:
 
 
 Argument = Tensor | Size | Number
-
-
-class Sizes:
-    """Zenith's formulas for PyTorch's symbolic sizes; one that has no formula gets a symbol of its own."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Dim] = {}
-
-    def know(self, size: Any, formula: Dim) -> None:
-        """Have ``formula`` stand for a ``SymInt``, unless something does."""
-        self._known.setdefault(size.node.shape_env.replace(size.node.expr), formula)
-
-    def of(self, size: Any) -> Dim:
-        """The formula of an ``int`` or ``SymInt``."""
-        expression = None if isinstance(size, int) else size.node.shape_env.replace(size.node.expr)
-        return dim(size) if expression is None else self._formula(expression)
-
-    def negate(self, number: torch.SymInt) -> Dim:
-        """A symbol for the opposite of a negative number, which formulas are written with from now on."""
-        expression = number.node.expr
-        if expression not in self._known:
-            self._known[expression] = dim(0) - symbol(self._name(f"minus_{expression}"))
-        return dim(0) - self._known[expression]
-
-    def _formula(self, expression: Any) -> Dim:
-        if expression.is_Integer:
-            return dim(int(expression))
-        found = self._known.get(expression)
-        if found is None:
-            kind = next((k for k in _FORMULAS if isinstance(expression, k)), None)
-            if kind is None or (kind is sympy.Pow and not expression.exp.is_Integer):
-                found = symbol(self._name(str(expression) if expression.is_Symbol else "size"))
-            elif kind is sympy.Pow:
-                found = reduce(mul, [self._formula(expression.base)] * int(expression.exp))
-            else:
-                found = reduce(_FORMULAS[kind], map(self._formula, expression.args))
-            self._known[expression] = found
-        return found
-
-    def _name(self, wanted: str) -> str:
-        taken = {str(size) for size in self._known.values()}
-        while is_word(wanted) or wanted in taken:
-            wanted += "_"
-        return wanted
-
-
-_FORMULAS: Mapping[Any, Callable[[Dim, Dim], Dim]] = {
-    sympy.Add: add,
-    sympy.Mul: mul,
-    sympy.Pow: mul,
-    functions.FloorDiv: Dim.__floordiv__,
-    functions.PythonMod: Dim.__mod__,
-    functions.Mod: Dim.__mod__,
-    functions.Max: maximum,
-    functions.Min: minimum,
-}
 
 
 def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Argument]:
@@ -185,15 +103,6 @@ def with_examples(graph: torch.fx.Graph) -> torch.fx.Graph:
             with mode:
                 node.meta["val"] = node.target(*args, **kwargs)
     return graph
-
-
-def element_type(example: torch.Tensor, what: str) -> DType:
-    """The element type of a tensor; DTypeError when Zenith has none."""
-    dtype = torch_adapter().dtype(example)
-    if dtype is None or example.layout != torch.strided:
-        raise DTypeError(f"{what} is {example.dtype} with layout {example.layout}, which Zenith does not compute with",
-                         where=user_line(), fix="leave that part of the model out: torch.compiler.disable")  # fmt: skip
-    return dtype
 
 
 def device_of(graph: torch.fx.Graph) -> torch.device:

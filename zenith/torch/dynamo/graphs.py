@@ -14,14 +14,15 @@ from zenith.api.leaves import dtype_text, input_names
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.torch.calls import as_tensor
-from zenith.torch.dynamo.checked import is_token
-from zenith.torch.dynamo.ends import Argument, Size, Sizes, Tensor, arguments_of, with_examples
-from zenith.torch.dynamo.layouts import layout_of
+from zenith.torch.checked import is_token
+from zenith.torch.dynamo.blocks import layout_of
+from zenith.torch.dynamo.ends import Argument, Tensor, arguments_of, with_examples
 from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
 from zenith.torch.dynamo.results import needs_sizes, results
-from zenith.torch.dynamo.steps import Step, Steps
+from zenith.torch.sizes import Size, Sizes
+from zenith.torch.steps import Step, Steps
 from zenith.torch.translate import evaluate
 from zenith.trace import Recorder, Tracer, current_recorder, trace
 from zenith.trace.sizes import user_size
@@ -133,7 +134,7 @@ class CompiledGraph(Inspectable):
 
         def run(*tracers: Tracer) -> list[Any]:
             values = self._values(dict(zip(arguments, tracers, strict=True)), parameters)
-            evaluate(self._graph, values, Steps(self._sizes, self._options, steps).rule_of)
+            evaluate(self._graph, values, Steps(self._sizes, self._options.fallback, steps).rule_of)
             return [self._as_made(node, values[node]) for node in self._made]
 
         with torch.no_grad():

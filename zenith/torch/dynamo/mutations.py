@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from zenith.torch.dynamo.checked import is_token
+from zenith.torch.checked import is_token
 from zenith.torch.dynamo.ends import Argument, Tensor
 from zenith.torch.dynamo.results import Made, Result, looks
 from zenith.torch.translate import returned

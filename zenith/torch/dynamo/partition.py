@@ -15,9 +15,9 @@ import torch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils import _pytree as pytree
 
-from zenith.ir.dims import dim
-from zenith.ir.ops.blocked_convolution import block_of
-from zenith.torch.dynamo.layouts import KEPT, Blocked
+from zenith.ir.dims import dims
+from zenith.ir.ops.blocked_convolution import blocks_of_result
+from zenith.torch.dynamo.blocks import KEPT, Blocked
 from zenith.torch.dynamo.results import looks, root_of
 from zenith.torch.translate import returned
 
@@ -58,15 +58,18 @@ def _blocks(graph: torch.fx.Graph) -> dict[torch.fx.Node, Blocked]:
 
 
 def _made(node: torch.fx.Node) -> Blocked | None:
-    """The layout of what a convolution makes; None for any other operator."""
+    """The layout of what a convolution makes, on the device where it is; None for any other operator."""
     value: Any = node.meta.get("val")
     if node.target is not torch.ops.aten.convolution.default or not _is_image(value):
         return None
-    channels, groups = value.shape[1], node.args[-1]
-    if not isinstance(channels, int) or not isinstance(groups, int):
+    read, weights = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
+    sizes = (read.shape[1], value.shape[1], *weights.shape[2:], node.args[-1])
+    if not all(isinstance(size, int) for size in sizes):
         return None
-    block = block_of(dim(channels // groups)).static
-    return None if block is None else Blocked(groups, block)
+    inputs, outputs, *window, groups = dims(sizes)
+    found = blocks_of_result(inputs, outputs, window, groups, channels_last=value.device.type == "cuda")
+    cut, block = (size.static for size in found)
+    return None if cut is None or block is None else Blocked(cut, block)
 
 
 def _is_image(value: Any) -> bool:

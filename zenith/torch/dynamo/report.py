@@ -12,7 +12,7 @@ from torch._dynamo import utils as dynamo
 
 from zenith.api.tables import Shown, table
 from zenith.torch.dynamo.graphs import CompiledGraph
-from zenith.torch.dynamo.steps import warned
+from zenith.torch.steps import warned
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

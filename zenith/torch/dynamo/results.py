@@ -16,9 +16,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import Dim
-from zenith.torch.dynamo.checked import is_token
-from zenith.torch.dynamo.ends import Sizes
-from zenith.torch.dynamo.layouts import Blocked, Layout, is_dense, layout_of
+from zenith.torch.checked import is_token
+from zenith.torch.dynamo.blocks import Blocked, layout_of
+from zenith.torch.layouts import Layout, is_dense
+from zenith.torch.sizes import Sizes
 from zenith.torch.translate import returned
 
 SizeValues = Mapping[str, int]

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from zenith.arrays import torch_adapter
 from zenith.errors import ShapeError
-from zenith.torch.dynamo.layouts import Layout
+from zenith.torch.layouts import Layout
 
 Arrays = Sequence[Any]
 

@@ -1,4 +1,4 @@
-"""How tensors stand in memory where a graph begins and ends, and how the arrays of its program are turned to them."""
+"""What tensors are in memory: their element types, and their axes in an order to which arrays are turned."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import torch
 
 import zenith.numpy as znp
-from zenith.ir.dims import Dim, dim
+from zenith.arrays import torch_adapter
+from zenith.errors import DTypeError, user_line
+from zenith.ir.dims import Dim
+from zenith.ir.types import DType
 
 Order = tuple[int, ...]
-KEPT = "zenith_layout"  # under which the meta of a node that is kept for the way back has its layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +55,13 @@ class Layout:
         return znp.transpose(array, self.inverse)
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """An array (n, channels, sizes...) as convolutions have it, (n, groups, blocks, sizes..., block).
-
-    So stands what a way forward keeps for the way back: programs read it, and nobody else.
-    """
-
-    groups: int
-    block: int
-
-    def in_memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor, which stands so."""
-        return tensor
-
-    counted = in_memory
-
-    def shape(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
-        """The sizes with the channels cut."""
-        examples, channels, *places = sizes
-        return (examples, dim(self.groups), channels // (self.groups * self.block), *places, dim(self.block))
-
-    def turned(self, array: Any) -> Any:
-        """A program's array with its channels in blocks."""
-        examples, channels, *places = array.shape
-        blocks = channels // (self.groups * self.block)
-        return znp.moveaxis(znp.reshape(array, (examples, self.groups, blocks, self.block, *places)), 3, -1)
-
-    def turned_back(self, array: Any) -> Any:
-        """A program's array in blocks as PyTorch counts its axes."""
-        examples, groups, blocks, *places, block = array.shape
-        return znp.reshape(znp.moveaxis(array, -1, 3), (examples, groups * blocks * block, *places))
-
-
-def layout_of(node: torch.fx.Node) -> Layout | Blocked:
-    """How the tensor of a node that begins or ends a graph stands in memory."""
-    kept: Blocked | None = node.meta.get(KEPT)
-    return Layout.of(node.meta["val"]) if kept is None else kept
+def element_type(example: torch.Tensor, what: str) -> DType:
+    """The element type of a tensor; DTypeError when Zenith has none."""
+    dtype = torch_adapter().dtype(example)
+    if dtype is None or example.layout != torch.strided:
+        raise DTypeError(f"{what} is {example.dtype} with layout {example.layout}, which Zenith does not compute with",
+                         where=user_line(), fix="leave that part of the model out: torch.compiler.disable")  # fmt: skip
+    return dtype
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

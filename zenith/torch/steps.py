@@ -1,6 +1,6 @@
 """What PyTorch computes in the middle of a program: operators that Zenith has no rule for, and random draws.
 
-Each is a step of its own, a call of PyTorch between kernels (:mod:`zenith.torch.dynamo.calls`). Draws come from
+Each is a step of its own, a call of PyTorch between kernels (:mod:`zenith.torch.operator_calls`). Draws come from
 PyTorch's generator of the device, in program order: a compiled model draws what it would draw without being compiled.
 """
 
@@ -24,11 +24,10 @@ from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten
-from zenith.torch.dynamo.calls import MaskCall, OperatorCall, on_gpu
-from zenith.torch.dynamo.checked import WITH_EFFECTS, apart_from_state, checked
-from zenith.torch.dynamo.ends import Sizes, element_type
-from zenith.torch.dynamo.layouts import Layout
-from zenith.torch.dynamo.options import Options
+from zenith.torch.checked import WITH_EFFECTS, apart_from_state, checked
+from zenith.torch.layouts import Layout, element_type
+from zenith.torch.operator_calls import MaskCall, OperatorCall, on_gpu
+from zenith.torch.sizes import Sizes
 from zenith.trace import Recorder, TracedSize, current_recorder
 from zenith.trace.sizes import user_size
 
@@ -49,10 +48,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch."""
+    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch.
+
+    With ``fallback="error"`` a step that is no draw is refused.
+    """
 
     sizes: Sizes
-    options: Options
+    fallback: str
     found: list[Step]
 
     def rule_of(self, node: torch.fx.Node) -> aten.Rule:
@@ -132,7 +134,7 @@ class Steps:
         """List the step; raise when the user wants none but draws, else warn, once for each operator."""
         name, where, reason, drawn = str(target), user_line(), aten.reason_of(target), draws(target)
         why = refused.what if refused is not None else reason[0] if reason else _NO_RULE
-        if not drawn and self.options.fallback == "error":
+        if not drawn and self.fallback == "error":
             fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
             raise UnsupportedError(f"{name}: {why}", where=where, fix=fix) from refused
         self.found.append(Step(name, drawn, why, where))
