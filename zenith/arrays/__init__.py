@@ -57,7 +57,7 @@ def adapter_named(library: str, device: int | None) -> Adapter:
 
 
 def maker_of_results(adapters: Iterable[Adapter], device: int | None = None) -> Adapter:
-    """Who makes the results of a call: torch when any argument is a tensor, else the library of the first array.
+    """Who makes the results of a call: torch when any argument is a tensor, else the first library but NumPy.
 
     Where all arguments are numbers, that is CuPy on a device, NumPy on the CPU.
     """

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import numpy as np
 
@@ -55,7 +55,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
-_takes_version: WeakKeyDictionary[type, bool] = WeakKeyDictionary()  # whether arrays of a class know versions
+_taking_version: WeakSet[type] = WeakSet()  # the classes of arrays that know versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +96,13 @@ def ask(array: Any, **wanted: Any) -> Any:
     ``wanted`` are the protocol's further arguments: ``stream``, ``dl_device``, ``copy``.
     """
     kind = type(array)
-    takes = _takes_version.get(kind)
-    if takes is not False:
-        try:
-            lent = array.__dlpack__(max_version=VERSION, **wanted)
-        except TypeError:
-            if takes:
-                raise  # it comes from inside the library
-        else:
-            _takes_version[kind] = True
-            return lent
-    lent = array.__dlpack__(**wanted)
-    _takes_version[kind] = False
+    try:
+        lent = array.__dlpack__(max_version=VERSION, **wanted)
+    except TypeError:
+        if kind in _taking_version:
+            raise  # it comes from inside the library
+        return array.__dlpack__(**wanted)
+    _taking_version.add(kind)
     return lent
 
 

@@ -95,6 +95,7 @@ class _AlignedResults(NumpyAdapter):
 
 
 RESULTS = _AlignedResults()
+_PARTS = ("dtype", "ndim", "shape")  # what an array has besides memory to lend
 
 
 def is_on_host(array: Any) -> bool:
@@ -112,7 +113,7 @@ class _Adapters:
     def __call__(self, array: Any) -> Any:
         """The adapter of something that lends memory of the host or of a GPU; None for anything else."""
         kind, number = lending_device(array) or (None, None)
-        if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED):
+        if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED) or not all(hasattr(array, part) for part in _PARTS):
             return None
         library = type(array).__module__.partition(".")[0].removesuffix("lib")
         found = self.named(library, number if kind in (CUDA, CUDA_MANAGED) else None)

@@ -51,8 +51,8 @@ class Routine:
     node: Node | None = None
 
     @property
-    def on_host(self) -> bool:
-        """Whether it is called from Python with arrays, those of the host unless ``among`` others or ``on_gpu``."""
+    def from_python(self) -> bool:
+        """Whether Python calls it with arrays: those of the host unless ``among`` others or ``on_gpu``."""
         return self.run is not None
 
     def __str__(self) -> str:

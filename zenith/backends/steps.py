@@ -278,7 +278,7 @@ def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
     """
     for step in walk(steps):
         match step:
-            case Call(routine=routine, lines=lines) if routine.on_host:
+            case Call(routine=routine, lines=lines) if routine.from_python:
                 kind = "Python function" if routine.library == PYTHON else "routine"
                 return f"it calls the {kind} {routine}", next(iter(lines), None)
             case Branch():

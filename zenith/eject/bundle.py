@@ -103,15 +103,15 @@ class Bundle:
     def _equal(self) -> dict[Statement, Statement]:
         """Assignments that another module has in the same words, with the same meaning: they are written once.
 
-        Not where each makes an object of its own, such as a lock.
+        Not where each makes an object of its own, such as a lock, or where the words are names of its own module.
         """
         known: dict[object, Statement] = {}
         found = {}
         for module in self._order:
             for s in self._of(module):
-                if isinstance(s.node, ast.Assign) and not any(isinstance(n, _MAKING) for n in ast.walk(s.node.value)):
-                    key = ast.dump(s.node), frozenset(u.meaning for u in s.uses if u.meaning.module != module)
-                    found[s] = known.setdefault(key, s)
+                used = frozenset(u.meaning for u in s.uses if u.meaning.name not in s.binds)
+                if _is_value(s.node) and all(meaning.module != module for meaning in used):
+                    found[s] = known.setdefault((ast.dump(s.node), used), s)
         return {s: first for s, first in found.items() if s is not first}
 
     @cached_property
@@ -191,6 +191,11 @@ class Bundle:
             old, new = ast.unparse(use.node), self._names[use.meaning]
             if old != new:
                 yield use.node, old, new
+
+
+def _is_value(node: ast.stmt) -> bool:
+    """Whether a statement names a value that nothing changes."""
+    return isinstance(node, ast.Assign) and not any(isinstance(part, _MAKING) for part in ast.walk(node.value))
 
 
 def _apart(name: str) -> str:

@@ -90,7 +90,10 @@ class Rewriter(Builder):
         return self.graph.add(node.primitive, args, node.params, node.line)
 
     def carry(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The visited node on new arguments, typed again only if their types are not those that it had."""
+        """The visited node on new arguments, typed again only if their types are not those that it had.
+
+        A visit that answers with it emits nothing more: where nothing has changed yet, this is the old node.
+        """
         if self.new is None and node is self.old.node(self.number):
             return tuple(Value(self.number, i, t) for i, t in enumerate(node.types))
         before = self.old.args(self.number)

@@ -1,8 +1,9 @@
 """Calls of PyTorch's operators in the middle of a program: on the host's arrays, or on a GPU's memory.
 
 On a GPU an operator runs on tensors over the plan's own memory, on the stream of the program's kernels: nothing waits,
-and nothing is copied to the host. What draws random numbers draws from the generator of that GPU, as it does without a
-compiler. What PyTorch computes on the CPU inside of such a program, such as a generator's state, is computed there.
+and nothing is copied to the host but numbers that an operator takes. What draws random numbers draws from the generator
+of that GPU, as it does without a compiler. What PyTorch computes on the CPU inside of such a program, such as a
+generator's state, is computed there.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def optimized_kernel(kernel: Written) -> Any:
 
 
 def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
-    """Both."""
+    """The optimised LLVM module of one kernel, from its Python."""
     return optimized_kernel(written_kernel(function, symbol))
 
 

@@ -2,8 +2,9 @@
 
 A kernel is known by its *text*: its source without names, comments and lines, so equal layers share one. Its object
 code is looked for in the process, then in the cache on disk; only what neither has is compiled, and only then Numba is
-imported. Threads that ask for the same kernel at once wait for one compilation. Numba writes a kernel in LLVM's
-language, which takes Python's lock, while LLVM, on a thread beside, optimises the one in front, which does not.
+imported. A thread that needs machine code waits while another makes that of a program, so nothing is compiled twice.
+Numba writes a kernel in LLVM's language, which takes Python's lock, while LLVM, which does not, optimises the one in
+front on a thread beside.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import platform
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,11 +125,15 @@ def link_kernels(texts: Mapping[str, str]) -> dict[str, Linked]:
 
 
 def _link_missing(kernels: Mapping[tuple[str], tuple[str, str]]) -> None:
-    with _LINKER.lock, ThreadPoolExecutor(1) as optimizer:
+    with _LINKER.lock:
         missing = {known: kernel for known, kernel in kernels.items() if known not in _LINKER.linked}
-        obtained = {known: _begin(name, text, known[0], optimizer) for known, (name, text) in missing.items()}
-        for known, (name, text) in missing.items():
-            _LINKER.get(text, name, known, obtained[known])
+        optimizer = ThreadPoolExecutor(1)
+        try:
+            obtained = {known: _begin(name, text, known[0], optimizer) for known, (name, text) in missing.items()}
+            for known, (name, text) in missing.items():
+                _LINKER.get(text, name, known, obtained[known])
+        finally:
+            optimizer.shutdown(cancel_futures=True)  # after an error the rest is not waited for
 
 
 def adopt_kernel(name: str, text: str, code: bytes) -> None:
@@ -187,7 +193,8 @@ def kernel_module(text: str, symbol: str) -> Any:
     """The optimised LLVM module of a kernel's text."""
     from zenith.backends.cpu import compiler
 
-    return compiler.optimized_kernel(_written(text, symbol))
+    with _explained(text):
+        return compiler.optimized_kernel(_written(text, symbol))
 
 
 def _written(text: str, symbol: str) -> Any:
@@ -195,12 +202,17 @@ def _written(text: str, symbol: str) -> Any:
     from zenith.backends.cpu import compiler
 
     function = define(text, "kernel", {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS})
+    return compiler.written_kernel(function, symbol)
+
+
+@contextmanager
+def _explained(text: str) -> Iterator[None]:
+    """An error tells the text that does not compile."""
     try:
-        return compiler.written_kernel(function, symbol)
+        yield
     except CompileError as error:
-        raise CompileError(
-            f"{error.what}\n{text}", fix="this is a defect of Zenith: report it with the text above"
-        ) from None
+        fix = "this is a defect of Zenith: report it with the text above"
+        raise CompileError(f"{error.what}\n{text}", fix=fix) from None
 
 
 def _begin(name: str, text: str, symbol: str, optimizer: Executor) -> Callable[[], _Code]:
@@ -209,23 +221,23 @@ def _begin(name: str, text: str, symbol: str, optimizer: Executor) -> Callable[[
     if stored is not None:
         return lambda: stored
     started = time.perf_counter()
-    written = _written(text, symbol)
-    took = _milliseconds_since(started)
-    optimized = optimizer.submit(_optimized, written)
-
-    def obtain() -> _Code:
-        code, milliseconds = optimized.result()
-        return _keep(text, name, code, took + milliseconds)
-
-    return obtain
+    with _explained(text):
+        written = _written(text, symbol)
+    job = partial(_optimized, name, text, written, _milliseconds_since(started))
+    try:
+        return optimizer.submit(job).result
+    except RuntimeError:  # the main thread has ended, and executors take no work any more
+        return job
 
 
-def _optimized(written: Any) -> tuple[bytes, float]:
-    """Object code, and the milliseconds that it took."""
+def _optimized(name: str, text: str, written: Any, milliseconds: float) -> _Code:
+    """The object code of a kernel that took so long to write, kept in the cache."""
     from zenith.backends.cpu import compiler
 
     started = time.perf_counter()
-    return compiler.object_code(compiler.optimized_kernel(written)), _milliseconds_since(started)
+    with _explained(text):
+        code = compiler.object_code(compiler.optimized_kernel(written))
+    return _keep(text, name, code, milliseconds + _milliseconds_since(started))
 
 
 def _milliseconds_since(started: float) -> float:

@@ -4,7 +4,8 @@ Variables are kept in places that are written and read, and nothing else: Numba'
 it is written again and overwrites it after its last use, since what it holds may be counted references. Kernels hold
 numbers and pointers, and LLVM would only find those instructions superfluous.
 
-Nothing here asks LLVM, whose library lets in one thread at a time: a kernel is written while LLVM optimises another.
+After the first kernel nothing here asks LLVM, whose library lets in one thread at a time: so a kernel is written while
+LLVM optimises another.
 """
 
 from __future__ import annotations

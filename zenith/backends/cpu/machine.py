@@ -16,6 +16,8 @@ import llvmlite.binding as llvm
 
 from zenith.backends.cpu.vectors import code_features
 
+_WEAK = 2  # the binding of a symbol that may be missing
+
 
 def processor() -> dict[str, str]:
     """What machine code depends on: architecture, processor, its features, and the version of the code generator."""
@@ -71,9 +73,9 @@ def load(code: bytes, symbols: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _needed(code: bytes) -> list[str]:
-    """The symbols that an object uses and does not define, where objects are ELF files ("Symbol Table" of its ABI)."""
+    """The symbols that an object must find elsewhere, where objects are ELF files ("Symbol Table" of their ABI)."""
     sections = {s.name(): s.data() for s in llvm.ObjectFileRef.from_data(code).sections() if s.name()}
     names = sections.get(b".strtab", b"")
-    starts = [name for name, _, _, section, *_ in struct.iter_unpack("<IBBHQQ", sections.get(b".symtab", b""))
-              if name and not section]  # fmt: skip
+    starts = [name for name, info, _, section, *_ in struct.iter_unpack("<IBBHQQ", sections.get(b".symtab", b""))
+              if name and not section and info >> 4 != _WEAK]  # fmt: skip
     return [names[start : names.index(0, start)].decode() for start in starts]

@@ -176,7 +176,7 @@ class Setup:
         match step:
             case Call():
                 places = [words[p] for p in step.places]
-                if not step.routine.on_host:
+                if not step.routine.from_python:
                     return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
                 if step.routine.on_gpu is not None:
