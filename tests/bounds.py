@@ -119,7 +119,8 @@ def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., 
         with np.errstate(all="ignore"):
             step = (_SIGNS[rows, run] * np.ceil(ulp) * np.spacing(np.abs(array))).astype(array.dtype)
             if kind_of(array.dtype) == "c":  # parts by themselves, each by the error of the whole
-                step = step * (_SIGNS[rows, (run + 1) % RUNS] + 1j).astype(array.dtype)
+                other = _SIGNS[1 + rows % (RUNS - 1), run]  # another row: no pattern moves a part one way only
+                step = step * (_SIGNS[rows, run] * other + 1j).astype(array.dtype)
             return np.where((array == 0) | ~np.isfinite(array), array, array + step)
 
     def watch(node: Node, operands: Sequence[Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
