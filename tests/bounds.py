@@ -44,7 +44,7 @@ def reference_bounds(graph: Graph, args: Sequence[Any]) -> list[Bound]:
     """The bound of every output of ``graph`` on ``args``; each is an array of the output's shape."""
     wide = interpret(widen(graph), *map(widen_array, args))
     plain = interpret(graph, *args)
-    runs = [interpret(graph, *args, watch=_perturbation(graph, args, run)) for run in range(RUNS)]
+    runs = [interpret(graph, *args, watch=perturbation(graph, args, run)) for run in range(RUNS)]
     narrow = any(isinstance(t, ArrayType) and t.dtype.is_narrow for node in graph.walk() for t in node.types)
     loose = _LOOSE_NARROW if narrow else _LOOSE
     own = [graph.node(v.node).primitive.ulp for v in graph.outputs]
@@ -102,7 +102,7 @@ def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float, own: float)
     return Bound(reference, np.where(special, 0.0, tolerance), np.where(special, agreed, compared))
 
 
-def _perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., tuple[Any, ...]]:
+def perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., tuple[Any, ...]]:
     """A watch for the interpreter that moves what each node computes up or down by its ulp (rounded up).
 
     Signs come from a Hadamard matrix with a column for each run: two nodes that follow each other, or two neighbouring

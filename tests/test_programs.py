@@ -17,6 +17,7 @@ import pytest
 
 from tests import fuzz
 from tests.backends.running import call, compiled
+from tests.bounds import RUNS, perturbation
 from tests.minimize import as_script, minimize
 from tests.programs import discarded, element_types, generated_primitives, random_program, reference_bounds, violations
 from tests.rewrite import widen
@@ -150,6 +151,16 @@ def test_infinities_and_nan_are_exact() -> None:
     bounds = reference_bounds(graph, [np.float32([0, -1, 1])])
     assert violations([np.float32([-np.inf, np.nan, 0])], bounds) == []
     assert violations([np.float32([-1e30, np.nan, 0])], bounds) and violations([np.float32([-np.inf, 0, 0])], bounds)
+
+
+def test_both_parts_of_complex_numbers_move_both_ways() -> None:
+    graph = parse("def f(x: c64[14]) -> (c64[14]):\n    v1 = exp(x)\n    return (v1,)")
+    x = np.full(14, 1 + 1j, np.complex64)
+    exact = np.exp(x)
+    node = graph.node(graph.outputs[0].node)
+    moves = [perturbation(graph, [x], run)(node, [x], (exact,))[0] - exact for run in range(RUNS)]
+    for part in (np.real(moves), np.imag(moves)):
+        assert np.all(part.min(axis=0) < 0) and np.all(part.max(axis=0) > 0)
 
 
 def test_double_precision_is_bounded_by_perturbation() -> None:
