@@ -150,7 +150,7 @@ def first_call(contender: Contender, workload: Workload, saved: Path | None = No
     else:
         assert contender.step is not None
         program, compile = contender.step(workload), lambda job: job.program  # a step compiles in its first call
-    job = Job(program, first, workload.changing_axes(), workload.expression)
+    job = Job(program, first, workload.changing_axes(), workload.expression, workload.part)
     begin = time.perf_counter()
     if saved is None:
         call = compile(job)

@@ -39,12 +39,22 @@ class Job:
     first: the arguments of the first call, in the library's own kind.
     changing_axes: of each argument, those whose size differs between calls.
     expression: the program as one elementwise expression, if it is one.
+    part: the submodule of the program that is to be compiled in the program's place, if not the whole.
     """
 
     program: Program
     first: tuple[Any, ...]
     changing_axes: list[list[int]]
     expression: str
+    part: str = ""
+
+    def compiled(self, compile: Callable[[Any], Any]) -> Program:
+        """The program by ``compile``, or with its part by it."""
+        if not self.part:
+            whole: Program = compile(self.program)
+            return whole
+        setattr(self.program, self.part, compile(getattr(self.program, self.part)))
+        return self.program
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,7 @@ class Contender:
     versions: distributions whose versions stand in the report.
     step: how it computes gradients and trains; None if it does not.
     loops: whether it runs a long loop as a loop.
+    parts: whether it compiles a part of a module that changes what it holds.
     declines: why it takes no part in a workload, or None; imports nothing.
     finish: waits until the results of the last call, which it takes, and of all before are there.
     fetch: a result, or another array of the library's, as a NumPy array of its own.
@@ -89,6 +100,7 @@ class Contender:
     versions: tuple[str, ...] = ()
     step: Callable[[Workload], Step] | None = None
     loops: bool = False
+    parts: bool = False
     declines: Callable[[Workload], str | None] = lambda workload: None
     finish: Callable[[Any], None] = lambda result: None
     fetch: Callable[[Any], Array] = _copy
@@ -105,6 +117,8 @@ class Contender:
             return "it computes no gradients"
         if workload.loops and not self.loops:
             return "it has no loops, or unrolls them"
+        if workload.part and not self.parts:
+            return "it compiles no part of a module that changes what it holds"
         return self.declines(workload)
 
 

@@ -26,8 +26,7 @@ def _inductor(*, freezing: bool = False, dynamic: bool | None = None) -> Callabl
         import torch._inductor.config
 
         torch._inductor.config.freezing = freezing
-        compiled: Program = torch.compile(job.program, dynamic=dynamic)
-        return compiled
+        return job.compiled(lambda module: torch.compile(module, dynamic=dynamic))
 
     return compile
 
@@ -73,6 +72,7 @@ def _contender(
         facts=_graphs,
         versions=("torch",),
         step=step,
+        parts=True,
         declines=declines,
     )
 
@@ -87,6 +87,7 @@ EAGER = Contender(
     versions=("torch",),
     step=TorchStep,
     loops=True,
+    parts=True,
 )
 INDUCTOR = _contender("inductor", _inductor(), step=_inductor_step)
 INDUCTOR_FREEZING = _contender("inductor freezing", _inductor(freezing=True), _needs_matrices)

@@ -115,8 +115,7 @@ def compiled(module: Any, backend: Any = "zenith") -> Any:
 
 
 def _torch_compile(job: Job) -> Program:
-    program: Program = compiled(job.program)
-    return program
+    return job.compiled(compiled)
 
 
 def _compiled_step(workload: Workload) -> Step:
@@ -185,5 +184,6 @@ TORCH_COMPILE = Contender(
     facts=programs_of_backend,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
     step=_compiled_step,
+    parts=True,
     declines=needs_a_network,
 )

@@ -208,8 +208,7 @@ def _inductor(mode: str | None) -> Callable[[Job], Program]:
     def compile(job: Job) -> Program:
         import torch
 
-        compiled: Program = torch.compile(job.program, mode=mode)
-        return compiled
+        return job.compiled(lambda module: torch.compile(module, mode=mode))
 
     return compile
 
@@ -369,9 +368,9 @@ FROM_TORCH = Contender(
     fetch=_from_tensor,
 )
 TORCH_COMPILE = replace(
-    FROM_TORCH, name=PREFIX + "zenith torch.compile", compile=lambda job: _by_backend(job.program),
+    FROM_TORCH, name=PREFIX + "zenith torch.compile", compile=lambda job: job.compiled(_by_backend),
     facts=programs_of_backend, step=lambda workload: TorchStep(workload, _by_backend, _on_gpu),
-    declines=needs_a_network,
+    parts=True, declines=needs_a_network,
 )  # fmt: skip
 LAUNCHES = replace(
     FROM_TORCH, step=None, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed
@@ -385,11 +384,11 @@ BY_LIBRARIES = replace(
     scope=_with_engines(*(engine.name for engine in LIBRARY_ENGINES)),
 )  # fmt: skip
 CAPTURED = _torch_contender("torch.cuda.graph", compile=_captured, declines=_is_replayed)
-EAGER = _torch_contender("torch eager", step=_torch_step)
-INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None))
+EAGER = _torch_contender("torch eager", step=_torch_step, parts=True)
+INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None), parts=True)
 AUTOTUNE = _torch_contender(
     "torch.compile max-autotune", compile=_inductor("max-autotune"), step=_inductor_step("max-autotune-no-cudagraphs"),
-    declines=_same_sizes_or_absent,
+    parts=True, declines=_same_sizes_or_absent,
 )  # fmt: skip
 JAX = Contender(
     PREFIX + "jax",

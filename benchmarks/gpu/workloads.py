@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.workloads.adapters import TINY_LLAMA, TRAIN_LORA, lora
+from benchmarks.workloads.adapters import TRAIN_LORA, lora
 from benchmarks.workloads.convolving import TRAIN_CNN
 from benchmarks.workloads.elementwise import CHAIN, GELU
 from benchmarks.workloads.encoder import BERT, ENCODER, LENGTH, Encoder
+from benchmarks.workloads.generation import GENERATE, generation
 from benchmarks.workloads.kernels import ATTENTION, BFLOAT16, HEAD, MATMUL_HALVES, RELU, halves, of_halves
 from benchmarks.workloads.layers import gelu, torch_gelu, torch_linear
+from benchmarks.workloads.llama import TINY_LLAMA
 from benchmarks.workloads.products import LENGTHS, MATMUL, dynamic_lengths
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER, numpy_mlp, torch_mlp, transformer
@@ -155,6 +157,8 @@ _ALL = (
     replace(TRAIN_MLP, name="gpu_train_mlp"),
     dynamic_lengths("gpu_dynamic_lengths", batch=32, width=4096, checks=2, flops=2 * 2 * 32 * sum(LENGTHS) * 4096**2),
     _named("W8", replace(TRAIN_LORA, name="gpu_train_lora_small")),
+    _named("W10", replace(GENERATE, name="gpu_generate_small")),
+    _named("W10", generation("gpu_generate", TINY_LLAMA, long=True)),
     _named("W8", lora("gpu_train_lora", TINY_LLAMA, batch=2, length=512, long=True)),
 )
 GPU_WORKLOADS = {workload.name: workload for workload in _ALL}

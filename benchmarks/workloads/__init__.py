@@ -3,6 +3,7 @@
 from benchmarks.workloads.adapters import TRAIN_LORA
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
 from benchmarks.workloads.encoder import ENCODER
+from benchmarks.workloads.generation import GENERATE
 from benchmarks.workloads.images import TRAIN_CNN, TRAIN_CNN_ADAM
 from benchmarks.workloads.kernels import ATTENTION, MATMUL_HALVES, RELU
 from benchmarks.workloads.order import ARGSORT, SORT
@@ -42,6 +43,7 @@ _ALL = (
     ENCODER,
     MINILM_B1,
     MINILM_B8,
+    GENERATE,
     RESNET50_B1,
     RESNET50_B8,
     DIGITS,

@@ -38,6 +38,7 @@ class Workload:
     torch: weights -> ``torch.nn.Module``; imports torch by itself. Its parameters that want a gradient are the weights.
     numpy: (weights, ``numpy`` or a module like it) -> program; None when there is only the PyTorch module.
     expression: the program as one elementwise expression of the NumPy program's arguments, if it is one.
+    part: the submodule that is compiled, where the rest of the PyTorch module is Python that calls it many times.
     libraries: modules without which the workload cannot be made.
     bound: largest accepted max|result - reference| / max|reference|.
     long: a pass takes seconds, so that one process and three rounds must do.
@@ -59,6 +60,7 @@ class Workload:
     numpy: Callable[[Arrays, Any], Program] | None = None
     weights: Callable[[], Arrays] = tuple
     expression: str = ""
+    part: str = ""
     libraries: tuple[str, ...] = ()
     bound: float = 1e-5
     long: bool = False

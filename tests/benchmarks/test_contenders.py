@@ -38,3 +38,25 @@ def test_numexpr_computes_in_the_arguments_type():
     gelu, x = WORKLOADS["gelu"], np.linspace(-2, 2, 5, dtype=np.float32)
     call = CONTENDERS["numexpr"].compile(Job(gelu.numpy((), np), (x,), [[]], gelu.expression))
     assert call(x).dtype == np.float32
+
+
+def test_a_part_is_compiled_in_the_place_of_the_whole():
+    torch = pytest.importorskip("torch")
+    program = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
+    seen = []
+
+    def compile(module):
+        seen.append(module)
+        return torch.nn.Identity()
+
+    call = Job(program, (), [], "", part="1").compiled(compile)
+    assert [type(module) for module in seen] == [torch.nn.Tanh]
+    x = torch.tensor([-1.0, 2.0])
+    assert torch.equal(call(x), torch.relu(x))
+    assert Job(program, (), [], "").compiled(lambda module: module) is program
+
+
+def test_who_compiles_no_parts_takes_no_part_in_generation():
+    taking = {name for name, c in CONTENDERS.items() if c.absent_from(WORKLOADS["generate"]) is None}
+    assert "torch eager" in taking and "zenith torch.compile" in taking
+    assert not taking & {"zenith jit", "zenith from_torch", "onnx runtime", "openvino", "jax", "numpy"}

@@ -22,6 +22,7 @@ from benchmarks.gpu.contenders import (
     GPU_CONTENDERS,
     JIT,
     KERNELS,
+    TORCH_COMPILE,
     cuda_tensors,
     cupy_arrays,
 )
@@ -56,7 +57,8 @@ def test_workers_find_everything_by_name():
 def test_somebody_measures_each_workload_beside_the_baseline(workload):
     takes_part = {name for name, c in GPU_CONTENDERS.items() if c.absent_from(workload) is None}
     assert EAGER.name in takes_part
-    assert (JIT.name if workload.numpy else FROM_TORCH.name) in takes_part
+    own = JIT if workload.numpy else TORCH_COMPILE if workload.part else FROM_TORCH
+    assert own.name in takes_part
     assert (COPY.name in takes_part) == (workload.bytes > 0)
     assert not (workload.bytes and workload.flops)
 

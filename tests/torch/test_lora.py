@@ -1,64 +1,10 @@
 """Fine-tuning by LoRA: a small sibling of TinyLlama with peft's adapters, whose losses are those of PyTorch."""
 
-import warnings
-
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import zenith
-from zenith.errors import FallbackWarning
-
-RANK, ALPHA, DROPOUT, RATE, BATCH, ACCUMULATED, SEED = 8, 32, 0.1, 2e-4, 2, 2, 42
-LENGTH = 64
-
-
-def adapted(layers):
-    """TinyLlama's architecture (grouped queries, SwiGLU, RMS norms, rotary embedding) on bytes, with adapters."""
-    torch.manual_seed(SEED)
-    config = LlamaConfig(
-        vocab_size=256, hidden_size=64, intermediate_size=176, num_hidden_layers=layers, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=LENGTH, use_cache=False,
-    )  # fmt: skip
-    lora = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, target_modules=["q_proj", "v_proj"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a name that is on its way out
-        return get_peft_model(LlamaForCausalLM(config), lora)
-
-
-def losses(model, call, steps, accumulated=ACCUMULATED, batch=BATCH):
-    """The loss at each step; dropout draws from the seed."""
-    text = torch.tensor(list((__doc__ * 20).encode()))
-    torch.manual_seed(SEED)
-    places = torch.Generator().manual_seed(SEED)
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE)
-    found = []
-    for _ in range(steps):
-        parts = []
-        for _ in range(accumulated):
-            starts = torch.randint(0, len(text) - LENGTH, (batch,), generator=places)
-            tokens = torch.stack([text[start : start + LENGTH] for start in starts])
-            parts.append(call(input_ids=tokens, labels=tokens).loss / accumulated)
-            parts[-1].backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        found.append(sum(part.detach() for part in parts))
-    return torch.stack(found).double()
-
-
-def assert_same_curve(steps, layers, *sizes, **options):
-    torch.compiler.reset()
-    curves = []
-    for compiles in (False, True):
-        model = adapted(layers)
-        call = torch.compile(model, backend="zenith", options=options, dynamic=False) if compiles else model
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FallbackWarning)
-            curves.append(losses(model, call, steps, *sizes))
-    torch.compiler.reset()
-    assert torch.isfinite(curves[1]).all() and curves[1][-1] < curves[1][0]
-    assert (curves[0] - curves[1]).square().mean() < 1e-6
+from tests.torch.fine_tuning import SEED, adapted, assert_same_curve
 
 
 def test_a_few_steps():
