@@ -19,6 +19,7 @@ import zenith
 
 THREADS = 8
 ROUNDS = 7
+TRIES = 5  # of a comparison of times: the machine may be busy during one
 FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
 needs_fork = pytest.mark.skipif(FORK is None, reason="this platform does not fork")
 
@@ -93,7 +94,7 @@ def test_threads_take_hardly_longer_than_the_same_calls_in_a_row() -> None:
     in_a_row = lambda: [network(x) for x in inputs for _ in range(10)]  # noqa: E731
     at_once = lambda: together([lambda x=x: [network(x) for _ in range(10)] for x in inputs])  # noqa: E731
     in_a_row(), at_once()
-    assert best(at_once) <= 1.3 * best(in_a_row)
+    assert any(best(at_once) <= 1.3 * best(in_a_row) for _ in range(TRIES))
 
 
 @pytest.mark.timing
@@ -106,8 +107,10 @@ def test_torch_and_zenith_in_turn_do_not_hinder_each_other() -> None:
     def alone() -> float:
         return best(lambda: [ours() for _ in range(20)]) + best(lambda: [theirs() for _ in range(20)])
 
-    in_turn = best(lambda: [(ours(), theirs()) for _ in range(20)])
-    assert in_turn <= 1.5 * alone()
+    def in_turn() -> float:
+        return best(lambda: [(ours(), theirs()) for _ in range(20)])
+
+    assert any(in_turn() <= 1.5 * alone() for _ in range(TRIES))
 
 
 def _child(channel: Any, inputs: Sequence[Any]) -> None:
@@ -178,6 +181,6 @@ def test_workers_of_a_data_loader_call_the_function() -> None:
         def __getitem__(self, i: int) -> Any:
             return network(inputs[i])[0]
 
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, timeout=60)
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, timeout=300)
     for got, want in zip(loader, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(got), want)

@@ -121,7 +121,7 @@ def test_notebook_is_stored_without_outputs_and_runs(path):
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell for cell in cells if cell.outputs or cell.execution_count] == []
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}})
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
     client.execute(env=environment)
     shown = {kind for cell in cells for output in cell.outputs for kind in output.get("data", ())}
     assert {"image/svg+xml", "image/png", "text/html"} <= shown

@@ -33,7 +33,7 @@ from benchmarks.workloads.kernels import BFLOAT16
 from benchmarks.workloads.workload import is_float, tensor
 from tests.benchmarks import fakes
 
-QUICK = Settings(processes=1, rounds=3, round_s=0.005, warm_up_s=0.0, settle_s=0.0, threads=1, timeout_s=60.0)
+QUICK = Settings(processes=1, rounds=3, round_s=0.005, warm_up_s=0.0, settle_s=0.0, threads=1, timeout_s=300.0)
 MODULE = fakes.__name__
 
 
@@ -87,7 +87,7 @@ def test_a_process_that_is_silent_does_not_outlast_the_deadline():
     started = time.monotonic()
     document = measured("SLEEPING", seconds=4.0)
     (record,) = document["contenders"].values()
-    assert "no answer" in record["failed"] and time.monotonic() - started < 30
+    assert "no answer" in record["failed"] and time.monotonic() - started < 120
 
 
 def test_without_time_nothing_begins():

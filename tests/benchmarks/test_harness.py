@@ -13,7 +13,7 @@ from benchmarks.settings import Settings
 from benchmarks.workloads import WORKLOADS
 
 FAKES = "tests.benchmarks.fakes"
-FAST = Settings(processes=2, rounds=2, round_s=0.001, warm_up_s=0.001, settle_s=0.0, threads=1, timeout_s=60)
+FAST = Settings(processes=2, rounds=2, round_s=0.001, warm_up_s=0.001, settle_s=0.0, threads=1, timeout_s=300)
 
 
 @pytest.fixture(scope="module")

@@ -138,4 +138,4 @@ def test_time_is_about_linear():
             gc.enable()
 
     seconds(100)
-    assert min(seconds(5000) for _ in range(2)) < 30 * min(seconds(500) for _ in range(3))
+    assert any(seconds(5000) < 30 * min(seconds(500) for _ in range(3)) for _ in range(4))

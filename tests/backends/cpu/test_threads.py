@@ -21,7 +21,7 @@ from zenith.backends.cpu.native import native
 KERNEL = "void(int64, int64, CPointer(int64))"
 FORK = multiprocessing.get_context("fork")
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 30.0  # seconds until a test that hangs fails
+PATIENCE = 180.0  # seconds until a test that hangs fails
 run_launch = native().run_launch
 
 
@@ -208,7 +208,7 @@ def test_eight_python_threads_at_once():
     start_workers()
     results = [arguments(64, 2_000) for _ in range(8)]
     ratios = []
-    for _ in range(5):
+    for _ in range(10):
         begun = time.perf_counter()
         for args in results:
             mix_repeatedly(args)
@@ -245,7 +245,7 @@ def test_interleaved_with_torch():
                 call()
         return time.perf_counter() - begun
 
-    ratios = [seconds(launches, products) / (seconds(launches) + seconds(products)) for _ in range(6)]
+    ratios = [seconds(launches, products) / (seconds(launches) + seconds(products)) for _ in range(12)]
     assert min(ratios) <= 1.5, ratios
 
 

@@ -74,7 +74,7 @@ class _Warp:
 
     def __init__(self, threads):
         self.given, self.made = [None] * min(WARP, threads), None
-        self.barrier = threading.Barrier(len(self.given), self._together, timeout=60)
+        self.barrier = threading.Barrier(len(self.given), self._together, timeout=300)
 
     def meet(self, lane, operation, value=None):
         """What comes out for a lane when all have come to the same operation, each with a value."""
@@ -97,7 +97,7 @@ def _given(values):
 class _Block:
     def __init__(self, number, threads):
         self.number, self.count = number, threads
-        self.barrier = threading.Barrier(threads, timeout=60)
+        self.barrier = threading.Barrier(threads, timeout=300)
         self.warps = [_Warp(threads) for _ in range(0, threads, WARP)]
         self.shared, self.lock = {}, threading.Lock()
 
