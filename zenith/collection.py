@@ -7,37 +7,27 @@ each time goes through all that the process has: beside PyTorch that takes longe
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+
+from zenith.temporary import Temporary
 
 
-class _Rest:
-    """How many threads want the collector to rest, and whether it was at work before the first of them."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.wanted, self.was_enabled = 0, False
-
-    def begin(self) -> None:
-        with self.lock:
-            if not self.wanted:
-                self.was_enabled = gc.isenabled()
-                gc.disable()
-            self.wanted += 1
-
-    def end(self) -> None:
-        with self.lock:
-            self.wanted -= 1
-            if not self.wanted and self.was_enabled:
-                gc.enable()
+def _rest() -> bool:
+    """Have the collector rest; returns whether it was at work."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    return was_enabled
 
 
-_rest = _Rest()
+def _resume(was_enabled: bool) -> None:
+    if was_enabled:
+        gc.enable()
 
 
-@contextmanager
-def without_collection() -> Iterator[None]:
+_resting = Temporary(_rest, _resume)
+
+
+def without_collection() -> AbstractContextManager[None]:
     """Python's collector of cycles rests until the last thread has left, if it was at work before the first.
 
     >>> import gc
@@ -47,8 +37,4 @@ def without_collection() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    _rest.begin()
-    try:
-        yield
-    finally:
-        _rest.end()
+    return _resting

@@ -235,7 +235,7 @@ def _link_cuda(lowered: LoweredGraph, compile: Any = None) -> Any:
 
 
 def _link_lanes(lowered: LoweredGraph) -> Any:
-    from zenith.backends.cpu.link import TILE_FUNCTIONS
+    from zenith.backends.cpu.texts import TILE_FUNCTIONS
     from zenith.backends.lanes import LanesExecutable
 
     executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.traced))

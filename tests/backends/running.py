@@ -11,8 +11,8 @@ from tests.bounds import reference_bounds, violations
 from tests.gpu.device import download, upload
 from tests.ir.cases import same
 from zenith.arrays import NUMPY, cupy_adapter
-from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.status import synchronize
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.emit import Printer

@@ -14,8 +14,8 @@ from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, plan_of
 from tests.backends.test_scatter import PROGRAMS, SIZES, arguments, as_numpy, graph_of
 from tests.passes.compare import program
-from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.compile import available, compile_forms
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.target import ATOMICS, cuda_target

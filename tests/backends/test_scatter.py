@@ -10,7 +10,7 @@ import pytest
 
 from tests.backends.running import call, compiled, plan_of
 from tests.passes.compare import program
-from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.lanes import LanesExecutable
 from zenith.backends.steps import Launch

@@ -10,8 +10,8 @@ import pytest
 
 from tests.backends.running import ScalarExecutable, call
 from tests.backends.test_winograd import BEHIND, SIZES, arguments, convolution, kernels_of
-from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.lower.winograd_transforms import F2, F4, Transforms, applied
 from zenith.backends.plan import plan
 from zenith.backends.weights import WeightTable

@@ -15,8 +15,9 @@ from types import ModuleType
 
 from zenith import errors
 from zenith.backends import scalars
-from zenith.backends.cpu import buffers, compiler, link, running, vectors
+from zenith.backends.cpu import buffers, compiler, running, vectors
 from zenith.backends.cpu import scalars as cpu_scalars
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.scalars import BUFFER, CONVERT, ELEMENTARY, SCRATCH
 from zenith.backends.vecmath import FUNCTIONS
 from zenith.errors import UnsupportedError
@@ -78,7 +79,7 @@ def replaced_modules(isa: str) -> dict[str, str]:
         vectors.__name__: _replaced(vectors, {"select": select}),
         errors.__name__: _replaced(errors, {"CompileError": error}),
     }
-    tiles = {f.__module__ for f in link.TILE_FUNCTIONS.values()}
+    tiles = {f.__module__ for f in TILE_FUNCTIONS.values()}
     for name in (scalars.__name__, *sorted(tiles)):
         texts[name] = _faces(name)
     return texts
@@ -117,8 +118,8 @@ def _numba_type(name: str) -> str:
 
 def _home(name: str) -> str:
     """The module that defines a name of kernels."""
-    if name in link.TILE_FUNCTIONS:
-        return str(link.TILE_FUNCTIONS[name].__module__)
+    if name in TILE_FUNCTIONS:
+        return str(TILE_FUNCTIONS[name].__module__)
     if name in scalars.NAMESPACE:
         return scalars.__name__
     raise UnsupportedError(f"a kernel uses the name {name}, which no source of Zenith defines",
@@ -143,7 +144,7 @@ def _faces(module: str) -> str:
     source = inspect.getsource(importlib.import_module(module))
     lines = source.splitlines()
     for node in reversed(ast.parse(source).body):
-        called = module == scalars.__name__ or getattr(node, "name", "") in link.TILE_FUNCTIONS
+        called = module == scalars.__name__ or getattr(node, "name", "") in TILE_FUNCTIONS
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and called:
             del lines[node.body[0].end_lineno or 0 : node.end_lineno]
             for decorator in reversed(node.decorator_list):

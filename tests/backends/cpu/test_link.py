@@ -3,11 +3,19 @@
 import os
 import subprocess
 import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+from llvmlite.binding import ffi
 
+import zenith
 from tests.threads import in_threads
 from zenith.backends.cpu import compiler, link
+from zenith.backends.cpu.executable import Executable
+from zenith.backends.cpu.texts import kernel_function
 from zenith.errors import CompileError
 
 KERNEL = """def kernel(begin, end, args):
@@ -47,15 +55,78 @@ def test_an_error_of_the_thread_beside_tells_the_kernel_and_keeps_those_in_front
             raise CompileError("generated code needs NRT_Allocate, which only Numba has")
         return real(kernel)
 
+    def keep(source, code, milliseconds):
+        kept.append(source.text)
+        return link._Code(code, False, milliseconds)
+
     real = compiler.optimized_kernel
     kept = []
-    monkeypatch.setattr(link, "_keep", lambda text, *more: kept.append(text) or link._Code(more[1], False, more[2]))
+    monkeypatch.setattr(link, "_keep", keep)
     monkeypatch.setattr(compiler, "optimized_kernel", optimized)
     with pytest.raises(CompileError, match=r"needs NRT_Allocate[\s\S]*p0\[i\] \* 60008[\s\S]*defect of Zenith"):
         link.link_kernels(kernels(60007, 60008))
     assert kept == [*kernels(60007).values()]
     monkeypatch.setattr(compiler, "optimized_kernel", real)
     assert len(link.link_kernels(kernels(60007, 60008))) == 2
+
+
+def test_threads_switch_soon_only_while_there_is_a_thread_beside(alone, monkeypatch):
+    def optimized(kernel):
+        found.append(sys.getswitchinterval())
+        return real(kernel)
+
+    real, found, before = compiler.optimized_kernel, [], sys.getswitchinterval()
+    monkeypatch.setattr(compiler, "optimized_kernel", optimized)
+    link.link_kernels(kernels(60012))
+    link.link_kernels(kernels(60012))
+    assert len(found) == 1 and found[0] < before and sys.getswitchinterval() == before
+    with pytest.raises(ZeroDivisionError), link.linking() as begun:
+        begun.kernels(kernels(60013))
+        raise ZeroDivisionError
+    assert sys.getswitchinterval() == before
+
+
+def test_a_thread_that_finds_its_kernels_in_the_process_waits_for_nobody(alone):
+    link.link_kernels(kernels(60014))
+    with link.linking() as begun:
+        begun.kernels(kernels(60015))
+        with ThreadPoolExecutor(1) as others:
+            assert len(others.submit(link.link_kernels, kernels(60014)).result(60)) == 1
+
+
+def test_kernels_are_written_without_llvm(monkeypatch):
+    """Its library lets in one thread at a time, and may be busy with another kernel."""
+    text = KERNEL.format(factor=60016).replace("for i", "scratch = f32_scratch(60016)\n    for i", 1)
+    text = text.replace("out0[i] = ", "scratch[i] = f32(0)\n        out0[i] = ")
+    link.link_kernels(kernels(60017))
+    calls = []
+    monkeypatch.setattr(ffi._lib_fn_wrapper, "__call__", lambda *_: calls.append(traceback.format_stack()))
+    written = compiler.written_kernel(kernel_function(text), "kernel_60016")
+    assert "[60016 x float]" in written.text and calls == []
+
+
+def test_weights_are_packed_while_kernels_are_compiled(alone, monkeypatch):
+    """A kernel that reads what is packed is not optimised before it is packed."""
+
+    def optimized(kernel):
+        if "product_tile" in kernel.text:
+            assert packed.wait(60)
+        return real(kernel)
+
+    def run_once(self, launch, arrays):
+        nonlocal runs
+        runs += 1
+        run(self, launch, arrays)
+        packed.set()
+
+    real, run, runs, packed = compiler.optimized_kernel, Executable.run_once, 0, threading.Event()
+    weight = np.linspace(-1, 1, 40 * 37, dtype=np.float32).reshape(40, 37)
+    compiled = zenith.jit(lambda x: x @ weight + 60018)
+    x = np.ones((3, 40), np.float32)
+    monkeypatch.setattr(compiler, "optimized_kernel", optimized)
+    monkeypatch.setattr(Executable, "run_once", run_once)
+    np.testing.assert_allclose(compiled(x), x @ weight + 60018, rtol=1e-5)
+    assert runs == 1
 
 
 PROGRAM = """

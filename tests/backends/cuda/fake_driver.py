@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from tests.backends.cuda.fake_graphs import FakeGraphs
-from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, driver
 from zenith.backends.cuda.driver import Device
 from zenith.backends.cuda.emit import parameters

@@ -12,7 +12,7 @@ from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, plan_of
 from tests.nn.test_convolution import CASES
 from zenith import nn
-from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.forms import wide_loops
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import Folded, Operand, SharedProduct, walk

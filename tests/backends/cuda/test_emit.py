@@ -9,8 +9,8 @@ import pytest
 from tests.backends.cuda.grid import GridExecutable
 from tests.backends.cuda.programs import PROGRAMS, graph, kernels, plan_of_program
 from tests.backends.running import call
-from zenith.backends.cpu.link import TILE_FUNCTIONS
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import forms

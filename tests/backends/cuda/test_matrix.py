@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backends.cuda.grid import run_block
-from zenith.backends.cpu.link import define
+from zenith.backends.cpu.texts import define
 from zenith.backends.cuda import fragments
 from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.compile import available, link, memory_type

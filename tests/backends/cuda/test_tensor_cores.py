@@ -10,7 +10,7 @@ import zenith
 from tests.backends.cpu.test_product import VARIANTS, assert_product, random, seen, stored
 from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, plan_of
-from zenith.backends.cpu.link import TILE_FUNCTIONS
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.schedules import CHIPS, MIDDLING, chip, cycles, matrix_tiles, resident, shared_memory

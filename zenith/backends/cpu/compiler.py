@@ -7,7 +7,7 @@ are called with the C convention. Nothing runs here and no address stands in an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -66,12 +66,11 @@ class KernelCompiler(CompilerBase):
 
 
 class Written(NamedTuple):
-    """A function in LLVM's language: its text, the name that it has there, and ``symbol``, which calls it as C does."""
+    """A function in LLVM's language, of which ``symbol`` alone is seen; what it ``mentions`` is defined elsewhere."""
 
     text: str
-    name: str
     symbol: str
-    entry: str
+    mentions: tuple[str, ...]
 
 
 def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
@@ -82,7 +81,7 @@ def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
 
 def optimized_kernel(kernel: Written) -> Any:
     """The optimised LLVM module of one kernel."""
-    return _optimized([_module(kernel)], {kernel.symbol})
+    return _optimized(llvm.parse_assembly(kernel.text), kernel.mentions)
 
 
 def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
@@ -90,14 +89,24 @@ def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
     return optimized_kernel(written_kernel(function, symbol))
 
 
-def runtime_module(exported: set[str]) -> Any:
-    """The optimised LLVM module of all native functions (see :mod:`launching`); ``exported`` symbols can be called."""
+def written_runtime() -> list[Written]:
+    """All native functions as Numba writes them (see :mod:`launching`)."""
     with global_compiler_lock, without_collection():
-        functions = [
+        return [
             _written(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)
             for symbol, f in NATIVE.items()
         ]
-    return _optimized([_module(function) for function in functions], exported)
+
+
+def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> Any:
+    """The optimised LLVM module of native functions, which call each other; ``exported`` symbols can be called."""
+    whole, *others = (llvm.parse_assembly(function.text) for function in functions)
+    for module in others:
+        whole.link_in(module)
+    for function in whole.functions:
+        if not function.is_declaration and function.name not in exported:
+            function.linkage = "internal"
+    return _optimized(whole, [name for function in functions for name in function.mentions])
 
 
 def object_code(module: Any) -> bytes:
@@ -117,17 +126,8 @@ def _written(function: Callable[..., Any], arguments: Sequence[Any], returns: bo
         )  # fmt: skip
     except NumbaError as error:
         raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None
-    inner = compiled.fndesc.llvm_func_name
-    return Written(library.text, inner, symbol, _entry(symbol, inner, arguments, returns))
-
-
-def _module(function: Written) -> Any:
-    """A function as an LLVM module in which only its symbol is seen."""
-    module = llvm.parse_assembly(function.text)
-    module.link_in(llvm.parse_assembly(function.entry))
-    for hidden in (module.get_function(function.name), *module.global_variables):
-        hidden.linkage = "internal"
-    return module
+    entry = _entry(symbol, compiled.fndesc.llvm_func_name, arguments, returns)
+    return Written(library.text + entry, symbol, tuple(library.mentions))
 
 
 @cache
@@ -145,7 +145,6 @@ def _entry(symbol: str, inner: str, arguments: Sequence[Any], returns: bool) -> 
     given = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(kinds))
     result = "%r = load i64, ptr %result\n  ret i64 %r" if returns else "ret void"
     return f"""
-declare i32 @"{inner}"({", ".join(["ptr", "ptr", *kinds])})
 define {"i64" if returns else "void"} @{symbol}({given}) nounwind {preferred_width()} {{
   %result = alloca i64
   %exception = alloca ptr
@@ -154,25 +153,28 @@ define {"i64" if returns else "void"} @{symbol}({given}) nounwind {preferred_wid
 }}"""
 
 
-def _optimized(modules: Sequence[Any], exported: set[str]) -> Any:
-    """The modules as one, of which only the exported functions stay visible."""
-    whole, *others = modules
-    for module in others:
-        whole.link_in(module)
-    for function in whole.functions:
-        if not function.is_declaration and function.name not in exported:
-            function.linkage = "internal"
-    machine = target_machine()
-    whole.data_layout = str(machine.target_data)
-    whole.verify()
+@cache
+def _tuning() -> Any:
+    """What LLVM's passes are told."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(whole, builder)
-    needed = [f.name for f in whole.functions if f.is_declaration and f.name.startswith(_NUMBA_SYMBOLS)]
-    if needed:
-        raise CompileError(f"generated code needs {', '.join(needed)}, which only Numba has")
-    return whole
+    return options
+
+
+def _optimized(module: Any, mentioned: Iterable[str]) -> Any:
+    """A module after LLVM's passes, which must need nothing of what it mentions that only Numba has."""
+    module.verify()
+    builder = llvm.create_pass_builder(target_machine(), _tuning())
+    builder.getModulePassManager().run(module, builder)
+    if any(map(_is_of_numba, mentioned)):
+        needed = [f.name for f in module.functions if f.is_declaration and _is_of_numba(f.name)]
+        if needed:
+            raise CompileError(f"generated code needs {', '.join(needed)}, which only Numba has")
+    return module
+
+
+def _is_of_numba(name: str) -> bool:
+    return name.startswith(_NUMBA_SYMBOLS)
 
 
 def _teach_index_function(function: Callable[..., Any], relation: str) -> None:

@@ -64,7 +64,6 @@ class KernelTarget(CPUContext):
     def init(self) -> None:
         super().init()
         self._found: dict[Hashable, Callable[..., Any]] = {}
-        self._bytes: dict[Any, int] = {}
 
     def load_additional_registries(self) -> None:
         """Numbers and ranges register themselves when they are imported."""
@@ -89,12 +88,6 @@ class KernelTarget(CPUContext):
     def pair_second(self, builder: Any, val: Any, ty: Any) -> Any:
         """Whether a loop goes on."""
         return builder.extract_value(val, 1)
-
-    def get_abi_sizeof(self, ty: Any) -> int:
-        """The bytes of a type, for which LLVM is asked."""
-        if ty not in self._bytes:
-            self._bytes[ty] = super().get_abi_sizeof(ty)
-        return self._bytes[ty]
 
 
 class _Emitter:

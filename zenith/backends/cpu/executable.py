@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -22,8 +22,8 @@ from zenith.backends.clock import HostClock
 from zenith.backends.cpu.arenas import ARENAS, Arena, aligned
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
-from zenith.backends.cpu.link import link_kernels
-from zenith.backends.cpu.native import native
+from zenith.backends.cpu.link import finished, linking
+from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
@@ -145,19 +145,21 @@ class Executable:
         self._donation: Donation | None = None
         self.copying: dict[tuple[int, int], int] = {}  # a result and an argument that is copied to it -> word of tasks
         self.frame = Frame(program)
-        self.kernels = link_kernels({launch.kernel.name: launch.kernel.text for launch in program.launches})
-        self.preparing = link_kernels({p.launch.kernel.name: p.launch.kernel.text for p in program.prepared})
-        self.segments = [self._segment(segment) for segment in segments(program)]
         self._empty, self._empty_address = aligned(EMPTY_BYTES)
         self._empty[:] = 0
         self._numbers = itertools.count()
-        # Kernels that differ in their number of tasks alone share their code.
-        codes = {
-            p.launch.kernel.name: (self.preparing[p.launch.kernel.name].address, p.launch.tasks)
-            for p in program.prepared
-        }
-        self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, codes)
-        self._fixed.bind(self)
+        prepared = [p.launch for p in program.prepared]
+        with linking() as begun:
+            preparing, running = begun.kernels(_texts(prepared)), begun.runtime(SYMBOLS)
+            kernels = begun.kernels(_texts(program.launches))
+            self.preparing = finished(preparing)
+            running.result()
+            # Kernels that differ in their number of tasks alone share their code.
+            codes = {s.kernel.name: (self.preparing[s.kernel.name].address, s.tasks) for s in prepared}
+            self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, codes)
+            self._fixed.bind(self)  # while the other kernels are compiled
+            self.kernels = finished(kernels)
+        self.segments = [self._segment(segment) for segment in segments(program)]
         self._leases: list[_Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
         self._checked = [(self.frame.status + i, s.lines) for i, s in enumerate(program.launches) if s.can_fail]
@@ -277,6 +279,11 @@ class Executable:
         for word, _ in failed:
             lease.buffer[word] = 0
         return [lines for _, lines in failed]
+
+
+def _texts(launches: Iterable[Launch]) -> dict[str, str]:
+    """What kernels are made from, by their names."""
+    return {launch.kernel.name: launch.kernel.text for launch in launches}
 
 
 def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:

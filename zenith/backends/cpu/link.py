@@ -1,55 +1,55 @@
 """Linking: from kernels to machine code. Each distinct kernel is compiled once on this machine, loaded once a process.
 
-A kernel is known by its *text*: its source without names, comments and lines, so equal layers share one. Its object
-code is looked for in the process, then in the cache on disk; only what neither has is compiled, and only then Numba is
-imported. A thread that needs machine code waits while another makes that of a program, so nothing is compiled twice.
-Numba writes a kernel in LLVM's language, which takes Python's lock, while LLVM, which does not, optimises the one in
-front on a thread beside.
+A kernel is known by its text (:mod:`texts`). Its machine code is looked for in the process, then in the cache on disk;
+only what neither has is compiled, and only then Numba is imported.
+
+Numba writes a kernel in LLVM's language, which takes Python's lock, while LLVM, which does not, makes machine code of
+the one in front on a thread beside, where it is also loaded: LLVM's library lets in one thread at a time. So whoever
+links begins all kernels of a program, does meanwhile what needs but a few of them, and waits for each when it is
+needed. Another thread that links waits until the first has left, so nothing is compiled twice.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import linecache
+import os
 import platform
-import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
-from zenith.backends.cpu.emit import CpuPrinter
-from zenith.backends.cpu.foreign import call_native
-from zenith.backends.cpu.running import RUNNING_FUNCTIONS
-from zenith.backends.cpu.softmax import softmax_tile
-from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
+from zenith.backends.cpu.texts import kernel_function
 from zenith.backends.cpu.vectors import select
-from zenith.backends.held import held_product, stage_tile
-from zenith.backends.kernel import Kernel
-from zenith.backends.scalars import NAMESPACE
-from zenith.backends.shared_product import shared_product, tf32_product
 from zenith.errors import CompileError
+from zenith.temporary import Temporary
 
-TILE_FUNCTIONS = {
-    "product_tile": product_tile, "gathered_tile": gathered_tile,
-    "pack_panel": pack_panel, "shared_product": shared_product,
-    "stage_tile": stage_tile, "held_product": held_product,
-    "tf32_product": tf32_product,
-    "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,
-}  # fmt: skip
 _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
 _RUNTIME = "runtime"
-_COMMENT = re.compile(r"\s+#.*")
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_SOON = 2e-4  # seconds after which a thread that waits for Python's lock gets it, while there is a thread beside
+
+Symbols = tuple[str, ...]
+
+
+def _switch_soon() -> float:
+    """Have threads let go of Python's lock soon; returns after how many seconds they did."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SOON))
+    return before
+
+
+# A thread that comes back from LLVM waits for Python's lock until the one that writes kernels lets go of it: by default
+# for 5 ms, and that some twenty times a kernel.
+_switching_soon = Temporary(_switch_soon, sys.setswitchinterval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,14 @@ class Linked:
         return self.addresses[0]
 
 
+class _Source(NamedTuple):
+    """What machine code is made of: a kernel's text, or "" for the native functions; what it is called."""
+
+    name: str
+    text: str
+    symbols: Symbols
+
+
 class _Code(NamedTuple):
     """Object code, whether it was in the cache, and the milliseconds that making it took."""
 
@@ -82,25 +90,24 @@ class _Code(NamedTuple):
 
 
 class _Linker:
-    """The process's machine code, by symbols."""
+    """The process's machine code, by symbols. ``lock`` is held by the thread that links."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.linked: dict[tuple[str, ...], Linked] = {}
+        self.linked: dict[Symbols, Linked] = {}
+        self._loading = threading.Lock()
 
-    def get(self, text: str, name: str, symbols: tuple[str, ...], obtain: Callable[[], _Code]) -> Linked:
-        """The machine code of ``text``, known by its symbols, from here or as it is obtained."""
-        known = self.linked.get(symbols)
-        if known is not None:
-            return known
-        with self.lock:
-            if symbols not in self.linked:
-                code, cached, milliseconds = obtain()
+    def load(self, source: _Source, made: _Code) -> Linked:
+        """The machine code of a source, from here or loaded from object code."""
+        with self._loading:
+            known = self.linked.get(source.symbols)
+            if known is None:
                 started = time.perf_counter()
-                addresses = machine.load(code, symbols)
-                milliseconds += _milliseconds_since(started)
-                self.linked[symbols] = Linked(name, addresses, text, code, milliseconds, cached)
-            return self.linked[symbols]
+                addresses = machine.load(made.code, source.symbols)
+                took = made.milliseconds + _milliseconds_since(started)
+                known = Linked(source.name, addresses, source.text, made.code, took, made.cached)
+                self.linked[source.symbols] = known
+            return known
 
 
 _LINKER = _Linker()
@@ -111,82 +118,123 @@ def linked_count() -> int:
     return len(_LINKER.linked)
 
 
-def link_kernel(name: str, text: str) -> Linked:
-    """The machine code of a kernel's text, ``void(int64 begin, int64 end, int64* args)``."""
-    return link_kernels({name: text})[name]
+class Linking:
+    """Machine code that is being made, as long as :func:`linking` is not left."""
+
+    def __init__(self, ends: ExitStack) -> None:
+        self._ends = ends
+        self._is_alone = False
+        self._begun: dict[Symbols, Future[Linked]] = {}
+
+    def kernels(self, texts: Mapping[str, str]) -> dict[str, Future[Linked]]:
+        """The machine code of kernels, by their names."""
+        sources = [_Source(name, text, (_symbol(text),)) for name, text in texts.items()]
+        return {source.name: self._begin(source, self._kernel) for source in sources}
+
+    def runtime(self, symbols: Symbols) -> Future[Linked]:
+        """The machine code of Zenith's own native functions (:mod:`zenith.backends.cpu.launching`)."""
+        return self._begin(_Source(_RUNTIME, "", symbols), self._native)
+
+    def _begin(self, source: _Source, write: Callable[[_Source], Callable[[], Any]]) -> Future[Linked]:
+        """Look for machine code in the process and on disk; what is in neither is written, and made of that beside."""
+        if source.symbols not in self._begun:
+            known = self._known(source)
+            self._begun[source.symbols] = self._written(source, write) if known is None else _done(known)
+        return self._begun[source.symbols]
+
+    def _known(self, source: _Source) -> Linked | None:
+        """Machine code that is in the process or on disk."""
+        if source.symbols not in _LINKER.linked:
+            self._alone()  # from now on, so that another thread may be the one that makes it
+        known = _LINKER.linked.get(source.symbols)
+        stored = _stored(source) if known is None else None
+        return known if stored is None else _LINKER.load(source, stored)
+
+    def _written(self, source: _Source, write: Callable[[_Source], Callable[[], Any]]) -> Future[Linked]:
+        started = time.perf_counter()
+        optimized = write(source)
+        return self._beside(partial(_made, source, optimized, _milliseconds_since(started)))
+
+    def _kernel(self, source: _Source) -> Callable[[], Any]:
+        """Write a kernel; what is returned optimises it."""
+        from zenith.backends.cpu import compiler
+
+        with _explained(source.text):
+            written = compiler.written_kernel(kernel_function(source.text), *source.symbols)
+        return lambda: compiler.optimized_kernel(written)
+
+    def _native(self, source: _Source) -> Callable[[], Any]:
+        """Write the native functions; what is returned optimises them."""
+        from zenith.backends.cpu import compiler
+
+        written = compiler.written_runtime()
+        return lambda: compiler.optimized_runtime(written, {*source.symbols})
+
+    def _alone(self) -> None:
+        """Wait until no other thread links, and keep it so."""
+        if not self._is_alone:
+            self._ends.enter_context(_LINKER.lock)
+            self._is_alone = True
+
+    def finish(self) -> None:
+        """Wait for all that was begun."""
+        for future in self._begun.values():
+            future.result()
+
+    def _beside(self, job: Callable[[], Linked]) -> Future[Linked]:
+        try:
+            return self._thread.submit(job)
+        except RuntimeError:  # the main thread has ended, and executors take no work any more
+            return _done(job())
+
+    @cached_property
+    def _thread(self) -> ThreadPoolExecutor:
+        """The thread beside. After an error it ends with the kernel at which it is."""
+        self._ends.enter_context(_switching_soon)
+        thread = ThreadPoolExecutor(1, "zenith-link")
+        self._ends.callback(thread.shutdown, cancel_futures=True)
+        return thread
+
+
+@contextmanager
+def linking() -> Iterator[Linking]:
+    """Machine code for a program: all that was begun is there when this is left, unless by an error."""
+    with ExitStack() as ends:
+        begun = Linking(ends)
+        yield begun
+        begun.finish()
 
 
 def link_kernels(texts: Mapping[str, str]) -> dict[str, Linked]:
-    """The machine code of kernels, by their names."""
-    symbols = {name: (_symbol(text),) for name, text in texts.items()}
-    if not all(known in _LINKER.linked for known in symbols.values()):
-        _link_missing({symbols[name]: (name, text) for name, text in texts.items()})
-    return {name: _LINKER.linked[known] for name, known in symbols.items()}
+    """The machine code of kernels, ``void(int64 begin, int64 end, int64* args)``, by their names."""
+    with linking() as begun:
+        return finished(begun.kernels(texts))
 
 
-def _link_missing(kernels: Mapping[tuple[str], tuple[str, str]]) -> None:
-    with _LINKER.lock:
-        missing = {known: kernel for known, kernel in kernels.items() if known not in _LINKER.linked}
-        optimizer = ThreadPoolExecutor(1)
-        try:
-            obtained = {known: _begin(name, text, known[0], optimizer) for known, (name, text) in missing.items()}
-            for known, (name, text) in missing.items():
-                _LINKER.get(text, name, known, obtained[known])
-        finally:
-            optimizer.shutdown(cancel_futures=True)  # after an error the rest is not waited for
+def link_kernel(name: str, text: str) -> Linked:
+    """The machine code of one kernel's text."""
+    return link_kernels({name: text})[name]
+
+
+def link_runtime(symbols: Symbols) -> Linked:
+    """The machine code of Zenith's own native functions."""
+    with linking() as begun:
+        return begun.runtime(symbols).result()
+
+
+def finished(begun: Mapping[str, Future[Linked]]) -> dict[str, Linked]:
+    """Machine code that was begun, when it is there."""
+    return {name: future.result() for name, future in begun.items()}
 
 
 def adopt_kernel(name: str, text: str, code: bytes) -> None:
     """Take the object code of a kernel's text from somewhere else; :func:`link_kernel` then compiles nothing."""
-    _LINKER.get(text, name, (_symbol(text),), lambda: _Code(code, True, 0.0))
+    _LINKER.load(_Source(name, text, (_symbol(text),)), _Code(code, True, 0.0))
 
 
-def _symbol(text: str) -> str:
-    return f"kernel_{digest([select().name, text])}"
-
-
-def link_runtime(symbols: tuple[str, ...]) -> Linked:
-    """The machine code of Zenith's own native functions (:mod:`zenith.backends.cpu.launching`)."""
-
-    def obtain() -> _Code:
-        stored = _stored("", _RUNTIME)
-        if stored is not None:
-            return stored
-        from zenith.backends.cpu import compiler
-
-        started = time.perf_counter()
-        code = compiler.object_code(compiler.runtime_module(set(symbols)))
-        return _keep("", _RUNTIME, code, _milliseconds_since(started))
-
-    return _LINKER.get("", _RUNTIME, symbols, obtain)
-
-
-def adopt_runtime(symbols: tuple[str, ...], code: bytes) -> None:
+def adopt_runtime(symbols: Symbols, code: bytes) -> None:
     """Take the object code of the native functions from somewhere else; see :func:`adopt_kernel`."""
-    _LINKER.get("", _RUNTIME, symbols, lambda: _Code(code, True, 0.0))
-
-
-def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
-    """What a kernel's machine code follows from, and the sizes that it takes, in order.
-
-    Sizes are named by the order of their first appearance, so that kernels equal but for symbols' names are one
-    (where the names sort alike: products in index expressions are written in the order of names).
-    """
-    plain = replace(kernel, name="kernel", doc="", sizes=())
-    words = dict.fromkeys(_WORD.findall(_source(plain)))
-    sizes = tuple(word for word in words if word in kernel.sizes)
-    stem = "size"
-    while any(re.fullmatch(rf"{stem}\d+", word) for word in words):
-        stem += "_"
-    names = {size: f"{stem}{number}" for number, size in enumerate(sizes)}
-    source = _source(replace(plain, sizes=sizes))
-    return _WORD.sub(lambda match: names.get(match.group(), match.group()), source), sizes
-
-
-def _source(kernel: Kernel) -> str:
-    """A kernel's source without comments and documentation."""
-    lines = CpuPrinter(with_lines=False).kernel(kernel).splitlines()
-    return "\n".join(_COMMENT.sub("", line) for line in lines if line.strip() != '"""."""') + "\n"
+    _LINKER.load(_Source(_RUNTIME, "", symbols), _Code(code, True, 0.0))
 
 
 def kernel_module(text: str, symbol: str) -> Any:
@@ -194,15 +242,27 @@ def kernel_module(text: str, symbol: str) -> Any:
     from zenith.backends.cpu import compiler
 
     with _explained(text):
-        return compiler.optimized_kernel(_written(text, symbol))
+        return compiler.kernel_module(kernel_function(text), symbol)
 
 
-def _written(text: str, symbol: str) -> Any:
-    """A kernel's text in LLVM's language."""
+def _symbol(text: str) -> str:
+    return f"kernel_{digest([select().name, text])}"
+
+
+def _made(source: _Source, optimized: Callable[[], Any], milliseconds: float) -> Linked:
+    """Machine code of a source that took so long to write, kept in the cache."""
     from zenith.backends.cpu import compiler
 
-    function = define(text, "kernel", {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS})
-    return compiler.written_kernel(function, symbol)
+    started = time.perf_counter()
+    with _explained(source.text):
+        code = compiler.object_code(optimized())
+    return _LINKER.load(source, _keep(source, code, milliseconds + _milliseconds_since(started)))
+
+
+def _done(linked: Linked) -> Future[Linked]:
+    future: Future[Linked] = Future()
+    future.set_result(linked)
+    return future
 
 
 @contextmanager
@@ -215,43 +275,8 @@ def _explained(text: str) -> Iterator[None]:
         raise CompileError(f"{error.what}\n{text}", fix=fix) from None
 
 
-def _begin(name: str, text: str, symbol: str, optimizer: Executor) -> Callable[[], _Code]:
-    """Look for a kernel in the cache, or write it and have it optimised; what is returned waits for its code."""
-    stored = _stored(text, name)
-    if stored is not None:
-        return lambda: stored
-    started = time.perf_counter()
-    with _explained(text):
-        written = _written(text, symbol)
-    job = partial(_optimized, name, text, written, _milliseconds_since(started))
-    try:
-        return optimizer.submit(job).result
-    except RuntimeError:  # the main thread has ended, and executors take no work any more
-        return job
-
-
-def _optimized(name: str, text: str, written: Any, milliseconds: float) -> _Code:
-    """The object code of a kernel that took so long to write, kept in the cache."""
-    from zenith.backends.cpu import compiler
-
-    started = time.perf_counter()
-    with _explained(text):
-        code = compiler.object_code(compiler.optimized_kernel(written))
-    return _keep(text, name, code, milliseconds + _milliseconds_since(started))
-
-
 def _milliseconds_since(started: float) -> float:
     return (time.perf_counter() - started) * 1e3
-
-
-def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
-    """The Python function that a source defines; tracebacks and debuggers can show its text."""
-    short = hashlib.sha256(source.encode()).hexdigest()[:8]
-    filename = f"<zenith {name} {short}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    scope = dict(namespace)
-    exec(compile(source, filename, "exec"), scope)
-    return scope[name]
 
 
 @cache
@@ -265,22 +290,29 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _depends(text: str, name: str) -> dict[str, str]:
+def _depends(source: _Source) -> dict[str, str]:
     """What the object code of a text follows from."""
-    return {"text": digest([text or name]), "instructions": select().name, **_environment()}
+    return {"text": digest([source.text or source.name]), "instructions": select().name, **_environment()}
 
 
-def _stored(text: str, name: str) -> _Code | None:
+def _stored(source: _Source) -> _Code | None:
     """The object code of a text from the cache."""
     started = time.perf_counter()
     folder = store()
-    found = None if folder is None else folder.read("object", _depends(text, name))
+    found = None if folder is None else folder.read("object", _depends(source))
     return None if found is None else _Code(found.payload, True, _milliseconds_since(started))
 
 
-def _keep(text: str, name: str, code: bytes, milliseconds: float) -> _Code:
+def _keep(source: _Source, code: bytes, milliseconds: float) -> _Code:
     """Object code that was made here, kept in the cache."""
     folder = store()
     if folder is not None:
-        folder.write("object", _depends(text, name), {"name": name, "source": text}, code)
+        folder.write("object", _depends(source), {"name": source.name, "source": source.text}, code)
     return _Code(code, False, milliseconds)
+
+
+def _after_fork_in_child() -> None:
+    _LINKER.lock, _LINKER._loading = threading.RLock(), threading.Lock()  # their owners may have stayed behind
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

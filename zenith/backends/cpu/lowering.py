@@ -4,8 +4,7 @@ Variables are kept in places that are written and read, and nothing else: Numba'
 it is written again and overwrites it after its last use, since what it holds may be counted references. Kernels hold
 numbers and pointers, and LLVM would only find those instructions superfluous.
 
-After the first kernel nothing here asks LLVM, whose library lets in one thread at a time: so a kernel is written while
-LLVM optimises another.
+Nothing here asks LLVM, whose library lets in one thread at a time: so a kernel is written while LLVM optimises another.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import funcdesc
+from numba.core import cgutils, funcdesc
 from numba.core.compiler import _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.lowering import Lower
@@ -23,10 +22,14 @@ from zenith.backends.cpu.machine import conventions
 
 
 class Text:
-    """Where Numba puts what it writes: text, neither optimised nor run."""
+    """Where Numba puts what it writes: text, neither optimised nor run, of which nothing is seen from elsewhere.
+
+    ``mentions`` are the functions that it calls and does not define.
+    """
 
     def __init__(self, name: str) -> None:
         self.name, self.text = name, ""
+        self.mentions: list[str] = []
 
     def create_ir_module(self, name: str) -> ir.Module:
         """An empty module for this processor."""
@@ -37,16 +40,24 @@ class Text:
     def add_ir_module(self, module: ir.Module) -> None:
         """Take a module that is written."""
         advise(module)
+        self.mentions += [function.name for function in module.functions if function.is_declaration]
+        for part in module.global_values:
+            if part.blocks if isinstance(part, ir.Function) else part.initializer is not None:
+                part.linkage = "internal"
         self.text += str(module)
 
 
 class KernelLower(Lower):
     """Writes a kernel's LLVM instructions."""
 
+    def alloca(self, name: str, type: Any) -> Any:
+        """A variable's place; Numba would ask LLVM for its size, for debuggers."""
+        return cgutils.alloca_once(self.builder, self.context.get_value_type(type), name=name, zfill=False)
+
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         """Write a variable."""
-        if argidx is not None or name in self._singly_assigned_vars:
-            super().storevar(value, name, argidx)
+        if name in self._singly_assigned_vars:
+            super().storevar(value, name)
         else:
             self._alloca_var(name, self.typeof(name))
             self.builder.store(value, self.getvar(name))

@@ -16,6 +16,8 @@ import llvmlite.binding as llvm
 
 from zenith.backends.cpu.vectors import code_features
 
+_ELF = b"\x7fELF\x02\x01"  # of 64 bits, the lowest byte first
+_SYMBOLS = 2  # the kind of a section that lists symbols
 _WEAK = 2  # the binding of a symbol that may be missing
 
 
@@ -74,8 +76,15 @@ def load(code: bytes, symbols: tuple[str, ...]) -> tuple[int, ...]:
 
 def _needed(code: bytes) -> list[str]:
     """The symbols that an object must find elsewhere, where objects are ELF files ("Symbol Table" of their ABI)."""
-    sections = {s.name(): s.data() for s in llvm.ObjectFileRef.from_data(code).sections() if s.name()}
-    names = sections.get(b".strtab", b"")
-    starts = [name for name, info, _, section, *_ in struct.iter_unpack("<IBBHQQ", sections.get(b".symtab", b""))
-              if name and not section and info >> 4 != _WEAK]  # fmt: skip
-    return [names[start : names.index(0, start)].decode() for start in starts]
+    if not code.startswith(_ELF):
+        return []
+    (start,), (size, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<2H", code, 58)
+    sections = [struct.unpack_from("<2I4Q2I", code, start + number * size) for number in range(count)]
+    needed = []
+    for _, kind, _, _, at, length, names, _ in sections:
+        if kind == _SYMBOLS:
+            for name, info, _, section, *_ in struct.iter_unpack("<I2BH2Q", code[at : at + length]):
+                if name and not section and info >> 4 != _WEAK:
+                    first = sections[names][4] + name
+                    needed.append(code[first : code.index(0, first)].decode())
+    return needed

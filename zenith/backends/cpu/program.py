@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
-from zenith.backends.cpu.link import kernel_text
+from zenith.backends.cpu.texts import kernel_text
 from zenith.backends.kernel import Kernel
 from zenith.backends.steps import FIXED, Branch, Call, Either, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
@@ -27,7 +27,7 @@ CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A kernel: what users call it, and the text that its machine code follows from (:mod:`link`)."""
+    """A kernel: what users call it, and the text that its machine code follows from (:mod:`texts`)."""
 
     name: str
     text: str

@@ -117,7 +117,7 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
     _require_compiler()
     from numba import cuda
 
-    from zenith.backends.cpu.link import define
+    from zenith.backends.cpu.texts import define
     from zenith.backends.cuda.scalars import namespace
 
     form = form or Form()

@@ -1,0 +1,74 @@
+"""Kernels as texts: what their machine code follows from, and the Python functions that texts define.
+
+A text is a kernel's source without names, comments and lines, so that equal layers share one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from zenith.backends.cpu.emit import CpuPrinter
+from zenith.backends.cpu.foreign import call_native
+from zenith.backends.cpu.running import RUNNING_FUNCTIONS
+from zenith.backends.cpu.softmax import softmax_tile
+from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
+from zenith.backends.held import held_product, stage_tile
+from zenith.backends.kernel import Kernel
+from zenith.backends.scalars import NAMESPACE
+from zenith.backends.shared_product import shared_product, tf32_product
+
+TILE_FUNCTIONS = {
+    "product_tile": product_tile, "gathered_tile": gathered_tile,
+    "pack_panel": pack_panel, "shared_product": shared_product,
+    "stage_tile": stage_tile, "held_product": held_product,
+    "tf32_product": tf32_product,
+    "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,
+}  # fmt: skip
+_COMMENT = re.compile(r"\s+#.*")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
+    """What a kernel's machine code follows from, and the sizes that it takes, in order.
+
+    Sizes are named by the order of their first appearance, so that kernels equal but for symbols' names are one
+    (where the names sort alike: products in index expressions are written in the order of names).
+    """
+    plain = replace(kernel, name="kernel", doc="", sizes=())
+    words = dict.fromkeys(_WORD.findall(_source(plain)))
+    sizes = tuple(word for word in words if word in kernel.sizes)
+    stem = "size"
+    while any(re.fullmatch(rf"{stem}\d+", word) for word in words):
+        stem += "_"
+    names = {size: f"{stem}{number}" for number, size in enumerate(sizes)}
+    source = _source(replace(plain, sizes=sizes))
+    return _WORD.sub(lambda match: names.get(match.group(), match.group()), source), sizes
+
+
+def _source(kernel: Kernel) -> str:
+    """A kernel's source without comments and documentation."""
+    lines = CpuPrinter(with_lines=False).kernel(kernel).splitlines()
+    return "\n".join(_COMMENT.sub("", line) for line in lines if line.strip() != '"""."""') + "\n"
+
+
+def kernel_function(text: str) -> Callable[..., None]:
+    """The Python function of a kernel's text, which compiled code gives its meaning."""
+    from zenith.backends.cpu import compiler
+
+    function: Callable[..., None] = define(text, "kernel", {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS})
+    return function
+
+
+def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
+    """The Python function that a source defines; tracebacks and debuggers can show its text."""
+    short = hashlib.sha256(source.encode()).hexdigest()[:8]
+    filename = f"<zenith {name} {short}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    scope = dict(namespace)
+    exec(compile(source, filename, "exec"), scope)
+    return scope[name]

@@ -1,0 +1,70 @@
+"""What a process changes for a while: the first who wants it changes it, the last who wanted it brings it back.
+
+Threads come and go while others are inside. A forked child is left by all threads but one: what those wanted there
+ends with them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Before = TypeVar("Before")
+
+
+class Temporary(Generic[Before]):
+    """A change of the process: ``change`` makes it and returns what was before, ``restore`` takes that.
+
+    It is a context manager, which any number of threads may enter, each as often as it likes; there is one for a
+    change, and it lives as long as the process.
+
+    >>> lights = ["off"]
+    >>> def switch(on):
+    ...     before, lights[0] = lights[0], on
+    ...     return before
+    >>> lit = Temporary(lambda: switch("on"), switch)
+    >>> with lit:
+    ...     with lit:
+    ...         print(lights[0])
+    ...     print(lights[0])
+    on
+    on
+    >>> lights[0]
+    'off'
+    """
+
+    def __init__(self, change: Callable[[], Before], restore: Callable[[Before], object]) -> None:
+        self._change, self._restore = change, restore
+        self._lock = threading.RLock()
+        self._inside: Counter[int] = Counter()  # how often each thread entered
+        self._before: list[Before] = []  # what was before, while anyone is inside
+        os.register_at_fork(
+            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget_others
+        )
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = [self._change()]
+            self._inside[threading.get_ident()] += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._leave(threading.get_ident(), 1)
+
+    def _leave(self, thread: int, times: int) -> None:
+        self._inside[thread] -= times
+        if not self._inside[thread]:
+            del self._inside[thread]
+        if not self._inside:
+            self._restore(self._before.pop())
+
+    def _forget_others(self) -> None:
+        """In a forked child, whose one thread holds the lock: the others were left behind."""
+        for thread, times in list(self._inside.items()):
+            if thread != threading.get_ident():
+                self._leave(thread, times)
+        self._lock.release()
