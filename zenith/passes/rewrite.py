@@ -5,14 +5,13 @@ stand for the node's results, or with None to copy it. The old graph is never to
 constants and weights travel along; subgraphs are rebuilt first. What no longer feeds anything stays until dead code is
 removed.
 
-Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with a copy of
-what stands in front of it; where none does, the old graph is the answer.
+Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with what
+stands in front of it as it is; where none does, the old graph is the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import islice
 from typing import Any
 
 from zenith.ir.builder import Builder
@@ -32,7 +31,7 @@ class Rewriter(Builder):
         super().__init__(old)
         self.old = old
         self.new: Graph | None = None  # not begun: so far it is the old one
-        self.moved: dict[tuple[int, int], Value] = {}
+        self.moved: list[Sequence[Value]] = []  # what stands for the results of the old nodes, once it is begun
         self.visit = visit
         self.number = -1  # of the node in the old graph that is being visited
         self.depth = 0 if again else MAX_REVISITS
@@ -50,11 +49,8 @@ class Rewriter(Builder):
     def begin(self) -> Graph:
         """The new graph, which has what stands in front of the visited node, and that node no more."""
         if self.new is None:
-            self.new = Graph(self.old.name)
-            self.new.guards, self.new.weights = self.old.guards, self.old.weights
-            for number, node in islice(self.old.nodes(), self.number):
-                results = self._append(node, self.old.args(number))
-                self.moved.update({(number, i): value for i, value in enumerate(results)})
+            self.new = self.old.beginning(self.number)
+            self.moved = [self.old.results(number) for number in range(self.number)]
         return self.new
 
     def _append(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -95,7 +91,7 @@ class Rewriter(Builder):
         A visit that answers with it emits nothing more: where nothing has changed yet, this is the old node.
         """
         if self.new is None and node is self.old.node(self.number):
-            return tuple(Value(self.number, i, t) for i, t in enumerate(node.types))
+            return self.old.results(self.number)
         before = self.old.args(self.number)
         if all(a.type is b.type or a.type == b.type for a, b in zip(args, before, strict=True)):
             return self._append(node, args)
@@ -104,14 +100,21 @@ class Rewriter(Builder):
     def arguments(self) -> tuple[Value, ...]:
         """What stands for the arguments of the visited node."""
         before = self.old.args(self.number)
-        return before if self.new is None else tuple(self.moved[a.node, a.output] for a in before)
+        return before if self.new is None else tuple([self.moved[a.node][a.output] for a in before])
 
     def replace(self, results: Sequence[Value]) -> None:
         """Let ``results`` stand for those of the visited node; nothing changes if they are its own."""
-        if self.new is None and all((v.node, v.output) == (self.number, i) for i, v in enumerate(results)):
-            return
+        if self.new is None:
+            own = self.old.results(self.number)
+            if results is own or tuple(results) == own:
+                return
         _carry_constant(self.old, self.begin(), self.old.node(self.number))
-        self.moved.update({(self.number, i): value for i, value in enumerate(results)})
+        self.moved.append(results)
+
+    def leave_out(self) -> None:
+        """Let nothing stand for the visited node."""
+        self.begin()
+        self.moved.append(())
 
     def finished(self) -> Graph:
         """The new graph with its results; the old one where nothing changed and no constant is left over."""
@@ -120,7 +123,7 @@ class Rewriter(Builder):
             self.number = len(self.old)
             self.begin()
         if self.new is not None:
-            self.new.set_outputs(self.moved[v.node, v.output] for v in self.old.outputs)
+            self.new.set_outputs(self.moved[v.node][v.output] for v in self.old.outputs)
         return self.so_far
 
     def definition(self, value: Value) -> Node:
@@ -163,7 +166,7 @@ def rebuild(
             results = visit(builder, node, args)
             builder.replace(builder.carry(node, args) if results is None else results)
         else:
-            builder.begin()
+            builder.leave_out()
     return builder.finished()
 
 
