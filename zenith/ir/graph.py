@@ -12,6 +12,7 @@ have several outputs. It is made when somebody asks for it, and cannot be change
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,9 @@ class Value(NamedTuple):
         assert isinstance(self.type, ArrayType)
         return self.type.dtype
 
+    def __hash__(self) -> int:  # the type follows from the rest
+        return hash(self[:2])
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -55,35 +59,44 @@ class Node:
     params: Mapping[str, Any]
     types: tuple[Type, ...]
     line: SourceLine | None = field(compare=False)
+    _text: str | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def params_text(self) -> str:
-        """The canonical text of the parameters (a subgraph stands as its whole text)."""
-        return params_.text(self.primitive.params, self.params) + "".join(f"\n{body}" for body in self.bodies)
+        """The canonical text of the parameters, made once (a subgraph stands as its whole text)."""
+        text = self._text
+        if text is None:
+            text = params_.text(self.primitive.params, self.params)
+            object.__setattr__(self, "_text", text)
+        return text + "".join([f"\n{body}" for body in self.bodies])
 
     @property
     def bodies(self) -> tuple[Graph, ...]:
         """The subgraphs among the parameters, in order."""
         found: list[Graph] = []
-        for name, kind in self.primitive.params.items():
-            if kind in params_.SUBGRAPHS:
-                found += self.params[name] if kind == "graphs" else [self.params[name]]
+        for name in _subgraphs(self.primitive):
+            value = self.params[name]
+            found += value if isinstance(value, tuple) else [value]
         return tuple(found)
 
     def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
         """The same node with every subgraph changed; itself when none does."""
-        kinds = self.primitive.params
-        if params_.SUBGRAPHS.isdisjoint(kinds.values()):
+        names = _subgraphs(self.primitive)
+        if not names:
             return self
         params = dict(self.params)
-        for name, value in self.params.items():
-            if kinds[name] == "graph":
-                params[name] = change(value)
-            elif kinds[name] == "graphs":
-                params[name] = tuple(map(change, value))
+        for name in names:
+            value = self.params[name]
+            params[name] = tuple(map(change, value)) if isinstance(value, tuple) else change(value)
         record = Node(self.primitive, params, self.types, self.line)
         same = all(a is b for a, b in zip(record.bodies, self.bodies, strict=True))
         return self if same else record
+
+
+@functools.lru_cache(maxsize=1024)
+def _subgraphs(primitive: Primitive) -> tuple[str, ...]:
+    """The names of the parameters that hold subgraphs, one or a tuple of them."""
+    return tuple(name for name, kind in primitive.params.items() if kind in params_.SUBGRAPHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +265,10 @@ class Graph:
         found = set(numbers)
         pending = list(found)
         while pending:
-            fresh = {a.node for a in self.args(pending.pop())} - found
-            found |= fresh
-            pending += fresh
+            for arg in self._args[pending.pop()]:
+                if arg.node not in found:
+                    found.add(arg.node)
+                    pending.append(arg.node)
         return found
 
     def symbols(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.primitive import Primitive
 
 MAX_REVISITS = 32
 
@@ -55,22 +56,19 @@ class Rewriter(Builder):
 
     def _append(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """A node of the old graph, with the constant that it stands for."""
+        graph = self.begin()
         if node.primitive.name == "input":
-            return (self.graph.add_input(node.types[0], node.params["name"], node.line),)
-        _carry_constant(self.old, self.graph, node)
-        return self.graph.add_record(node, args)
+            return (graph.add_input(node.types[0], node.params["name"], node.line),)
+        _carry_constant(self.old, graph, node)
+        return graph.add_record(node, args)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        emit = super().__getattr__(name)
-
-        def offered(*args: Any, **params: Any) -> Any:
-            emitted = emit(*args, **params)
-            results = (emitted,) if isinstance(emitted, Value) else emitted
-            replaced = self._offer(results[0].node) if results else None
-            results = results if replaced is None else tuple(replaced)
-            return results[0] if len(results) == 1 else results
-
-        return offered
+    def _emit(self, primitive: Primitive, /, *args: Any, **params: Any) -> Any:
+        emitted = super()._emit(primitive, *args, **params)
+        results = (emitted,) if isinstance(emitted, Value) else emitted
+        replaced = self._offer(results[0].node) if results else None
+        if replaced is None:
+            return emitted
+        return replaced[0] if len(replaced) == 1 else tuple(replaced)
 
     def _offer(self, number: int) -> Sequence[Value] | None:
         if self.depth >= MAX_REVISITS:
@@ -93,9 +91,10 @@ class Rewriter(Builder):
         if self.new is None and node is self.old.node(self.number):
             return self.old.results(self.number)
         before = self.old.args(self.number)
-        if all(a.type is b.type or a.type == b.type for a, b in zip(args, before, strict=True)):
-            return self._append(node, args)
-        return self.copy(node, args)
+        for a, b in zip(args, before, strict=True):
+            if a.type is not b.type and a.type != b.type:
+                return self.copy(node, args)
+        return self._append(node, args)
 
     def arguments(self) -> tuple[Value, ...]:
         """What stands for the arguments of the visited node."""
@@ -156,17 +155,18 @@ def rebuild(
         return rebuild(body, visit, again=again)
 
     builder = Rewriter(graph, visit, again)
-    for number, node in graph.nodes():
-        builder.line, builder.number = node.line, number
-        if node.primitive.name == "input":
-            builder.replace(builder.carry(node, ()))
-        elif keep is None or number in keep:
-            args = builder.arguments()
-            node = node.with_bodies(inner or same_sweep)
-            results = visit(builder, node, args)
-            builder.replace(builder.carry(node, args) if results is None else results)
-        else:
+    for number, old in graph.nodes():
+        builder.line, builder.number = old.line, number
+        is_input = old.primitive.name == "input"
+        if keep is not None and number not in keep and not is_input:
             builder.leave_out()
+            continue
+        node, args, results = old, builder.arguments(), None
+        if not is_input:
+            node = old.with_bodies(inner or same_sweep)
+            results = visit(builder, node, args)
+        if results is not None or node is not old or builder.new is not None:
+            builder.replace(builder.carry(node, args) if results is None else results)
     return builder.finished()
 
 
