@@ -244,8 +244,13 @@ _OPERATIONS = {"//": Dim.__floordiv__, "%": Dim.__mod__, "max": maximum, "min": 
 
 def product(sizes: Iterable[DimLike]) -> Dim:
     """The product of sizes; 1 for none."""
+    return _product(dims(sizes))
+
+
+@functools.lru_cache(maxsize=4096)  # the same few shapes are asked for again and again
+def _product(sizes: tuple[Dim, ...]) -> Dim:
     number, unknown = 1, []
-    for size in dims(sizes):
+    for size in sizes:
         if size.static is None:
             unknown.append(size)
         else:

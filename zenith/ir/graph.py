@@ -12,13 +12,11 @@ have several outputs. It is made when somebody asks for it, and cannot be change
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from zenith.errors import SourceLine
@@ -26,6 +24,9 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType, DType, Type, dtype_of
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Value(NamedTuple):
@@ -73,30 +74,25 @@ class Node:
     @property
     def bodies(self) -> tuple[Graph, ...]:
         """The subgraphs among the parameters, in order."""
+        if not self.primitive.subgraphs:
+            return ()
         found: list[Graph] = []
-        for name in _subgraphs(self.primitive):
+        for name in self.primitive.subgraphs:
             value = self.params[name]
-            found += value if isinstance(value, tuple) else [value]
+            found += [value] if isinstance(value, Graph) else value
         return tuple(found)
 
     def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
         """The same node with every subgraph changed; itself when none does."""
-        names = _subgraphs(self.primitive)
-        if not names:
+        if not self.primitive.subgraphs:
             return self
         params = dict(self.params)
-        for name in names:
+        for name in self.primitive.subgraphs:
             value = self.params[name]
-            params[name] = tuple(map(change, value)) if isinstance(value, tuple) else change(value)
+            params[name] = change(value) if isinstance(value, Graph) else tuple(map(change, value))
         record = Node(self.primitive, params, self.types, self.line)
         same = all(a is b for a, b in zip(record.bodies, self.bodies, strict=True))
         return self if same else record
-
-
-@functools.lru_cache(maxsize=1024)
-def _subgraphs(primitive: Primitive) -> tuple[str, ...]:
-    """The names of the parameters that hold subgraphs, one or a tuple of them."""
-    return tuple(name for name, kind in primitive.params.items() if kind in params_.SUBGRAPHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +143,7 @@ class Graph:
         self._records: list[Node] = []
         self._args: list[tuple[Value, ...]] = []
         self._results: list[tuple[Value, ...]] = []
-        self._users: list[list[tuple[int, int, int]]] = []  # as far as somebody has asked
+        self._users: list[tuple[tuple[int, int, int], ...]] = []  # of as many nodes as there were when somebody asked
         self._networkx: nx.MultiDiGraph | None = None
 
     def add_input(self, type: Type, name: str, line: SourceLine | None = None) -> Value:
@@ -241,15 +237,19 @@ class Graph:
 
     def users(self, number: int) -> tuple[tuple[int, int, int], ...]:
         """Who reads a node: ``(output, user, argument)`` in order."""
-        for user in range(len(self._users), len(self)):
-            self._users.append([])
-            for position, arg in enumerate(self._args[user]):
-                self._users[arg.node].append((arg.output, user, position))
-        return tuple(sorted(self._users[number]))
+        if len(self._users) < len(self):  # nobody has asked since nodes were added
+            users: list[list[tuple[int, int, int]]] = [[] for _ in self._records]
+            for user, args in enumerate(self._args):
+                for position, arg in enumerate(args):
+                    users[arg.node].append((arg.output, user, position))
+            self._users = [tuple(sorted(found)) for found in users]
+        return self._users[number]
 
     @property
     def networkx(self) -> nx.MultiDiGraph:
         """The graph as a NetworkX MultiDiGraph, frozen: a node's ``record``, an edge's ``output`` and ``argument``."""
+        import networkx as nx
+
         if self._networkx is None:
             made = nx.MultiDiGraph()
             made.add_nodes_from((number, {"record": node}) for number, node in self.nodes())

@@ -99,7 +99,6 @@ KINDS: dict[str, Kind] = {
     "graph": Kind(lambda g: g.name, ast.unparse, _keep),
     "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _keep),
 }
-SUBGRAPHS = frozenset({"graph", "graphs"})  # kinds that hold subgraphs, whose sizes are their own
 
 
 def normalize(kinds: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:

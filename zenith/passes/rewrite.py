@@ -31,7 +31,7 @@ class Rewriter(Builder):
     def __init__(self, old: Graph, visit: Visit, again: bool) -> None:
         super().__init__(old)
         self.old = old
-        self.new: Graph | None = None  # not begun: so far it is the old one
+        self.new: Graph | None = None  # not begun: so far the graph is the old one
         self.moved: list[Sequence[Value]] = []  # what stands for the results of the old nodes, once it is begun
         self.visit = visit
         self.number = -1  # of the node in the old graph that is being visited
@@ -42,15 +42,10 @@ class Rewriter(Builder):
         """The new graph, to add to."""
         return self.begin()
 
-    @property
-    def so_far(self) -> Graph:
-        """The new graph up to here, to look at."""
-        return self.old if self.new is None else self.new
-
     def begin(self) -> Graph:
         """The new graph, which has what stands in front of the visited node, and that node no more."""
         if self.new is None:
-            self.new = self.old.beginning(self.number)
+            self.new = self._graph = self.old.beginning(self.number)
             self.moved = [self.old.results(number) for number in range(self.number)]
         return self.new
 
@@ -117,21 +112,22 @@ class Rewriter(Builder):
 
     def finished(self) -> Graph:
         """The new graph with its results; the old one where nothing changed and no constant is left over."""
-        used = {n.params["id"] for _, n in self.old.nodes() if n.primitive.name == "constant"}
-        if self.old.constants.keys() - used:
-            self.number = len(self.old)
-            self.begin()
+        if self.old.constants:
+            used = {n.params["id"] for _, n in self.old.nodes() if n.primitive.name == "constant"}
+            if self.old.constants.keys() - used:
+                self.number = len(self.old)
+                self.begin()
         if self.new is not None:
             self.new.set_outputs(self.moved[v.node][v.output] for v in self.old.outputs)
         return self.so_far
 
     def definition(self, value: Value) -> Node:
         """The node that computes a value of the new graph."""
-        return self.so_far.node(value.node)
+        return self._graph.node(value.node)
 
     def operands(self, value: Value) -> tuple[Value, ...]:
         """The arguments of the node that computes a value of the new graph."""
-        return self.so_far.args(value.node)
+        return self._graph.args(value.node)
 
 
 Visit = Callable[[Rewriter, Node, tuple[Value, ...]], "Sequence[Value] | None"]
@@ -163,7 +159,7 @@ def rebuild(
             continue
         node, args, results = old, builder.arguments(), None
         if not is_input:
-            node = old.with_bodies(inner or same_sweep)
+            node = old.with_bodies(inner or same_sweep) if old.primitive.subgraphs else old
             results = visit(builder, node, args)
         if results is not None or node is not old or builder.new is not None:
             builder.replace(builder.carry(node, args) if results is None else results)
