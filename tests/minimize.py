@@ -67,10 +67,8 @@ def _candidates(graph: Graph, args: list[Any]) -> Iterator[Case]:
 
 def _interpreted(graph: Graph, args: Sequence[Any]) -> dict[int, list[Any]]:
     """What every node computes."""
-    every = Graph(graph.name)
-    every.networkx, every.inputs = graph.networkx, graph.inputs
-    every.constants, every.weights = graph.constants, graph.weights
-    every.set_outputs(Value(n, i, t) for n, node in graph.nodes() for i, t in enumerate(node.types))
+    every = graph.beginning(len(graph))
+    every.set_outputs(value for n, _ in graph.nodes() for value in graph.results(n))
     results = iter(interpret(every, *args))
     return {n: [next(results) for _ in node.types] for n, node in graph.nodes()}
 

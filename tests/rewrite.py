@@ -1,8 +1,9 @@
-"""Copies of graphs under another view: symbols as numbers, floats as float64, lines left out."""
+"""Copies of graphs under another view: symbols as numbers, floats as float64, one node broken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,14 @@ def widen_array(array: Any) -> Any:
     """An array of floats as float64, of complex numbers as complex128; any other as it is."""
     wide = {"f": np.float64, "c": np.complex128}
     return array if array is None else array.astype(wide.get(kind_of(array.dtype), array.dtype), copy=False)
+
+
+def damaged(graph: Graph, number: int, args: Sequence[Value] | None = None, **changes: Any) -> Graph:
+    """The graph with other arguments or another record for one node, whether that makes sense or not."""
+    copy = graph.beginning(number)
+    for n in range(number, len(graph)):
+        node = dataclasses.replace(graph.node(n), **(changes if n == number else {}))
+        copy.add_record(node, tuple(args) if n == number and args is not None else graph.args(n))
+    copy.inputs, copy.constants = list(graph.inputs), graph.constants
+    copy.set_outputs(graph.outputs)
+    return copy

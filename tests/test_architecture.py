@@ -45,7 +45,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 }
 LAZY_IN_ARRAYS = frozenset({"torch", "cupy"})
 # Libraries that a bare `import zenith` must not load: slow, or absent on many machines.
-NOT_AT_IMPORT = ("torch", "cupy", "matplotlib", "jax")
+NOT_AT_IMPORT = ("torch", "cupy", "matplotlib", "jax", "networkx")
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60

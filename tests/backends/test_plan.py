@@ -12,12 +12,15 @@ import pytest
 
 from tests.backends.running import call, check, compiled, plan_of
 from tests.programs import random_program
+from tests.rewrite import damaged
+from zenith.backends import plan as planning
 from zenith.backends.arena import Arena
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
+from zenith.backends.lower.groups import lower_group
 from zenith.backends.plan import Plan, _Planner, own_outputs
 from zenith.backends.steps import ALIGN, Call, Launch, Loop, Slot, walk
-from zenith.errors import OutOfBoundsError
+from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
@@ -202,6 +205,21 @@ def test_equal_layers_share_their_kernels_and_pack_each_constant_once() -> None:
     executable = compiled(graph, "cpu")
     assert linked_count() <= before + 3, "packing, the layer, the driver"
     check(call(executable, graph, args), graph, args)
+
+
+def test_equal_groups_are_lowered_once_if_their_lines_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered = []
+    monkeypatch.setattr(planning, "lower_group", lambda *args: lowered.append(args[0]) or lower_group(*args))
+    graph, _ = _layers(6)
+    whole = plan_of(graph)
+    assert len(whole.groups) == 6 and len(lowered) == 1
+    optimised, _ = run(graph)
+    (*_, last) = (number for number, node in optimised.nodes() if node.primitive.name == "fused")
+    body = damaged(optimised.node(last).params["body"], 2, line=SourceLine("model.py", 7, "step"))
+    lowered.clear()
+    other = planning.plan(damaged(optimised, last, params={**optimised.node(last).params, "body": body}), cpu_target())
+    assert len(lowered) == 2 and lowered[1] is body and other.groups[-1].lines == (SourceLine("model.py", 7, "step"),)
+    assert [group.kernels for group in other.groups] == [group.kernels for group in whole.groups]
 
 
 def test_no_call_links_anything_whatever_its_sizes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -30,6 +31,43 @@ def test_x_times_x_has_two_edges() -> None:
     assert [(u, v, d["output"], d["argument"]) for u, v, d in edges] == [(0, 1, 0, 0), (0, 1, 0, 1)]
     assert graph.users(0) == ((0, 1, 0), (0, 1, 1))
     assert [a.node for a in graph.args(1)] == [0, 0] and len(graph) == 2
+
+
+def test_networkx_shows_the_graph_as_it_is_and_cannot_change_it() -> None:
+    graph = square()
+    shown = graph.networkx
+    assert shown is graph.networkx and shown.nodes[1]["record"] is graph.node(1)
+    with pytest.raises(nx.NetworkXError):
+        shown.remove_edge(0, 1)
+    graph.add(get("exp"), graph.outputs)
+    assert len(shown) == 2 and graph.networkx.number_of_nodes() == len(graph) == 3
+    assert nx.is_directed_acyclic_graph(graph.networkx) and nx.ancestors(graph.networkx, 2) == {0, 1}
+
+
+def test_users_are_those_of_nodes_added_since() -> None:
+    graph = square()
+    assert graph.users(1) == ()
+    (y,) = graph.add(get("exp"), graph.outputs)
+    graph.add(get("sub"), (graph.outputs[0], y))
+    assert graph.users(1) == ((0, 2, 0), (0, 3, 0)) and graph.users(y.node) == ((0, 3, 1),)
+
+
+def test_a_beginning_has_its_own_nodes_inputs_and_constants() -> None:
+    graph = square()
+    x = graph.inputs[0]
+    first = graph.add_constant(np.float32(1))
+    graph.guards = (Guard("assume", N, ">", symbol("m")),)
+    graph.add_constant(np.float32(2))
+    graph.add_input(x.type, "late")
+    text = str(graph)
+    part = graph.beginning(3)
+    assert len(part) == 3 and part.inputs == [x] and part.outputs == () and part.guards == graph.guards
+    assert part.constants.keys() == {part.node(first.node).params["id"]} and part.weights is graph.weights
+    assert all(part.node(n) is graph.node(n) and part.results(n) is graph.results(n) for n in range(3))
+    part.add_input(x.type, "y")
+    part.set_outputs(part.add(get("exp"), graph.outputs))
+    part.constants.clear()
+    assert str(graph) == text and len(graph.constants) == 2
 
 
 def test_equality_ignores_lines() -> None:

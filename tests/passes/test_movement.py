@@ -291,6 +291,12 @@ def shape(text):
     return program(f"x: f32[{text}]", "return (x,)").inputs[0].shape
 
 
+def test_what_is_below_a_reshape_already_is_not_reshaped_back():
+    before = program(X, "v = exp(x)\nw1 = reshape(v, shape=(n*m,))\nw2 = neg(w1)\nw3 = mul(w2, w1)\nreturn (w3,)")
+    names = [node.primitive.name for _, node in movement(before).nodes() if node.primitive.name != "input"]
+    assert names == ["exp", "reshape", "neg", "reshape", "mul", "reshape"]
+
+
 def test_alignment_of_axes():
     found = align(shape("n, 1, b*s, m"), shape("n, b, s, 1, m"))
     assert (found.axes, found.old_rest, found.new_rest) == ({0: 0, 3: 4}, (2,), (1, 2))

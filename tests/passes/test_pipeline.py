@@ -6,14 +6,14 @@ import pytest
 from tests.fuzz import programs
 from tests.passes.compare import program, random_arguments
 from tests.programs import random_program, reference_bounds, violations
+from tests.rewrite import damaged
 from zenith.config import config
 from zenith.errors import SourceLine, VerifyError
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
-from zenith.ir.graph import Graph, Node
+from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import Fold, Scalar
-from zenith.ir.text import parse
 from zenith.ir.types import ArrayType, float32
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import PIPELINE, run
@@ -42,12 +42,8 @@ def test_passes_are_switched_off_by_name():
 
 def broken(graph):
     """A pass that records a wrong type."""
-    result = parse(str(graph))
-    number, node = next((i, n) for i, n in result.nodes() if n.primitive.name == "neg")
-    line = SourceLine("model.py", 7, "step")
-    wrong = Node(node.primitive, node.params, (ArrayType(float32, (3,)),), line)
-    result.networkx.nodes[number]["record"] = wrong
-    return result
+    number = next(i for i, n in graph.nodes() if n.primitive.name == "neg")
+    return damaged(graph, number, types=(ArrayType(float32, (3,)),), line=SourceLine("model.py", 7, "step"))
 
 
 def test_debug_mode_names_the_pass_and_the_line(monkeypatch):

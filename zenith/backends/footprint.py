@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-
 from zenith.backends.kernel import (
     Apply,
     AtomicAdd,
@@ -114,18 +111,21 @@ def _loads(expr: Expr) -> set[str]:
     return {b for a in expr.args for b in _loads(a)} if isinstance(expr, Apply) else set()
 
 
-def index_expressions(part: object) -> Iterator[Dim]:
+def index_expressions(statements: tuple[Statement, ...]) -> set[Dim]:
     """Every index expression in statements: sizes, limits of loops, places."""
-    if isinstance(part, Dim):
-        yield part
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from index_expressions(item)
-    elif is_dataclass(part):
-        for f in fields(part):
-            yield from index_expressions(getattr(part, f.name))
+    found: set[Dim] = set()
+    pending: list[object] = list(statements)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Dim):
+            found.add(part)
+        elif isinstance(part, tuple):
+            pending += part
+        else:
+            pending += [getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())]
+    return found
 
 
-def symbols_of(part: object) -> set[str]:
+def symbols_of(statements: tuple[Statement, ...]) -> set[str]:
     """Every name in the index expressions of statements."""
-    return {name for at in index_expressions(part) for name in at.symbols()}
+    return {name for at in index_expressions(statements) for name in at.symbols()}

@@ -29,10 +29,9 @@ def own_outputs(graph: Graph) -> Graph:
 
 def copy_graph(graph: Graph) -> Graph:
     """A graph with the same nodes under the same numbers, to which nodes can be added."""
-    result = Graph(graph.name)
-    result.networkx = graph.networkx.copy()
-    result.inputs, result.outputs = list(graph.inputs), graph.outputs
-    result.constants, result.weights, result.guards = dict(graph.constants), graph.weights, graph.guards
+    result = graph.beginning(len(graph))
+    result.constants = dict(graph.constants)
+    result.set_outputs(graph.outputs)
     return result
 
 

@@ -10,7 +10,7 @@ changes. Sizes stay symbolic throughout.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,6 +111,7 @@ class _Shared:
     weights: dict[str, Weight] = field(default_factory=dict)
     prepared: list[Prepared] = field(default_factory=list)
     groups: list[PlannedGroup] = field(default_factory=list)
+    lowered: dict[tuple[Any, ...], Lowered] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
     counters: Dim = field(default_factory=lambda: dim(0))
     kept: int = 0
@@ -278,7 +279,7 @@ class _Planner:
         self._reuse(number, node)
         by_libraries = any(place.kind not in FIXED for place in bound.values())  # what is prepared, kernels make
         in_place = self._is_in_place(number, node)
-        lowered = lower_group(body, node.params["anchor"], self.target, fixed, in_place, by_libraries)
+        lowered = self._lowered(body, node.params["anchor"], fixed, in_place, by_libraries)
         once = self._runs_once(number, node, lowered.kernels)
         home = self if once else self._home_of_group(number, node, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
@@ -297,6 +298,13 @@ class _Planner:
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
         self._give_back(lowered.temporaries, bound)
+
+    def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> Lowered:
+        """A group's kernels: where layers repeat, so do groups, and equal ones with equal lines are lowered once."""
+        key = (str(body), tuple(node.line for node in body.walk()), kind, frozenset(fixed), others)
+        if key not in self.shared.lowered:
+            self.shared.lowered[key] = lower_group(body, kind, self.target, fixed, *others)
+        return self.shared.lowered[key]
 
     def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Place]) -> None:
         for place in (bound[b.name] for b in temporaries):
@@ -377,7 +385,7 @@ class _Planner:
 
     def copy(self, value: Value, source: Place, target: Place, line: SourceLine | None) -> None:
         """Copy an array of the type of ``value`` from one place to another."""
-        lowered = lower_group(copying_body(value), "loops", self.target)
+        lowered = self._lowered(copying_body(value), "loops")
         for kernel in lowered.kernels:
             bound = {"p0": source, "out0": target}
             self._add_kernel(kernel, bound, () if line is None else (line,), work_of(kernel, copying_body(value)))
@@ -473,7 +481,9 @@ class _Planner:
 
 def _is_static(kernel: Kernel) -> bool:
     """Whether a kernel does the same work in every call."""
-    return all(b.size.static is not None for b in kernel.buffers) and not symbols_of(kernel.body) & {*kernel.sizes}
+    if any(b.size.static is None for b in kernel.buffers):
+        return False
+    return not kernel.sizes or symbols_of(kernel.body).isdisjoint(kernel.sizes)
 
 
 def _total_bytes(types: Iterable[Type]) -> int:

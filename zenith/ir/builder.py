@@ -7,12 +7,13 @@ literal of their type, broadcast to their shape: the IR itself has no implicit c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from zenith.errors import SourceLine
 from zenith.ir.dims import DimLike
 from zenith.ir.graph import Graph, Node, Value, stored_name
-from zenith.ir.primitive import get
+from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType, DType
 
 
@@ -38,12 +39,11 @@ class Builder:
             primitive = get(name)
         except KeyError:
             raise AttributeError(f"no primitive {name!r}") from None
+        return partial(self._emit, primitive)
 
-        def emit(*args: Any, **params: Any) -> Any:
-            results = self.graph.add(primitive, self._values(args), params, self.line)
-            return results[0] if len(results) == 1 else results
-
-        return emit
+    def _emit(self, primitive: Primitive, /, *args: Any, **params: Any) -> Any:
+        results = self.graph.add(primitive, self._values(args), params, self.line)
+        return results[0] if len(results) == 1 else results
 
     def full(self, value: complex | int | bool, dtype: DType, shape: Sequence[DimLike]) -> Value:
         """An array of one repeated number."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-import networkx as nx
-
 T = TypeVar("T", bound=Hashable)
 
 
@@ -28,6 +26,8 @@ def cheapest_cut(
     >>> cheapest_cut(["c"], {"a": 2, "b": 8, "c": 8}, {"b": 1, "c": 20}, {"b": ["a"], "c": ["b"]})
     {'c'}
     """
+    import networkx as nx
+
     network = nx.DiGraph()
     seen = set(wanted)
     for value in seen:

@@ -12,9 +12,9 @@ needs to know more asks the three-valued :func:`prove_equal`. Every symbol stand
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd
 from typing import Union
 
@@ -66,25 +66,30 @@ class Dim:
         return self._hash
 
     def __add__(self, other: DimLike) -> Dim:
+        other = dim(other)
+        if self.static is not None and other.static is not None:
+            return _constant(self.static + other.static)
         total = dict(self.terms)
-        for monomial, c in dim(other).terms:
+        for monomial, c in other.terms:
             total[monomial] = total.get(monomial, 0) + c
         return Dim(total)
 
     def __neg__(self) -> Dim:
-        return Dim({m: -c for m, c in self.terms})
+        return Dim({m: -c for m, c in self.terms}) if self.static is None else _constant(-self.static)
 
     def __sub__(self, other: DimLike) -> Dim:
-        return self + (-dim(other))
+        return _constant(0) if self == other else self + (-dim(other))
 
     def __rsub__(self, other: DimLike) -> Dim:
         return dim(other) - self
 
     def __mul__(self, other: DimLike) -> Dim:
+        other = dim(other)
+        if self.static is not None and other.static is not None:
+            return _constant(self.static * other.static)
         total: dict[Monomial, int] = {}
-        factors = dim(other).terms
         for m1, c1 in self.terms:
-            for m2, c2 in factors:
+            for m2, c2 in other.terms:
                 m = tuple(sorted(m1 + m2, key=str)) if m1 and m2 else m1 or m2
                 total[m] = total.get(m, 0) + c1 * c2
         return Dim(total)
@@ -111,6 +116,8 @@ class Dim:
 
     def symbols(self) -> set[str]:
         """The names of all symbols in this size."""
+        if self.static is not None:
+            return set()
         return {atom for atom in self.atoms() if isinstance(atom, str)}
 
     def atoms(self) -> set[Atom]:
@@ -183,12 +190,12 @@ def _substitute_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
     return _OPERATIONS[atom.kind](left, right)
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _constant(value: int) -> Dim:
     return Dim({(): value})
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def symbol(name: str) -> Dim:
     """The size called ``name``, an integer >= 0."""
     if not name.isidentifier():
@@ -211,7 +218,7 @@ def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
 
 def dims(values: Iterable[DimLike]) -> tuple[Dim, ...]:
     """A shape: every entry as a :class:`Dim`."""
-    return tuple(dim(v) for v in values)
+    return tuple(map(dim, values))
 
 
 def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
@@ -237,10 +244,18 @@ _OPERATIONS = {"//": Dim.__floordiv__, "%": Dim.__mod__, "max": maximum, "min": 
 
 def product(sizes: Iterable[DimLike]) -> Dim:
     """The product of sizes; 1 for none."""
-    total = dim(1)
+    return _product(dims(sizes))
+
+
+@functools.lru_cache(maxsize=4096)  # the same few shapes are asked for again and again
+def _product(sizes: tuple[Dim, ...]) -> Dim:
+    number, unknown = 1, []
     for size in sizes:
-        total = total * size
-    return total
+        if size.static is None:
+            unknown.append(size)
+        else:
+            number *= size.static
+    return functools.reduce(Dim.__mul__, unknown, dim(number))
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:

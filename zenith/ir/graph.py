@@ -1,10 +1,13 @@
-"""The Graph: a dataflow program on a NetworkX MultiDiGraph.
+"""The Graph: a dataflow program, stored as lists and read as a NetworkX MultiDiGraph where that is handy.
 
-Nodes are integers; a frozen :class:`Node` record (primitive, parameters, result types, source line) is the node's
-attribute, and an edge carries ``(output, argument)``: which result of its source feeds which argument of its target.
-The arguments in order are kept beside the record as well, since every pass asks for them; the verifier compares both.
-So ``x * x`` has two edges, and nodes may have several outputs. A graph is built front to back: an argument exists
-before it is used, hence the numbers are a topological order. Passes never change a graph, they build a new one.
+Nodes are integers. By number a graph has a frozen :class:`Node` record (primitive, parameters, result types, source
+line) and the :class:`Value` tuples that are the node's arguments, in order. A graph is built front to back: an argument
+exists before it is used, hence the numbers are a topological order. Passes never change a graph, they build a new one;
+one that changes little begins with what stands in front of the first change, which records and tuples share.
+
+As a dataflow graph, :attr:`Graph.networkx`, the record is a node's attribute, and an edge carries ``(output,
+argument)``: which result of its source feeds which argument of its target. So ``x * x`` has two edges, and nodes may
+have several outputs. It is made when somebody asks for it, and cannot be changed.
 """
 
 from __future__ import annotations
@@ -12,9 +15,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from zenith.errors import SourceLine
@@ -22,6 +24,9 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType, DType, Type, dtype_of
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Value(NamedTuple):
@@ -43,6 +48,9 @@ class Value(NamedTuple):
         assert isinstance(self.type, ArrayType)
         return self.type.dtype
 
+    def __hash__(self) -> int:  # the type follows from the rest
+        return hash(self[:2])
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -52,32 +60,36 @@ class Node:
     params: Mapping[str, Any]
     types: tuple[Type, ...]
     line: SourceLine | None = field(compare=False)
+    _text: str | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def params_text(self) -> str:
-        """The canonical text of the parameters (a subgraph stands as its whole text)."""
-        return params_.text(self.primitive.params, self.params) + "".join(f"\n{body}" for body in self.bodies)
+        """The canonical text of the parameters, made once (a subgraph stands as its whole text)."""
+        text = self._text
+        if text is None:
+            text = params_.text(self.primitive.params, self.params)
+            object.__setattr__(self, "_text", text)
+        return text + "".join([f"\n{body}" for body in self.bodies])
 
     @property
     def bodies(self) -> tuple[Graph, ...]:
         """The subgraphs among the parameters, in order."""
+        if not self.primitive.subgraphs:
+            return ()
         found: list[Graph] = []
-        for name, kind in self.primitive.params.items():
-            if kind in params_.SUBGRAPHS:
-                found += self.params[name] if kind == "graphs" else [self.params[name]]
+        for name in self.primitive.subgraphs:
+            value = self.params[name]
+            found += [value] if isinstance(value, Graph) else value
         return tuple(found)
 
     def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
         """The same node with every subgraph changed; itself when none does."""
-        kinds = self.primitive.params
-        if params_.SUBGRAPHS.isdisjoint(kinds.values()):
+        if not self.primitive.subgraphs:
             return self
         params = dict(self.params)
-        for name, value in self.params.items():
-            if kinds[name] == "graph":
-                params[name] = change(value)
-            elif kinds[name] == "graphs":
-                params[name] = tuple(map(change, value))
+        for name in self.primitive.subgraphs:
+            value = self.params[name]
+            params[name] = change(value) if isinstance(value, Graph) else tuple(map(change, value))
         record = Node(self.primitive, params, self.types, self.line)
         same = all(a is b for a, b in zip(record.bodies, self.bodies, strict=True))
         return self if same else record
@@ -123,17 +135,20 @@ class Graph:
 
     def __init__(self, name: str = "main") -> None:
         self.name = name
-        self.networkx = nx.MultiDiGraph()
         self.inputs: list[Value] = []
         self.outputs: tuple[Value, ...] = ()
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.weights: dict[str, np.ndarray[Any, Any]] = {}  # one table, shared by a graph and what passes make of it
         self.guards: tuple[Guard, ...] = ()
+        self._records: list[Node] = []
+        self._args: list[tuple[Value, ...]] = []
+        self._results: list[tuple[Value, ...]] = []
+        self._users: list[tuple[tuple[int, int, int], ...]] = []  # of as many nodes as there were when somebody asked
+        self._networkx: nx.MultiDiGraph | None = None
 
     def add_input(self, type: Type, name: str, line: SourceLine | None = None) -> Value:
         """Append an input; names are identifiers, unique within the graph."""
-        record = Node(get("input"), {"name": name}, (type,), line)
-        value = Value(self._new_node(record), 0, type)
+        (value,) = self.add_record(Node(get("input"), {"name": name}, (type,), line), ())
         self.inputs.append(value)
         return value
 
@@ -152,10 +167,24 @@ class Graph:
 
     def add_record(self, record: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """Append a record as it is, on arguments of the types it was typed for: a copy from another graph."""
-        number = self._new_node(record, args)
-        for position, arg in enumerate(args):
-            self.networkx.add_edge(arg.node, number, output=arg.output, argument=position)
-        return tuple(Value(number, i, t) for i, t in enumerate(record.types))
+        number = len(self._records)
+        results = tuple([Value(number, i, t) for i, t in enumerate(record.types)])
+        self._records.append(record)
+        self._args.append(args)
+        self._results.append(results)
+        self._networkx = None
+        return results
+
+    def beginning(self, count: int) -> Graph:
+        """A new graph of the first ``count`` nodes and their constants, without outputs, to add others to."""
+        new = Graph(self.name)
+        new._records, new._args, new._results = self._records[:count], self._args[:count], self._results[:count]
+        new.inputs = [value for value in self.inputs if value.node < count]
+        new.guards, new.weights = self.guards, self.weights
+        for node in new._records if self.constants else ():
+            if node.primitive.name == "constant" and stored_name(node) in self.constants:
+                new.constants[stored_name(node)] = self.constants[stored_name(node)]
+        return new
 
     def add_constant(self, array: np.ndarray[Any, Any], line: SourceLine | None = None) -> Value:
         """Append an array that is part of the program; equal contents are stored once (a snapshot is taken)."""
@@ -185,13 +214,11 @@ class Graph:
 
     def node(self, number: int) -> Node:
         """The record of a node."""
-        record: Node = self.networkx.nodes[number]["record"]
-        return record
+        return self._records[number]
 
     def nodes(self) -> Iterator[tuple[int, Node]]:
-        """All nodes in topological order, inputs included."""
-        for number in sorted(self.networkx.nodes):
-            yield number, self.node(number)
+        """All nodes in topological order, inputs included; not those that are added meanwhile."""
+        return enumerate(tuple(self._records))
 
     def walk(self) -> Iterator[Node]:
         """Every record, those of subgraphs behind the node that holds them."""
@@ -202,22 +229,46 @@ class Graph:
 
     def args(self, number: int) -> tuple[Value, ...]:
         """The arguments of a node, in order."""
-        found: tuple[Value, ...] = self.networkx.nodes[number]["args"]
-        return found
+        return self._args[number]
+
+    def results(self, number: int) -> tuple[Value, ...]:
+        """The results of a node, in order."""
+        return self._results[number]
 
     def users(self, number: int) -> tuple[tuple[int, int, int], ...]:
         """Who reads a node: ``(output, user, argument)`` in order."""
-        edges = self.networkx.out_edges(number, data=True)
-        return tuple(sorted((d["output"], v, d["argument"]) for _, v, d in edges))
+        if len(self._users) < len(self):  # nobody has asked since nodes were added
+            users: list[list[tuple[int, int, int]]] = [[] for _ in self._records]
+            for user, args in enumerate(self._args):
+                for position, arg in enumerate(args):
+                    users[arg.node].append((arg.output, user, position))
+            self._users = [tuple(sorted(found)) for found in users]
+        return self._users[number]
+
+    @property
+    def networkx(self) -> nx.MultiDiGraph:
+        """The graph as a NetworkX MultiDiGraph, frozen: a node's ``record``, an edge's ``output`` and ``argument``."""
+        import networkx as nx
+
+        if self._networkx is None:
+            made = nx.MultiDiGraph()
+            made.add_nodes_from((number, {"record": node}) for number, node in self.nodes())
+            for number, args in enumerate(self._args):
+                made.add_edges_from(
+                    (arg.node, number, {"output": arg.output, "argument": i}) for i, arg in enumerate(args)
+                )
+            self._networkx = nx.freeze(made)
+        return self._networkx
 
     def behind(self, numbers: Iterable[int]) -> set[int]:
         """Nodes, and all that they follow from."""
         found = set(numbers)
         pending = list(found)
         while pending:
-            fresh = {a.node for a in self.args(pending.pop())} - found
-            found |= fresh
-            pending += fresh
+            for arg in self._args[pending.pop()]:
+                if arg.node not in found:
+                    found.add(arg.node)
+                    pending.append(arg.node)
         return found
 
     def symbols(self) -> tuple[str, ...]:
@@ -229,13 +280,8 @@ class Graph:
                     found.update(dict.fromkeys(sorted(size.symbols())))
         return tuple(found)
 
-    def _new_node(self, record: Node, args: tuple[Value, ...] = ()) -> int:
-        number: int = self.networkx.number_of_nodes()
-        self.networkx.add_node(number, record=record, args=args)
-        return number
-
     def __len__(self) -> int:
-        return int(self.networkx.number_of_nodes())
+        return len(self._records)
 
     def __str__(self) -> str:
         from zenith.ir.text import print_graph

@@ -86,7 +86,7 @@ def _map_types(types: Any, function: Callable[[Dim], Any]) -> Any:
 
 
 KINDS: dict[str, Kind] = {
-    "sizes": Kind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(f(d) for d in v)),
+    "sizes": Kind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(map(f, v))),
     "size": Kind(str, dims_.parse, lambda v, f: f(v)),
     "ints": Kind(_tuple_text, ast.literal_eval, _keep),
     "int": Kind(str, ast.literal_eval, _keep),
@@ -99,7 +99,6 @@ KINDS: dict[str, Kind] = {
     "graph": Kind(lambda g: g.name, ast.unparse, _keep),
     "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _keep),
 }
-SUBGRAPHS = frozenset({"graph", "graphs"})  # kinds that hold subgraphs, whose sizes are their own
 
 
 def normalize(kinds: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _label(node: Node) -> list[str]:
     lines = [node.primitive.name]
     lines += [line.expandtabs() for body in node.bodies for line in str(body).splitlines()]
     for name, value in node.params.items():
-        if node.primitive.params[name] not in params_.SUBGRAPHS:
+        if name not in node.primitive.subgraphs:
             text = f"{name}={params_.KINDS[node.primitive.params[name]].text(value)}"
             lines.append(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...")
     return [*lines, types] if types else lines

@@ -10,7 +10,7 @@ Rules receive a *builder* ``b`` and write ``b.mul(x, y)``; they import neither t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,7 @@ class Primitive:
     ulp: error of a floating-point result in units of the last place, given exact arguments.
     effect: whether it must stay in order (its first argument and result are tokens).
     samples: makes samples for an element type; an empty list when the type is not supported.
+    subgraphs: the parameters that hold subgraphs; follows from ``params``, and every pass asks.
     """
 
     name: str
@@ -120,6 +121,11 @@ class Primitive:
     ulp: float
     effect: bool
     samples: Callable[[np.dtype[Any]], Iterable[Sample]]
+    subgraphs: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = tuple(name for name, kind in self.params.items() if kind in ("graph", "graphs"))
+        object.__setattr__(self, "subgraphs", found)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"

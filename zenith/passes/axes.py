@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 
-from zenith.ir.dims import Dim, product
+from zenith.ir.dims import Dim
 
 Shape = Sequence[Dim]
 
@@ -75,6 +77,11 @@ def pieces(old: Shape, new: Shape) -> tuple[Piece, ...]:
     >>> pieces(dims((b * s, 24)), dims((1, b, s, 3, 8)))
     (Piece(old=(0,), new=(0, 1, 2)), Piece(old=(1,), new=(3, 4)))
     """
+    return _pieces(tuple(old), tuple(new))
+
+
+@lru_cache(maxsize=1024)  # a program has few shapes
+def _pieces(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[Piece, ...]:
     if any(n == 0 for n in (*old, *new)):
         return (Piece(tuple(range(len(old))), tuple(range(len(new)))),)
     found: list[Piece] = []
@@ -111,4 +118,4 @@ def spread_axes(old: Shape, axes: Sequence[int], new: Shape) -> tuple[int, ...] 
 
 def _behind(shape: Shape) -> list[Dim]:
     """The number of elements from each axis on."""
-    return [product(shape[axis:]) for axis in range(len(shape))]
+    return [*accumulate(reversed(shape), Dim.__mul__)][::-1]

@@ -15,4 +15,8 @@ def dce(graph: Graph) -> Graph:
 
 def has_effect(node: Node) -> bool:
     """Whether a node, or anything in its subgraphs, must happen even if nobody reads its results."""
-    return node.primitive.effect or any(inner.primitive.effect for body in node.bodies for inner in body.walk())
+    return node.primitive.effect or any(map(_has_effects, node.bodies))
+
+
+def _has_effects(body: Graph) -> bool:
+    return any(node.primitive.effect for node in body.walk())

@@ -110,11 +110,9 @@ class Grouping:
         self.groups: dict[int, Group] = {}
         self.units = 0
         self.unit: dict[int, int] = {}
-        self.deps: dict[int, set[int]] = {}
-        self.readers: dict[int, set[int]] = {}
+        self.deps, self.readers = dict[int, set[int]](), dict[int, set[int]]()
         self.top: dict[int, int] = {}  # the last node of a unit and of all that it depends on
-        self.first: dict[int, int] = {}
-        self.last: dict[int, int] = {}
+        self.first, self.last = dict[int, int](), dict[int, int]()
         self.turned: set[int] = set()  # results stored transposed or inside a border: nothing in their group reads them
         for number, args in self.args.items():
             for a in args:
@@ -123,6 +121,7 @@ class Grouping:
         self.materialized = {v.node for v in graph.outputs}
         self._virtual: dict[int, bool] = {}  # what is known while nothing more is found to stand in memory
         self._found: dict[tuple[Value, str], tuple[Read, ...]] = {}
+        self._reads: dict[int, tuple[Read, ...]] = {}
         for number, node in graph.nodes():
             if needed := self._needed_whole(number, node) - self.materialized:
                 self.materialized |= needed
@@ -166,10 +165,11 @@ class Grouping:
             number = self.args[number][0].node
         return True
 
-    def reads(self, number: int) -> Iterator[Read]:
+    def reads(self, number: int) -> tuple[Read, ...]:
         """What a node reads once index maps are looked through."""
-        for value in self.args[number]:
-            yield from self._leaves(value, "same")
+        if number not in self._reads:
+            self._reads[number] = tuple(read for value in self.args[number] for read in self._leaves(value, "same"))
+        return self._reads[number]
 
     def _leaves(self, value: Value, access: str) -> tuple[Read, ...]:
         """Each array that a value is copied from, once for each way: maps that share operands are many paths."""
@@ -322,11 +322,11 @@ class Grouping:
             current, top = rising.pop()
             if top > self.top[current]:
                 self.top[current] = top
-                rising += [(reader, top) for reader in self.readers[current]]
+                rising += [(reader, top) for reader in self.readers[current] if top > self.top[reader]]
 
     def _join_any(self, number: int) -> bool:
         """Join a group that computes an operand in place, and unite it with the others that do."""
-        reads = list(self.reads(number))
+        reads = self.reads(number)
         joined: int | None = None
         for unit in self._candidates(reads):
             if joined is None and self._fits(number, reads, unit) and not self.reaches(self._others(reads, unit), unit):
@@ -441,7 +441,7 @@ class Grouping:
 
     def _place_prefix(self, number: int) -> None:
         """A prefix joins the latest group that computes one of its operands in place, as what it makes of it."""
-        node, reads = self.graph.node(number), list(self.reads(number))
+        node, reads = self.graph.node(number), self.reads(number)
         space, along = self._shape(number), (node.params["axis"], node.params["reverse"])
         kind, outer = ("rows", len(space) - 1) if along[0] == len(space) - 1 else ("prefix", 0)
         for unit in self._candidates(reads):

@@ -64,7 +64,7 @@ def _reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
         return x
     inner = b.definition(x)
     if inner.primitive.name == "reshape":
-        return _value(b.reshape(b.operands(x)[0], shape=shape))
+        return sink.reshaped(b, b.operands(x)[0], shape)
     if inner.primitive.name == "broadcast":
         return _reshape_of_broadcast(b, x, shape)
     if inner.primitive.name == "transpose":
@@ -93,7 +93,7 @@ def _reshape_of_broadcast(b: Rewriter, x: Value, shape: Shape) -> Value | None:
         return None
     if not places and shape and source.shape and all(n == 1 for n in shape):
         return _value(b.reshape(source, shape=shape))
-    source = b.reshape(source, shape=tuple(shape[a] for a in places))
+    source = sink.reshaped(b, source, tuple(shape[a] for a in places))
     return _value(b.broadcast(source, shape=shape, axes=places))
 
 

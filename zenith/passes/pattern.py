@@ -17,7 +17,8 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -97,6 +98,13 @@ def _compute(node: ast.expr, dtype: DType, bindings: Mapping[str, Any]) -> Any:
     raise ValueError(f"not a number: {ast.unparse(node)}")
 
 
+class Condition(NamedTuple):
+    """A function of :data:`zenith.passes.rules.CONDITIONS`, asked about what variables are bound to."""
+
+    function: str
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A parsed rule. ``patterns`` holds the left side in every order of commutative operands."""
@@ -106,7 +114,7 @@ class Rule:
     template: Pattern
     kinds: str
     ulp: int
-    condition: ast.Call | None
+    condition: Condition | None
     text: str
 
     @property
@@ -127,11 +135,16 @@ def parse_rule(text: str) -> Rule:
     pattern = _parse(ast.parse(left, mode="eval").body)
     if not isinstance(pattern, Operation):
         raise ValueError(f"rule {name}: the left side must be an operation")
-    test = ast.parse(condition, mode="eval").body if condition else None
-    if test is not None and not isinstance(test, ast.Call):
-        raise ValueError(f"rule {name}: a condition is a call, not {condition}")
+    test = None if condition is None else _parse_condition(name, condition)
     orders = tuple(p for p in _orders(pattern) if isinstance(p, Operation))
     return Rule(name, orders, _parse(ast.parse(right, mode="eval").body), kinds, int(ulp or 0), test, text.strip())
+
+
+def _parse_condition(rule: str, text: str) -> Condition:
+    test = ast.parse(text, mode="eval").body
+    if not isinstance(test, ast.Call):
+        raise ValueError(f"rule {rule}: a condition is a call, not {text}")
+    return Condition(ast.unparse(test.func), tuple(map(ast.unparse, test.args)))
 
 
 def _parse(node: ast.expr) -> Pattern:
@@ -184,7 +197,13 @@ def _match(b: Rewriter, pattern: Pattern, value: Value, found: Bindings) -> bool
     if literal is None:
         return False
     actual = value.dtype.numpy.type(literal)
-    return _bind(found, pattern.text, actual) if pattern.bound else same_number(pattern.value(value.dtype, {}), actual)
+    return _bind(found, pattern.text, actual) if pattern.bound else same_number(_known(pattern, value.dtype), actual)
+
+
+@lru_cache(maxsize=1024)
+def _known(number: Number, dtype: DType) -> Any:
+    """A number of a pattern, which is not computed from others, as an element of ``dtype``."""
+    return number.value(dtype, {})
 
 
 def _bind(found: Bindings, name: str, value: Any) -> bool:

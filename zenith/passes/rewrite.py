@@ -5,18 +5,18 @@ stand for the node's results, or with None to copy it. The old graph is never to
 constants and weights travel along; subgraphs are rebuilt first. What no longer feeds anything stays until dead code is
 removed.
 
-Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with a copy of
-what stands in front of it; where none does, the old graph is the answer.
+Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with what
+stands in front of it as it is; where none does, the old graph is the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import islice
 from typing import Any
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.primitive import Primitive
 
 MAX_REVISITS = 32
 
@@ -31,8 +31,8 @@ class Rewriter(Builder):
     def __init__(self, old: Graph, visit: Visit, again: bool) -> None:
         super().__init__(old)
         self.old = old
-        self.new: Graph | None = None  # not begun: so far it is the old one
-        self.moved: dict[tuple[int, int], Value] = {}
+        self.new: Graph | None = None  # not begun: so far the graph is the old one
+        self.moved: list[Sequence[Value]] = []  # what stands for the results of the old nodes, once it is begun
         self.visit = visit
         self.number = -1  # of the node in the old graph that is being visited
         self.depth = 0 if again else MAX_REVISITS
@@ -42,39 +42,28 @@ class Rewriter(Builder):
         """The new graph, to add to."""
         return self.begin()
 
-    @property
-    def so_far(self) -> Graph:
-        """The new graph up to here, to look at."""
-        return self.old if self.new is None else self.new
-
     def begin(self) -> Graph:
         """The new graph, which has what stands in front of the visited node, and that node no more."""
         if self.new is None:
-            self.new = Graph(self.old.name)
-            self.new.guards, self.new.weights = self.old.guards, self.old.weights
-            for number, node in islice(self.old.nodes(), self.number):
-                results = self._append(node, self.old.args(number))
-                self.moved.update({(number, i): value for i, value in enumerate(results)})
+            self.new = self._graph = self.old.beginning(self.number)
+            self.moved = [self.old.results(number) for number in range(self.number)]
         return self.new
 
     def _append(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """A node of the old graph, with the constant that it stands for."""
+        graph = self.begin()
         if node.primitive.name == "input":
-            return (self.graph.add_input(node.types[0], node.params["name"], node.line),)
-        _carry_constant(self.old, self.graph, node)
-        return self.graph.add_record(node, args)
+            return (graph.add_input(node.types[0], node.params["name"], node.line),)
+        _carry_constant(self.old, graph, node)
+        return graph.add_record(node, args)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        emit = super().__getattr__(name)
-
-        def offered(*args: Any, **params: Any) -> Any:
-            emitted = emit(*args, **params)
-            results = (emitted,) if isinstance(emitted, Value) else emitted
-            replaced = self._offer(results[0].node) if results else None
-            results = results if replaced is None else tuple(replaced)
-            return results[0] if len(results) == 1 else results
-
-        return offered
+    def _emit(self, primitive: Primitive, /, *args: Any, **params: Any) -> Any:
+        emitted = super()._emit(primitive, *args, **params)
+        results = (emitted,) if isinstance(emitted, Value) else emitted
+        replaced = self._offer(results[0].node) if results else None
+        if replaced is None:
+            return emitted
+        return replaced[0] if len(replaced) == 1 else tuple(replaced)
 
     def _offer(self, number: int) -> Sequence[Value] | None:
         if self.depth >= MAX_REVISITS:
@@ -95,41 +84,50 @@ class Rewriter(Builder):
         A visit that answers with it emits nothing more: where nothing has changed yet, this is the old node.
         """
         if self.new is None and node is self.old.node(self.number):
-            return tuple(Value(self.number, i, t) for i, t in enumerate(node.types))
+            return self.old.results(self.number)
         before = self.old.args(self.number)
-        if all(a.type is b.type or a.type == b.type for a, b in zip(args, before, strict=True)):
-            return self._append(node, args)
-        return self.copy(node, args)
+        for a, b in zip(args, before, strict=True):
+            if a.type is not b.type and a.type != b.type:
+                return self.copy(node, args)
+        return self._append(node, args)
 
     def arguments(self) -> tuple[Value, ...]:
         """What stands for the arguments of the visited node."""
         before = self.old.args(self.number)
-        return before if self.new is None else tuple(self.moved[a.node, a.output] for a in before)
+        return before if self.new is None else tuple([self.moved[a.node][a.output] for a in before])
 
     def replace(self, results: Sequence[Value]) -> None:
         """Let ``results`` stand for those of the visited node; nothing changes if they are its own."""
-        if self.new is None and all((v.node, v.output) == (self.number, i) for i, v in enumerate(results)):
-            return
+        if self.new is None:
+            own = self.old.results(self.number)
+            if results is own or tuple(results) == own:
+                return
         _carry_constant(self.old, self.begin(), self.old.node(self.number))
-        self.moved.update({(self.number, i): value for i, value in enumerate(results)})
+        self.moved.append(results)
+
+    def leave_out(self) -> None:
+        """Let nothing stand for the visited node."""
+        self.begin()
+        self.moved.append(())
 
     def finished(self) -> Graph:
         """The new graph with its results; the old one where nothing changed and no constant is left over."""
-        used = {n.params["id"] for _, n in self.old.nodes() if n.primitive.name == "constant"}
-        if self.old.constants.keys() - used:
-            self.number = len(self.old)
-            self.begin()
+        if self.old.constants:
+            used = {n.params["id"] for _, n in self.old.nodes() if n.primitive.name == "constant"}
+            if self.old.constants.keys() - used:
+                self.number = len(self.old)
+                self.begin()
         if self.new is not None:
-            self.new.set_outputs(self.moved[v.node, v.output] for v in self.old.outputs)
+            self.new.set_outputs(self.moved[v.node][v.output] for v in self.old.outputs)
         return self.so_far
 
     def definition(self, value: Value) -> Node:
         """The node that computes a value of the new graph."""
-        return self.so_far.node(value.node)
+        return self._graph.node(value.node)
 
     def operands(self, value: Value) -> tuple[Value, ...]:
         """The arguments of the node that computes a value of the new graph."""
-        return self.so_far.args(value.node)
+        return self._graph.args(value.node)
 
 
 Visit = Callable[[Rewriter, Node, tuple[Value, ...]], "Sequence[Value] | None"]
@@ -153,17 +151,18 @@ def rebuild(
         return rebuild(body, visit, again=again)
 
     builder = Rewriter(graph, visit, again)
-    for number, node in graph.nodes():
-        builder.line, builder.number = node.line, number
-        if node.primitive.name == "input":
-            builder.replace(builder.carry(node, ()))
-        elif keep is None or number in keep:
-            args = builder.arguments()
-            node = node.with_bodies(inner or same_sweep)
+    for number, old in graph.nodes():
+        builder.line, builder.number = old.line, number
+        is_input = old.primitive.name == "input"
+        if keep is not None and number not in keep and not is_input:
+            builder.leave_out()
+            continue
+        node, args, results = old, builder.arguments(), None
+        if not is_input:
+            node = old.with_bodies(inner or same_sweep) if old.primitive.subgraphs else old
             results = visit(builder, node, args)
+        if results is not None or node is not old or builder.new is not None:
             builder.replace(builder.carry(node, args) if results is None else results)
-        else:
-            builder.begin()
     return builder.finished()
 
 

@@ -6,16 +6,15 @@ turn, so that one sweep reaches the fixpoint.
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.passes.pattern import Bindings, Number, Operation, Rule, Variable, build, match_operation
+from zenith.passes.pattern import Bindings, Condition, Number, Operation, Rule, build, match_operation
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.rules import CONDITIONS, RULES
 
-Heads = tuple[frozenset[str] | None, ...]
+Heads = tuple[tuple[int, frozenset[str]], ...]
 Index = Mapping[str, Sequence[tuple[Rule, Operation, Heads]]]
 
 
@@ -33,17 +32,18 @@ def apply_rules(graph: Graph, index: Index) -> Graph:
             return None
         actual = [b.definition(a).primitive.name for a in args]
         for rule, pattern, heads in candidates:
-            if all(wanted is None or name in wanted for wanted, name in zip(heads, actual, strict=True)):
-                result = _apply(b, rule, pattern, node, args)
-                if result is not None:
-                    return (result,)
+            if any(actual[place] not in wanted for place, wanted in heads):
+                continue
+            result = _apply(b, rule, pattern, node, args)
+            if result is not None:
+                return (result,)
         return None
 
     return rebuild(graph, visit, again=True)
 
 
 def index_rules(rules: Iterable[Rule]) -> Index:
-    """Rules by root primitive, each with the primitives its operands must come from."""
+    """Rules by root primitive, each with the primitives that operands at some places must come from."""
     index: dict[str, list[tuple[Rule, Operation, Heads]]] = defaultdict(list)
     for rule in rules:
         for pattern in rule.patterns:
@@ -52,15 +52,13 @@ def index_rules(rules: Iterable[Rule]) -> Index:
 
 
 def _heads(pattern: Operation) -> Heads:
-    heads: list[frozenset[str] | None] = []
-    for arg in pattern.args:
+    heads: list[tuple[int, frozenset[str]]] = []
+    for place, arg in enumerate(pattern.args):
         match arg:
-            case Variable():
-                heads.append(None)
             case Number():
-                heads.append(frozenset(("literal", "broadcast")))
+                heads.append((place, frozenset(("literal", "broadcast"))))
             case Operation(name=name):
-                heads.append(frozenset((name,)))
+                heads.append((place, frozenset((name,))))
     return tuple(heads)
 
 
@@ -77,11 +75,8 @@ def _apply(b: Rewriter, rule: Rule, pattern: Operation, node: Node, args: Sequen
     return result if result.type == node.types[0] else None
 
 
-def _holds(condition: ast.Call | None, found: Bindings) -> bool:
-    if condition is None:
-        return True
-    names = [ast.unparse(a) for a in condition.args]
-    return CONDITIONS[ast.unparse(condition.func)](*(found[n] for n in names))
+def _holds(condition: Condition | None, found: Bindings) -> bool:
+    return condition is None or CONDITIONS[condition.function](*(found[name] for name in condition.names))
 
 
 RULES_BY_ROOT: Index = index_rules(RULES)

@@ -39,6 +39,16 @@ def below_elementwise(b: Rewriter, node: Node, args: Sequence[Value]) -> Value |
     return None
 
 
+def reshaped(b: Rewriter, value: Value, shape: Shape) -> Value:
+    """A value in another shape: itself, or what it was reshaped from, if that has the shape."""
+    if value.shape == shape:
+        return value
+    if b.definition(value).primitive.name == "reshape":
+        return reshaped(b, b.operands(value)[0], shape)
+    result: Value = b.reshape(value, shape=shape)
+    return result
+
+
 def _emit(b: Rewriter, node: Node, args: Sequence[Value]) -> Value:
     result: Value = getattr(b, node.primitive.name)(*args, **node.params)
     return result
@@ -67,7 +77,7 @@ def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value)
     stored = isinstance(b.definition(source).primitive.lowering, Data)
     if not all(_bends(b, a, source.shape, stored) for a in args):
         return None
-    operands = [b.reshape(a, shape=source.shape) for a in args]
+    operands = [reshaped(b, a, source.shape) for a in args]
     result: Value = b.reshape(_emit(b, node, operands), shape=model.shape)
     return result
 
@@ -152,8 +162,8 @@ def below_prefix(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None
         return None
     kept = [a for a, size in enumerate(shape) if size != 1]
     if len(kept) < len(shape):
-        small = [_reshaped(b, a, tuple(shape[k] for k in kept)) for a in args]
-        return _reshaped(b, _along(b, node, small, kept.index(axis)), shape)
+        small = [reshaped(b, a, tuple(shape[k] for k in kept)) for a in args]
+        return reshaped(b, _along(b, node, small, kept.index(axis)), shape)
     made = [b.definition(a) for a in args]
     orders = {m.params["axes"] if m.primitive.name == "transpose" else None for m in made}
     order = orders.pop()
@@ -219,12 +229,7 @@ def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[
     operands = [b.reshape(x, shape=(*lead, *x.shape[joined:])) for x in args]
     results = getattr(b, node.primitive.name)(*operands, **node.params)
     types = [t for t in node.types if isinstance(t, ArrayType)]
-    return [_reshaped(b, r, t.shape) for r, t in zip(results, types, strict=True)]
-
-
-def _reshaped(b: Rewriter, value: Value, shape: Shape) -> Value:
-    result: Value = b.reshape(value, shape=shape)
-    return result
+    return [reshaped(b, r, t.shape) for r, t in zip(results, types, strict=True)]
 
 
 def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
@@ -233,7 +238,7 @@ def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
     rank = len(x.shape)
     if rank > 2 and made.primitive.name == "broadcast" and made.params["axes"] == (rank - 2, rank - 1):
         rows = b.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
-        return _reshaped(b, b.matmul(rows, b.operands(y)[0]), (*x.shape[:-1], y.shape[-1]))
+        return reshaped(b, b.matmul(rows, b.operands(y)[0]), (*x.shape[:-1], y.shape[-1]))
     return _below_product_of_rows(b, x, y) if rank == 2 else None
 
 
@@ -254,4 +259,4 @@ def _below_product_of_rows(b: Rewriter, x: Value, y: Value) -> Value | None:
     result = b.matmul(b.reshape(again, shape=x.shape), y)
     apart = b.reshape(result, shape=(*(turned.shape[a] for a in stored), y.shape[1]))
     back = b.transpose(apart, axes=(*(stored.index(a) for a in rows), len(rows)))
-    return _reshaped(b, back, (x.shape[0], y.shape[1]))
+    return reshaped(b, back, (x.shape[0], y.shape[1]))

@@ -44,10 +44,11 @@ class Interface:
         """
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
         outputs = tuple(f"out{i}" for i in range(len(body.outputs))) if named is None else tuple(named)
-        _refuse_reserved(body_symbols(body))
+        symbols = body_symbols(body)
+        _refuse_reserved(symbols)
         buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
-        return cls(body, tuple(buffers), names, outputs, body_symbols(body))
+        return cls(body, tuple(buffers), names, outputs, symbols)
 
     def builder(self) -> ElementBuilder:
         """A fresh element builder on these buffers."""
@@ -79,20 +80,17 @@ def _refuse_reserved(symbols: Sequence[str]) -> None:
 
 def body_symbols(body: Graph) -> tuple[str, ...]:
     """Every size symbol in the types and parameters of a graph, sorted."""
-    found: set[str] = set()
+    found: set[Dim] = set()
 
     def see(size: Dim) -> Dim:
-        found.update(dim(size).symbols())
+        found.add(dim(size))
         return size
 
     for _, node in body.nodes():
-        for type in node.types:
-            if isinstance(type, ArrayType):
-                for size in type.shape:
-                    see(size)
+        found.update(size for type in node.types if isinstance(type, ArrayType) for size in type.shape)
         for name, value in node.params.items():
             params_.KINDS[node.primitive.params[name]].map_sizes(value, see)
-    return tuple(sorted(found))
+    return tuple(sorted({name for size in found for name in size.symbols()}))
 
 
 def scalar_cost(body: Graph) -> int:
