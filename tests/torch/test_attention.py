@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from zenith.errors import UnsupportedError
 
 
 class Attention(nn.Module):
@@ -50,3 +51,28 @@ def test_options(options):
     for args in (example, other):
         with torch.no_grad():
             torch.testing.assert_close(fast(*args), module(*args))
+
+
+@pytest.mark.parametrize("own", [2, pytest.param(1, marks=pytest.mark.thorough)])
+def test_heads_that_share_keys_under_torch_compile(own):
+    """Forward and back, with masks; PyTorch computes no part of them."""
+    torch.compiler.reset()
+    module = Attention(enable_gqa=True)
+    fast = torch.compile(module, backend="zenith", dynamic=True, options={"fallback": "error", "backend": "reference"})
+    for s, t, mask in ((7, 9, None), (9, 12, torch.randn(2, 1, 9, 12))):
+        args, twins = ([x.clone().requires_grad_() for x in tensors(4, own, s, t)] for _ in range(2))
+        found, wanted = fast(*args, mask), module(*twins, mask)
+        torch.testing.assert_close(found, wanted)
+        found.square().sum().backward()
+        wanted.square().sum().backward()
+        torch.testing.assert_close([x.grad for x in args], [x.grad for x in twins])
+    assert not zenith.torch.explain().steps
+
+
+def test_shared_heads_that_are_not_computed_are_no_draws():
+    """Values of other heads than the keys are refused where the user wants no steps of PyTorch's."""
+    torch.compiler.reset()
+    operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    q, k, _ = tensors(4, 2, 5, 5)
+    with pytest.raises(UnsupportedError, match="heads for values"):
+        torch.compile(operator, backend="zenith", options={"fallback": "error"})(q, k, q)

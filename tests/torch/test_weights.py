@@ -13,6 +13,7 @@ import zenith
 from tests.torch.test_from_torch import Mlp, compare
 from zenith.backends.cpu.link import linked_count
 from zenith.errors import ZenithError
+from zenith.torch import unseen
 from zenith.torch.weights import Weights
 
 BACKENDS = ["reference", "lanes", "cpu"]
@@ -76,6 +77,50 @@ def test_training_between_calls(mlp, backend):
         optimizer.step()
         optimizer.zero_grad()
         follows(fast, mlp, x, repacked=4)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_steps_in_one_kernel_are_followed(mlp, kind):
+    """PyTorch counts none of their writes."""
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference"), torch.randn(4, 16)
+    optimizer = kind([mlp.up.weight, mlp.norm.bias], lr=0.1, fused=True)
+    compare(fast, mlp, x)
+    versions = [p._version for p in mlp.parameters()]
+    for _ in range(2):
+        mlp(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        follows(fast, mlp, x, repacked=2)
+    assert versions == [p._version for p in mlp.parameters()]
+
+
+def test_optimisers_of_others_are_followed(mlp):
+    """Their kernels count as little as those of PyTorch's."""
+
+    class Uncounted(torch.optim.SGD):
+        def step(self, closure=None):
+            for parameter in self.param_groups[0]["params"]:
+                if parameter.grad is not None:
+                    parameter.data.sub_(parameter.grad)
+
+    fast, x = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference"), torch.randn(4, 16)
+    optimizer = Uncounted(mlp.parameters(), lr=0.1)
+    compare(fast, mlp, x)
+    mlp(x).square().mean().backward()
+    optimizer.step()
+    follows(fast, mlp, x, repacked=6)
+
+
+def test_what_was_written_unseen_is_not_kept():
+    weight = nn.Parameter(torch.ones(3))
+    weight.sum().backward()
+    known = len(unseen._written)
+    torch.optim.SGD([weight], lr=0.1, fused=True).step()
+    assert len(unseen._written) == known + 1 and unseen.number_of(weight) == unseen.newest()
+    gone = weakref.ref(weight)
+    del weight
+    gc.collect()
+    assert gone() is None and len(unseen._written) <= known
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -1,7 +1,8 @@
-"""Recurrent layers as operators of their own while a module is exported.
+"""Recurrent layers as operators of their own: programs have loops of them, of every length, forward and back.
 
-``torch.export`` writes out a step of ``torch.lstm`` and its like for each place of a sequence, which fixes its length.
-Under :class:`KeptWhole` they are recorded as operators that say only how large their results are.
+``torch.export`` and TorchDynamo write out a step of ``torch.lstm`` and its like for each place of a sequence, which
+fixes its length. Here each layer, in one direction or both, is an operator that says only how large its results are
+and what its derivative is: an operator again. What stands between layers, dropout, is PyTorch's.
 """
 
 from __future__ import annotations
@@ -13,38 +14,86 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 NAMESPACE = "zenith"
-_STATES = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}  # how many states a layer has
+STATES = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}  # how many states a layer has
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 
-def _sizes(x: Any, state: Sequence[Any], params: Sequence[Any], *options: Any) -> tuple[Any, ...]:
-    """Results without elements, for an export: outputs as wide as all directions' hidden states, and last states."""
-    _biases, _layers, _dropout, _train, bidirectional, _batch_first = options
-    width = state[0].shape[-1] * (2 if bidirectional else 1)
-    return (x.new_empty((*x.shape[:-1], width)), *(torch.empty_like(s) for s in state))
+def in_layers(
+    name: str, x: Any, state: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
+    bidirectional: bool, batch_first: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What ``torch.lstm`` and its like compute of padded sequences: a layer behind the other, dropout between them.
 
-
-def _define() -> None:
-    for name, states in _STATES.items():
-        results = ", ".join(["Tensor"] * (states + 1))
-        _LIBRARY.define(
-            f"{name}(Tensor x, Tensor[] state, Tensor[] params, bool biases, int layers, float dropout, bool train, "
-            f"bool bidirectional, bool batch_first) -> ({results})"
-        )
-        torch.library.register_fake(f"{NAMESPACE}::{name}", _sizes, lib=_LIBRARY)
-
-
-_define()
+    TorchDynamo records this function.
+    """
+    operator = getattr(torch.ops.zenith, name)
+    states = [state] if isinstance(state, torch.Tensor) else state
+    directions, count = 2 if bidirectional else 1, len(params) // layers
+    x = x.transpose(0, 1) if batch_first else x
+    ends = []
+    for layer in range(layers):
+        first = [s[layer * directions : (layer + 1) * directions] for s in states]
+        x, *last = operator(x, first, params[layer * count : (layer + 1) * count], bidirectional)
+        ends.append(last)
+        if dropout and train and layer < layers - 1:
+            x = torch.dropout(x, dropout, True)
+    lasts = [torch.cat(parts) for parts in zip(*ends, strict=True)]
+    return (x.transpose(0, 1) if batch_first else x, *lasts)
 
 
 class KeptWhole(TorchFunctionMode):
-    """A context in which ``torch.lstm``, ``gru``, ``rnn_tanh`` and ``rnn_relu`` of padded sequences stay whole."""
+    """A context in which layers of ``torch.lstm``, ``gru``, ``rnn_tanh``, ``rnn_relu`` stay whole, but packed ones."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name not in _STATES or func != getattr(torch, name) or kwargs or not isinstance(args[3], bool):
+        if name not in STATES or func != getattr(torch, name) or kwargs or not isinstance(args[3], bool):
             return func(*args, **(kwargs or {}))
-        x, state, *rest = args
-        return getattr(getattr(torch.ops, NAMESPACE), name)(x, [state] if _STATES[name] == 1 else list(state), *rest)
+        return in_layers(name, *args)
+
+
+def _sizes(x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool) -> tuple[Any, ...]:
+    """Results without elements: outputs as wide as both directions' hidden states, and last states."""
+    width = state[0].shape[-1] * (2 if bidirectional else 1)
+    return (x.new_empty((*x.shape[:-1], width)), *(s.new_empty(s.shape) for s in state))
+
+
+def _sizes_of_gradients(
+    gradients: Sequence[Any], x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool
+) -> list[Any]:
+    return [t.new_empty(t.shape) for t in (x, *state, *params)]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    x, state, params, ctx.bidirectional = inputs
+    ctx.states = len(state)
+    ctx.save_for_backward(x, *state, *params)
+
+
+def _way_back(name: str) -> Callable[..., Any]:
+    """The gradients of a layer's arguments, in their structure: one operator, too."""
+
+    def back(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        x, *rest = ctx.saved_tensors
+        state, params = rest[: ctx.states], rest[ctx.states :]
+        operator = getattr(torch.ops.zenith, f"{name}_backward")
+        by_x, *found = operator(gradients, x, state, params, ctx.bidirectional)
+        return by_x, found[: ctx.states], found[ctx.states :], None
+
+    return back
+
+
+def _define() -> None:
+    inputs = "Tensor x, Tensor[] state, Tensor[] params, bool bidirectional"
+    for name, states in STATES.items():
+        results = ", ".join(["Tensor"] * (states + 1))
+        _LIBRARY.define(f"{name}({inputs}) -> ({results})")
+        _LIBRARY.define(f"{name}_backward(Tensor[] gradients, {inputs}) -> Tensor[]")
+        own = f"{NAMESPACE}::{name}"
+        torch.library.register_fake(own, _sizes, lib=_LIBRARY)
+        torch.library.register_fake(f"{own}_backward", _sizes_of_gradients, lib=_LIBRARY)
+        torch.library.register_autograd(own, _way_back(name), setup_context=_keep, lib=_LIBRARY)
+
+
+_define()

@@ -132,7 +132,8 @@ class Steps:
 
     def _note(self, node: torch.fx.Node, target: Any, refused: ZenithError | None) -> None:
         """List the step; raise when the user wants none but draws, else warn, once for each operator."""
-        name, where, reason, drawn = str(target), user_line(), aten.reason_of(target), draws(target)
+        name, where, reason = str(target), user_line(), aten.reason_of(target)
+        drawn = draws(target) and (refused is None or _may_drop(node))
         why = refused.what if refused is not None else reason[0] if reason else _NO_RULE
         if not drawn and self.fallback == "error":
             fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
@@ -150,6 +151,13 @@ def draws(target: Any) -> bool:
     if isinstance(target, torch._ops.HigherOrderOperator):
         return target.name() in ("run_and_save_rng_state", "run_with_rng_state")  # of checkpointed parts
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _may_drop(node: torch.fx.Node) -> bool:
+    """Whether attention of one of PyTorch's kinds drops weights, which all of these kinds can."""
+    schema: Any = node.target._schema  # type: ignore[union-attr]
+    place = next((i for i, a in enumerate(schema.arguments) if a.name == "dropout_p"), len(node.args))
+    return bool(node.args[place] if place < len(node.args) else node.kwargs.get("dropout_p", 0.0))
 
 
 def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from zenith.arrays import adapter_for
 from zenith.errors import UnsupportedError, user_line
-from zenith.torch import aten
+from zenith.torch import aten, recurrent
 from zenith.torch.draws import drops, rules_of
 from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
@@ -26,7 +26,7 @@ from zenith.trace import Recorder, Tracer, current_recorder
 Find = Callable[[torch.fx.Node], "aten.Rule | None"]
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\w+)')
-_LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>")
+_LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>", recurrent.__file__)
 
 
 def check_supported(program: Any, name: str) -> None:

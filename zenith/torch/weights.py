@@ -1,7 +1,8 @@
 """A module's weights: where they stand, and whether they changed since programs were told of them.
 
-A weight is changed when its module holds another tensor, the tensor another memory, or its version counter moved. What
-no counter sees (a write through ``.data``, which keeps the memory) needs ``refresh()``. Programs follow a change
+A weight is changed when its module holds another tensor, the tensor another memory, its version counter moved, or an
+optimiser wrote to it in one kernel (:mod:`zenith.torch.unseen`). What nobody sees (a write through ``.data``, which
+keeps the memory) needs ``refresh()``. Programs follow a change
 without being compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and
 sizes of the weights.
 """
@@ -23,6 +24,7 @@ from zenith.backends.residence import HOST, Residence
 from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
 from zenith.ir.types import dtype_of
+from zenith.torch import unseen
 
 _END = object()  # behind all contents: a table that grew has something else in its place
 
@@ -160,12 +162,13 @@ class _Look:
         self._measure()
 
     def _measure(self) -> None:
+        self._newest, self._unseen = unseen.newest(), list(map(unseen.number_of, self._plain))
         self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
         self._versions = list(map(version, self._versioned))
         versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
         self.marks = {
-            name: (id(t), address, versions.get(id(t)), t.stride())
-            for (name, t), address in zip(self.tensors.items(), self._addresses, strict=True)
+            name: (id(t), address, versions.get(id(t)), number, t.stride())
+            for (name, t), address, number in zip(self.tensors.items(), self._addresses, self._unseen, strict=True)
         }
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
         self.structure = (self.names, kinds, self._modules)
@@ -191,7 +194,15 @@ class _Look:
         return (
             list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
             or list(map(version, self._versioned)) != self._versions
+            or (unseen.newest() != self._newest and self._written_unseen())
         )
+
+    def _written_unseen(self) -> bool:
+        newest = unseen.newest()
+        if list(map(unseen.number_of, self._plain)) != self._unseen:
+            return True
+        self._newest = newest  # others were written to
+        return False
 
 
 def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
 from zenith import nn
-from zenith.errors import UnsupportedError
+from zenith.errors import UnsupportedError, user_line
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
 from zenith.trace.bind import b
 
@@ -31,8 +32,10 @@ def _parts(
     scale: float | None = None,
 ) -> Any:  # fmt: skip
     """The averages, and the logarithm of each query's sum of exponentials, which its derivative reads."""
-    masks, options = _options(c, 0, (q, k, v), attn_mask, dropout_p, is_causal, scale)
-    return tuple(b.attention(q, k, v, *masks, empty=0.0, **options))
+    heads = _Heads.of(c.arguments[:3], dropout_p)
+    masks, options = _options(q, k, attn_mask, is_causal, scale)
+    found = b.attention(heads.split(q), *heads.spread(k, v), *map(heads.split, masks), empty=0.0, **options)
+    return tuple(heads.joined(part, q.shape[:2]) for part in found)
 
 
 @rule("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -41,20 +44,58 @@ def _backward(
     attn_mask: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
     """As :mod:`zenith.ir.ops.attention` has it: nothing but the logarithms is kept of the way forward."""
-    masks, options = _options(c, 1, (q, k, v), attn_mask, dropout_p, is_causal, scale)
+    heads = _Heads.of(c.arguments[1:4], dropout_p)
+    masks, options = _options(q, k, attn_mask, is_causal, scale)
     wide = logarithm.dtype
     mean = znp.sum(to(grad, wide) * to(out, wide), axis=-1)
-    return tuple(b.attention_vjp(q, k, v, grad, logarithm, mean, *masks, **options))
+    queries = map(heads.split, (grad, logarithm, mean, *masks))
+    by_query, *by_keys = b.attention_vjp(heads.split(q), *heads.spread(k, v), *queries, **options)
+    return heads.joined(by_query, q.shape[:2]), *map(heads.summed, by_keys)
 
 
-def _options(
-    c: Context, first: int, arrays: Sequence[Any], mask: Any, dropout_p: float, causal: bool, scale: float | None
-) -> tuple[list[Any], dict[str, Any]]:
+@dataclass(frozen=True)
+class _Heads:
+    """How the heads of queries share keys and values, which lie in groups: ``own`` of them, ``sharing`` for each.
+
+    ``sharing`` is 1 where each head has its own.
+    """
+
+    own: int
+    sharing: int
+
+    @classmethod
+    def of(cls, examples: Sequence[Any], dropout_p: float) -> _Heads:
+        """The heads of queries, keys and values; UnsupportedError where they cannot share, or weights are dropped."""
+        (rows, queries), *others = (example.shape[:-2] for example in examples)
+        own = others[0][1]
+        if dropout_p or any(tuple(other) != (rows, own) for other in others) or queries % own:
+            raise UnsupportedError("attention with dropout, or with other heads for values than for keys, is not "
+                                   "computed in parts", where=user_line(), fix="leave it to PyTorch")  # fmt: skip
+        return cls(own, queries // own)
+
+    def split(self, array: Any) -> Any:
+        """What each query has, in groups of heads."""
+        if self.sharing == 1:
+            return array
+        return znp.reshape(array, (array.shape[0], self.own, self.sharing, *array.shape[2:]))
+
+    def spread(self, *arrays: Any) -> list[Any]:
+        """What each key has, for all heads that share it."""
+        if self.sharing == 1:
+            return list(arrays)
+        return [znp.broadcast_to(a[:, :, None], (*a.shape[:2], self.sharing, *a.shape[2:])) for a in arrays]
+
+    def joined(self, array: Any, heads: Sequence[Any]) -> Any:
+        """The heads of queries on one axis again."""
+        return array if self.sharing == 1 else znp.reshape(array, (*heads, *array.shape[3:]))
+
+    def summed(self, array: Any) -> Any:
+        """The gradient of what heads share."""
+        return array if self.sharing == 1 else znp.sum(array, axis=2)
+
+
+def _options(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> tuple[list[Any], dict[str, Any]]:
     """The mask, of the scores' shape, and the parameters of the primitive."""
-    q, k, _ = arrays
-    heads = [example.shape[:-2] for example in c.arguments[first : first + 3]]
-    if dropout_p or not heads[0] == heads[1] == heads[2]:
-        raise UnsupportedError("attention with dropout, or with shared heads, is not computed in parts")
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if mask is None:
         return [], {"scale": factor, "causal": causal, "mask": "none"}

@@ -2,65 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import zenith
 from zenith import nn
-from zenith.errors import UnsupportedError
-from zenith.torch.aten.rules import RULES, Context, rounded_once, rule
+from zenith.errors import UnsupportedError, user_line
+from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once
+from zenith.torch.recurrent import NAMESPACE, STATES
+
+Layers = Callable[..., tuple[Any, ...]]
 
 
-def _grouped(params: Sequence[Any], layers: int, bidirectional: bool) -> list[Sequence[Any]]:
+def _grouped(params: Sequence[Any], groups: int) -> list[Sequence[Any]]:
     """PyTorch's flat list of weights: for each layer and direction one group."""
-    size = len(params) // (layers * (2 if bidirectional else 1))
+    size = len(params) // groups
     return [params[i : i + size] for i in range(0, len(params), size)]
 
 
-def _refuse_dropout(p: float, train: bool) -> None:
-    if p and train:
-        raise UnsupportedError("dropout between recurrent layers in training mode is not supported",
-                               fix="write layers with nn.Dropout between them, or call module.eval()")  # fmt: skip
-
-
-@rule("lstm.input", "zenith::lstm")
-@rounded_once
-def _lstm(
-    c: Context, x: Any, state: Sequence[Any], params: Sequence[Any], biases: bool, layers: int, dropout: float,
-    train: bool, bidirectional: bool, batch_first: bool,
-) -> Any:  # fmt: skip
-    _refuse_dropout(dropout if layers > 1 else 0.0, train)
-    first = (state[0], state[1])
-    outputs, (h, cells) = nn.lstm(x, _grouped(params, layers, bidirectional), first, bidirectional, batch_first)
+def _lstm(x: Any, state: Sequence[Any], groups: Any, bidirectional: bool, batch_first: bool = False) -> tuple[Any, ...]:
+    outputs, (h, cells) = nn.lstm(x, groups, (state[0], state[1]), bidirectional, batch_first)
     return outputs, h, cells
 
 
-@rule("gru.input", "zenith::gru")
-@rounded_once
-def _gru(
-    c: Context, x: Any, state: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> Any:  # fmt: skip
-    _refuse_dropout(dropout if layers > 1 else 0.0, train)
-    return nn.gru(x, _grouped(params, layers, bidirectional), _only(state), bidirectional, batch_first)
+def _gru(x: Any, state: Sequence[Any], groups: Any, bidirectional: bool, batch_first: bool = False) -> tuple[Any, ...]:
+    return nn.gru(x, groups, state[0], bidirectional, batch_first)
 
 
-def _rnn(nonlinearity: str) -> Any:
+def _rnn(nonlinearity: str) -> Layers:
+    def layers(
+        x: Any, state: Sequence[Any], groups: Any, bidirectional: bool, batch_first: bool = False
+    ) -> tuple[Any, ...]:
+        return nn.rnn(x, groups, state[0], nonlinearity, bidirectional, batch_first)
+
+    return layers
+
+
+def _whole(layers: Layers) -> Rule:
+    """The rule of PyTorch's own operator, of all layers."""
+
     @rounded_once
-    def run(
-        c: Context, x: Any, state: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
+    def rule(
+        c: Context, x: Any, state: Any, params: Sequence[Any], biases: bool, count: int, dropout: float, train: bool,
         bidirectional: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
-        _refuse_dropout(dropout if layers > 1 else 0.0, train)
-        weights = _grouped(params, layers, bidirectional)
-        return nn.rnn(x, weights, _only(state), nonlinearity, bidirectional, batch_first)
+        if dropout and train and count > 1:
+            raise UnsupportedError("aten's operator of recurrent layers draws dropout between them", where=user_line(),
+                                   fix="call torch.nn's layers, or torch.lstm and its like")  # fmt: skip
+        groups = _grouped(params, count * (2 if bidirectional else 1))
+        states = state if isinstance(state, (list, tuple)) else [state]
+        return layers(x, states, groups, bidirectional, batch_first)
 
-    return run
-
-
-def _only(state: Any) -> Any:
-    """The one state, which an export's own operator has in a list."""
-    return state[0] if isinstance(state, (list, tuple)) else state
+    return rule
 
 
-for _name in ("tanh", "relu"):
-    RULES |= dict.fromkeys((f"rnn_{_name}.input", f"zenith::rnn_{_name}"), _rnn(_name))
+def _layer(layers: Layers) -> Rule:
+    """The rule of one layer, in one direction or both."""
+
+    @rounded_once
+    def rule(c: Context, x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool) -> Any:
+        return layers(x, state, _grouped(params, 2 if bidirectional else 1), bidirectional)
+
+    return rule
+
+
+def _way_back(layers: Layers) -> Rule:
+    """The rule of a layer's derivative: the loop again, and a loop back."""
+
+    @rounded_once
+    def rule(
+        c: Context, gradients: Sequence[Any], x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool
+    ) -> Any:
+        def layer(x: Any, state: Sequence[Any], params: Sequence[Any]) -> tuple[Any, ...]:
+            return layers(x, state, _grouped(params, 2 if bidirectional else 1), bidirectional)
+
+        _, back = zenith.vjp(layer, x, list(state), list(params))
+        by_x, by_state, by_params = back(tuple(gradients))
+        return (by_x, *by_state, *by_params)
+
+    return rule
+
+
+_LAYERS: dict[str, Layers] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _rnn("tanh"), "rnn_relu": _rnn("relu")}
+for _name in STATES:
+    RULES[f"{_name}.input"] = _whole(_LAYERS[_name])
+    RULES[f"{NAMESPACE}::{_name}"] = _layer(_LAYERS[_name])
+    RULES[f"{NAMESPACE}::{_name}_backward"] = _way_back(_LAYERS[_name])

@@ -21,6 +21,7 @@ from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.partition import partition
+from zenith.torch.dynamo.recurrent import keep_whole
 from zenith.torch.dynamo.report import forget, remember
 from zenith.torch.steps import draws
 
@@ -63,6 +64,7 @@ def zenith(
     return made
 
 
+keep_whole(zenith)
 zenith.reset = forget  # type: ignore[attr-defined]  # what ``torch.compiler.reset()`` calls of a backend
 
 

@@ -14,6 +14,7 @@ from itertools import count
 import torch
 
 from zenith.backends.weights import WeightTable
+from zenith.torch import unseen
 from zenith.torch.weights import array_of, residence_of, version
 
 _numbers = count(1)
@@ -34,6 +35,7 @@ class Parameters:
         # They are not kept alive; what takes the place of one that is gone could have its identity.
         self._tensors = [weakref.ref(t, lambda _: forget()) for t in tensors.values()]
         self._versioned = [i for i, t in enumerate(tensors.values()) if not t.is_inference()]
+        self._unseen = 0, [0] * len(tensors)
         self._marks = self._look([*tensors.values()])
         self._lock = threading.Lock()
         arrays = {name: array_of(name, tensor) for name, tensor in tensors.items()}
@@ -46,14 +48,20 @@ class Parameters:
             return 0
         with self._lock:
             known, self._marks = self._marks, now
-            changed = {i for i, pair in enumerate(zip(known[0], now[0], strict=True)) if pair[0] != pair[1]}
-            versions = zip(self._versioned, known[1], now[1], strict=True)
-            changed |= {i for i, before, after in versions if before != after}
+            addresses, versions, numbers = (zip(a, b, strict=True) for a, b in zip(known, now, strict=True))
+            changed = {i for i, (before, after) in enumerate(addresses) if before != after}
+            changed |= {i for i, (before, after) in zip(self._versioned, versions, strict=True) if before != after}
+            changed |= {i for i, (before, after) in enumerate(numbers) if before != after}
             self.table.change({self._names[i]: array_of(self._names[i], tensors[i]) for i in changed})
         return len(changed)
 
-    def _look(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[int]]:
-        return list(map(torch.Tensor.data_ptr, tensors)), [version(tensors[i]) for i in self._versioned]
+    def _look(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[int], list[int]]:
+        """Where the tensors stand, and what counts the writes to them."""
+        newest, numbers = self._unseen
+        if unseen.newest() != newest:
+            self._unseen = unseen.newest(), (numbers := list(map(unseen.number_of, tensors)))
+        versions = [version(tensors[i]) for i in self._versioned]
+        return list(map(torch.Tensor.data_ptr, tensors)), versions, numbers
 
 
 class Instances:
