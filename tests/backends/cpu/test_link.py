@@ -1,5 +1,6 @@
 """Linking: several kernels at once, by several threads, with errors, and while the process ends."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -94,6 +95,28 @@ def test_a_thread_that_finds_its_kernels_in_the_process_waits_for_nobody(alone):
             assert len(others.submit(link.link_kernels, kernels(60014)).result(60)) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_links_while_a_thread_of_its_parent_does(alone):
+    begun_there, leave = threading.Event(), threading.Event()
+
+    def other():
+        with link.linking() as begun:
+            link.finished(begun.kernels(kernels(60019)))
+            begun_there.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert begun_there.wait(60)
+    child = multiprocessing.get_context("fork").Process(target=link.link_kernels, args=(kernels(60020),), daemon=True)
+    child.start()
+    child.join(60)
+    leave.set()
+    thread.join()
+    assert child.exitcode == 0
+
+
 def test_kernels_are_written_without_llvm(monkeypatch):
     """Its library lets in one thread at a time, and may be busy with another kernel."""
     text = KERNEL.format(factor=60016).replace("for i", "scratch = f32_scratch(60016)\n    for i", 1)
@@ -105,7 +128,7 @@ def test_kernels_are_written_without_llvm(monkeypatch):
     assert "[60016 x float]" in written.text and calls == []
 
 
-def test_weights_are_packed_while_kernels_are_compiled(alone, monkeypatch):
+def test_weights_are_packed_while_kernels_are_compiled(monkeypatch):
     """A kernel that reads what is packed is not optimised before it is packed."""
 
     def optimized(kernel):
@@ -123,6 +146,7 @@ def test_weights_are_packed_while_kernels_are_compiled(alone, monkeypatch):
     weight = np.linspace(-1, 1, 40 * 37, dtype=np.float32).reshape(40, 37)
     compiled = zenith.jit(lambda x: x @ weight + 60018)
     x = np.ones((3, 40), np.float32)
+    monkeypatch.setattr(link, "store", lambda: None)
     monkeypatch.setattr(compiler, "optimized_kernel", optimized)
     monkeypatch.setattr(Executable, "run_once", run_once)
     np.testing.assert_allclose(compiled(x), x @ weight + 60018, rtol=1e-5)
