@@ -74,8 +74,11 @@ class CompiledModule(Compilable, ModuleLike):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result for these arguments: the same structure, tensors that share memory with nothing.
 
-        When gradients are recorded, and a weight or an argument requires one, the result leads back to them.
+        When gradients are recorded, and a weight or an argument requires one, the result leads back to them. A model
+        around it that ``torch.compile`` compiles has the module itself.
         """
+        if torch.compiler.is_compiling():
+            return self._inside(args, kwargs)
         self._follow_changes()
         if torch.is_grad_enabled() and self._wants_gradient(args, kwargs):
             return self._train(args, kwargs)
@@ -91,6 +94,15 @@ class CompiledModule(Compilable, ModuleLike):
                     self._release()
                 return found
         return self._call_any(args, kwargs)
+
+    def _inside(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The module's own result, as a part of what TorchDynamo records."""
+        if torch.compiler.is_exporting():
+            raise UnsupportedError(
+                f"{self.__name__} is compiled already, and a module around it that is exported would take its weights "
+                "for constants", where=user_line(), fix="build that module from the original one, `.module`",
+            )  # fmt: skip
+        return self.module(*args, **kwargs)
 
     @property
     def autograd(self) -> Training:
