@@ -1,8 +1,8 @@
 """Graphs in which sizes depend on values: PyTorch computes them as a whole, and says so with the user's line.
 
 TorchDynamo records operators such as ``nonzero`` only where ``torch._dynamo.config.capture_dynamic_output_shape_ops``
-asks for it, or ``capture_scalar_outputs`` for sizes made of ``item()``. Without these it ends a graph before them, and
-the rest is a graph with sizes that are known when it is called.
+asks for it, or ``capture_scalar_outputs`` for whole numbers made by ``item()``. Without these it ends a graph before
+them, and the rest is a graph with sizes that are known when it is called.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph 
 
 
 def _has_unknown_size(node: torch.fx.Node) -> bool:
+    """Whether a node is such a tensor, or a whole number that may become a size."""
     leaves = pytree.tree_leaves(node.meta.get("val"))
-    return any(isinstance(leaf, torch.Tensor) and free_unbacked_symbols(leaf) for leaf in leaves)
+    return any(isinstance(leaf, torch.Tensor | torch.SymInt) and free_unbacked_symbols(leaf) for leaf in leaves)
 
 
 def _operator_of(graph: torch.fx.Graph) -> torch.fx.Node | None:
