@@ -292,3 +292,12 @@ def test_an_embedding_has_no_other_rows(index):
     fast = zenith.from_torch(nn.Embedding.from_pretrained(SQUARE), (torch.tensor([0, 1]),), backend="reference")
     with torch.no_grad(), pytest.raises(ZenithError, match="index is out of bounds for an axis of size 4"):
         fast(torch.tensor([0, index]))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_a_loss_of_integers_has_pytorchs_type(dtype):
+    given = torch.arange(6, dtype=dtype).reshape(2, 3), torch.full((2, 3), 2, dtype=dtype), torch.tensor([1, -1])
+    function = Function(F.cosine_embedding_loss)
+    with torch.no_grad():
+        found = zenith.from_torch(function, given, backend="reference")(*given)
+    torch.testing.assert_close(found, function(*given))

@@ -285,3 +285,19 @@ def test_what_is_no_module_or_writes_to_its_arguments_is_refused(capfd):
         zenith.from_torch(Writes(), (torch.zeros(2),))
     zenith.from_torch(nn.Linear(1, 3), (torch.zeros(4, 1),))
     assert "Error" not in capfd.readouterr().err, "attempts that fail leave no log"
+
+
+def test_autocast_is_refused_for_the_tensors_own_device():
+    """An export does not tell what autocast casts; that of another device casts nothing here."""
+    module, x = nn.Linear(4, 3), torch.randn(2, 4)
+    fast = zenith.from_torch(module, (x,), backend="reference")
+    refused = pytest.raises(UnsupportedError, match=r"called under torch.autocast(.|\n)*enabled=False")
+    with torch.no_grad(), refused, torch.autocast("cpu"):
+        fast(x)
+    with torch.autocast("cpu"), torch.autocast("cpu", enabled=False):
+        compare(fast, module, x)
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        compare(fast, module, x)
+    finally:
+        torch.set_autocast_enabled("cuda", False)

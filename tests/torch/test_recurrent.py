@@ -62,6 +62,7 @@ def test_torch_compile_trains_with_every_length(allowed, kind, options, backend)
     report = zenith.torch.explain()
     assert [calls for _, calls, *_ in report.graphs] == [2, 2] and not report.breaks
     assert {step for step, *_ in report.steps} <= {"aten.native_dropout.default"}
+    assert all(where.startswith(f"{__file__}:") and "self.layers(" in where for *_, where in report.steps)
 
 
 def test_torch_compile_infers_with_every_length(allowed):
@@ -85,14 +86,6 @@ def test_other_backends_are_left_alone(allowed):
 
     torch.compile(nn.GRU(4, 3), backend=backend)(torch.randn(2, 4))
     assert torch.gru in seen
-
-
-def test_lines_are_the_users(allowed):
-    torch.compile(Layers(nn.GRU, {"dropout": 0.5}), backend="zenith", options={"backend": "reference"})(
-        torch.randn(2, 3, 4)
-    )
-    ((*_, where),) = zenith.torch.explain().steps
-    assert where.startswith(f"{__file__}:") and "self.layers(" in where
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)

@@ -31,6 +31,11 @@ class TorchAdapter(PlainAdapter):
     def check(self, array: Any, name: str) -> None:
         """Refuse tensors on other devices, without plain memory, or whose gradient would be lost."""
         torch = self._torch
+        if torch.compiler.is_compiling():
+            raise UnsupportedError(
+                f"{name} has no elements yet: PyTorch exports or compiles a model that calls a function of Zenith's",
+                fix="write that function with torch's own functions, or call it outside of the model",
+            )
         if type(array) not in (torch.Tensor, torch.nn.Parameter):
             raise UnsupportedError(
                 f"{name} is a {type(array).__name__}, a subclass of torch.Tensor with rules of its own",

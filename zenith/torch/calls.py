@@ -18,8 +18,9 @@ from zenith.api.forms import Form, Json, Result, exactly
 from zenith.api.leaves import dtype_text, input_names, symbolic_sizes
 from zenith.api.signature import Signature
 from zenith.arrays import adapter_for, torch_adapter
-from zenith.errors import LoadError, TraceError, UnsupportedError
+from zenith.errors import LoadError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import Dim
+from zenith.trace import Tracer
 from zenith.tree import Leaf
 
 TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
@@ -113,6 +114,11 @@ def _path(signature: Signature, path: Sequence[Any]) -> str:
 
 
 def _check_value(path: str, value: Any) -> None:
+    if isinstance(value, Tracer):
+        raise TraceError(
+            f"{path} is traced, and a compiled module runs on tensors",
+            where=user_line(), fix="take it as a function: fn, params = module.functional(), and fn(params, ...)",
+        )  # fmt: skip
     if not isinstance(value, _VALUES):
         raise TraceError(
             f"{path} is a {type(value).__name__}, neither a tensor nor a plain value",

@@ -31,6 +31,8 @@ from zenith.torch.translate import check_supported, translate
 from zenith.torch.weights import Weights
 from zenith.trace import InputSpec, trace
 
+_in_any_autocast = torch._C._is_any_autocast_enabled
+
 
 class _Mode:
     """The programs of one combination of ``train()`` and ``eval()`` of the module and its parts."""
@@ -74,9 +76,14 @@ class CompiledModule(Compilable, ModuleLike):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result for these arguments: the same structure, tensors that share memory with nothing.
 
-        When gradients are recorded, and a weight or an argument requires one, the result leads back to them.
+        When gradients are recorded, and a weight or an argument requires one, the result leads back to them. A model
+        around it that ``torch.compile`` compiles has the module itself.
         """
+        if torch.compiler.is_compiling():
+            return self._inside(args, kwargs)
         self._follow_changes()
+        if _in_any_autocast():
+            self._refuse_autocast(args, kwargs)
         if torch.is_grad_enabled() and self._wants_gradient(args, kwargs):
             return self._train(args, kwargs)
         if not kwargs:
@@ -91,6 +98,15 @@ class CompiledModule(Compilable, ModuleLike):
                     self._release()
                 return found
         return self._call_any(args, kwargs)
+
+    def _inside(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The module's own result, as a part of what TorchDynamo records."""
+        if torch.compiler.is_exporting():
+            raise UnsupportedError(
+                f"{self.__name__} is compiled already, and a module around it that is exported would take its weights "
+                "for constants", where=user_line(), fix="build that module from the original one, `.module`",
+            )  # fmt: skip
+        return self.module(*args, **kwargs)
 
     @property
     def autograd(self) -> Training:
@@ -122,6 +138,20 @@ class CompiledModule(Compilable, ModuleLike):
         nothing is written.
         """
         load(self.__name__, self.module, params)
+
+    def _refuse_autocast(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise when autocast is on for the device of the weights or of an argument."""
+        tensors = [t for t in arg_tree_leaves(*args, **kwargs) if isinstance(t, torch.Tensor)]
+        devices = {t.device.type for t in tensors}
+        if self._weights.adapter is not None:
+            devices.add("cpu" if self._weights.adapter.device is None else "cuda")
+        if any(map(torch.is_autocast_enabled, devices & {"cpu", "cuda"})):
+            raise UnsupportedError(
+                f"{self.__name__} is called under torch.autocast, which casts what an export does not tell",
+                where=user_line(),
+                fix='use torch.compile(module, backend="zenith"), cast the module itself, or call it in a block of '
+                "torch.autocast(..., enabled=False)",
+            )
 
     def _begin(self) -> None:
         self._follow_changes()
@@ -269,11 +299,6 @@ class CompiledModule(Compilable, ModuleLike):
     def _train(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result of a call, from which gradients find back."""
         self._refuse_released("{} cannot be trained: its programs have released the module's weights")
-        if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
-            raise UnsupportedError(
-                f"{self.__name__} is trained under torch.autocast, which casts what an export does not tell",
-                where=user_line(), fix='use torch.compile(module, backend="zenith"), or cast the module itself',
-            )  # fmt: skip
         call, mode, weights = ModuleCall(self._signature, args, kwargs), self._mode, self._weights
         with torch.no_grad():
             call.check()
@@ -350,8 +375,8 @@ def from_torch(
 
     Raises
     ------
-    UnsupportedError: the module uses operators that Zenith does not know (it lists them all), or is to be trained and
-        has a derivative of its own (``torch.autograd.Function``).
+    UnsupportedError: the module uses operators that Zenith does not know (it lists them all), is called under autocast
+        for its device, or is to be trained and has a derivative of its own (``torch.autograd.Function``).
 
     >>> layer = torch.nn.Linear(3, 2)
     >>> fast = from_torch(layer, (torch.zeros(4, 3),))

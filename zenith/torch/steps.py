@@ -154,9 +154,12 @@ def draws(target: Any) -> bool:
 
 
 def _may_drop(node: torch.fx.Node) -> bool:
-    """Whether attention of one of PyTorch's kinds drops weights, which all of these kinds can."""
-    schema: Any = node.target._schema  # type: ignore[union-attr]
-    place = next((i for i, a in enumerate(schema.arguments) if a.name == "dropout_p"), len(node.args))
+    """Whether an operator that can draw does so here: one of attention does not where it drops nothing."""
+    schema: Any = getattr(node.target, "_schema", None)
+    names = [] if schema is None else [argument.name for argument in schema.arguments]
+    if "dropout_p" not in names:
+        return True
+    place = names.index("dropout_p")
     return bool(node.args[place] if place < len(node.args) else node.kwargs.get("dropout_p", 0.0))
 
 

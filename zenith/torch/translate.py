@@ -17,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith.arrays import adapter_for
-from zenith.errors import UnsupportedError, user_line
+from zenith.errors import SourceLine, UnsupportedError, user_line
 from zenith.torch import aten, recurrent
 from zenith.torch.draws import drops, rules_of
 from zenith.torch.weights import Weights
@@ -25,7 +25,7 @@ from zenith.trace import Recorder, Tracer, current_recorder
 
 Find = Callable[[torch.fx.Node], "aten.Rule | None"]
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\w+)')
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 _LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>", recurrent.__file__)
 
 
@@ -132,6 +132,12 @@ def _known(value: Any) -> Any:
     if isinstance(value, aten.Absent):
         raise UnsupportedError(value.why, where=user_line(), fix=value.fix)
     return value
+
+
+def line_of(node: torch.fx.Node) -> SourceLine | None:
+    """The user's line that a node comes from."""
+    found: SourceLine | None = _at_line(node.meta.get("stack_trace") or "", user_line)
+    return found
 
 
 def _at_line(stack_trace: str, action: Callable[[], Any]) -> Any:

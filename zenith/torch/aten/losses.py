@@ -7,7 +7,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith import nn
 from zenith.nn import classes
-from zenith.torch.aten.rules import Context, rounded_once, rule
+from zenith.torch.aten.rules import Context, rounded_once, rule, to
 
 _REDUCTIONS = ("none", "mean", "sum")  # by PyTorch's numbers
 
@@ -62,4 +62,5 @@ def _hinge_embedding(c: Context, x: Any, target: Any, margin: float = 1.0, reduc
 @rule("cosine_embedding_loss")
 @rounded_once
 def _cosine_embedding(c: Context, x: Any, y: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
-    return nn.cosine_embedding_loss(x, y, target, margin, _REDUCTIONS[reduction])
+    """Of integers in PyTorch's type; squares and products are integers there, too."""
+    return to(nn.cosine_embedding_loss(x, y, target, margin, _REDUCTIONS[reduction]), c.dtype)

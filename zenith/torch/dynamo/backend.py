@@ -17,6 +17,8 @@ from torch._prims_common import suggest_memory_format
 from zenith import tree
 from zenith.errors import ArgumentError
 from zenith.torch import aten
+from zenith.torch.dynamo.apart import ApartGraph, apart
+from zenith.torch.dynamo.called import call_unrecorded
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options
@@ -50,7 +52,8 @@ def zenith(
             known = names if way != "backward" and len(own) == len(names) else own
             static, written = (_parameters(graph), written_arguments(graph)) if way == "inference" else ((), {})
             name = tree.identifier(f"graph_{frame}_{way}")
-            return _boxed(remember(CompiledGraph(graph, name, chosen, known, static, written)))
+            made = apart(graph, name, chosen.fallback) or CompiledGraph(graph, name, chosen, known, static, written)
+            return _boxed(remember(made))
 
         return compile
 
@@ -65,6 +68,7 @@ def zenith(
 
 
 keep_whole(zenith)
+call_unrecorded()
 zenith.reset = forget  # type: ignore[attr-defined]  # what ``torch.compiler.reset()`` calls of a backend
 
 
@@ -78,7 +82,7 @@ def readable(placeholder: str) -> str:
     return re.sub(r"(?:^|(?<=_))(?:modules|parameters|buffers)_", "", name) or placeholder
 
 
-def _boxed(compiled: CompiledGraph) -> Boxed:
+def _boxed(compiled: CompiledGraph | ApartGraph) -> Boxed:
     def call(args: list[Any]) -> list[Any]:
         return compiled(args)
 

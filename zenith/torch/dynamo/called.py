@@ -1,0 +1,28 @@
+"""Zenith's own functions in a model that TorchDynamo records: they are called between graphs, not recorded.
+
+What they do is Zenith's Python, of which TorchDynamo would make hundreds of graphs. A module of ``from_torch`` is no
+such function: it stands for the module that it was made of, which becomes a part of the graph.
+"""
+
+from __future__ import annotations
+
+from torch._C._dynamo.eval_frame import set_code_exec_strategy
+from torch._dynamo.types import FrameAction, FrameExecStrategy
+
+from zenith.api.jit import Jitted, Method
+from zenith.api.loading import Loaded
+from zenith.api.stages import Compiled
+from zenith.torch.functional import Functional
+from zenith.torch.loaded import LoadedModule
+
+_SKIP = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)  # with all that is called there
+
+
+def call_unrecorded() -> None:
+    """Have TorchDynamo end a graph before a call of Zenith's compiled functions, and leave all within it alone."""
+    for kind in (Jitted, Method, Compiled, Loaded, LoadedModule, Functional):
+        function = kind.__dict__.get("__call__")
+        if function is not None:
+            function._torchdynamo_disable = True
+            function._torchdynamo_disable_msg = "it is compiled by Zenith"
+            set_code_exec_strategy(function.__code__, _SKIP)
