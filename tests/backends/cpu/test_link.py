@@ -17,6 +17,7 @@ from tests.threads import in_threads
 from zenith.backends.cpu import compiler, link
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.texts import kernel_function
+from zenith.config import config
 from zenith.errors import CompileError
 
 KERNEL = """def kernel(begin, end, args):
@@ -151,6 +152,24 @@ def test_weights_are_packed_while_kernels_are_compiled(monkeypatch):
     monkeypatch.setattr(Executable, "run_once", run_once)
     np.testing.assert_allclose(compiled(x), x @ weight + 60018, rtol=1e-5)
     assert runs == 1
+
+
+def test_native_functions_are_compiled_while_passes_run(alone, monkeypatch):
+    def optimized(*given):
+        begun.set()
+        return real(*given)
+
+    def passes(*given):
+        assert begun.wait(60)
+        return run(*given)
+
+    begun, real, run = threading.Event(), compiler.optimized_runtime, zenith.compile.run
+    monkeypatch.setattr(config, "cache", False)
+    monkeypatch.setattr(compiler, "optimized_runtime", optimized)
+    monkeypatch.setattr(link.machine, "load", lambda code, symbols: (0,) * len(symbols))
+    monkeypatch.setattr(zenith.compile, "run", passes)
+    zenith.jit(lambda x: x * 60021).lower(np.ones(3, np.float32))
+    assert begun.is_set() and link.linked_count() == 1
 
 
 PROGRAM = """
