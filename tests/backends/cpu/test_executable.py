@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from tests.backends.running import call, check, compiled
 from zenith.arrays import NUMPY
+from zenith.backends.cpu import executable as executable_module
 from zenith.backends.cpu import threads
+from zenith.backends.cpu.arenas import Arenas
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import linked_count
 from zenith.errors import OutOfBoundsError, SourceLine
@@ -231,7 +233,8 @@ def f(x: f32[n]) -> (f32[n]):
             assert call(executable, graph, args)[0].shape == (0,)
 
 
-def test_programs_that_run_in_turn_share_an_arena_that_goes_with_them() -> None:
+def test_programs_that_run_in_turn_share_an_arena_that_goes_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executable_module, "ARENAS", Arenas())  # programs of other tests keep theirs
     text = """\
 def f(x: f32[n]) -> (f32[n]):
     v1 = reverse(x, axes=(0,))

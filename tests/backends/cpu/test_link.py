@@ -20,6 +20,7 @@ from zenith.backends.cpu.texts import kernel_function
 from zenith.config import config
 from zenith.errors import CompileError
 
+PATIENCE = 180.0  # seconds until a test that hangs fails
 KERNEL = """def kernel(begin, end, args):
     p0 = f32_buffer(args, 1, 2)
     out0 = f32_buffer(args, 2, 2)
@@ -93,7 +94,7 @@ def test_a_thread_that_finds_its_kernels_in_the_process_waits_for_nobody(alone):
     with link.linking() as begun:
         begun.kernels(kernels(60015))
         with ThreadPoolExecutor(1) as others:
-            assert len(others.submit(link.link_kernels, kernels(60014)).result(60)) == 1
+            assert len(others.submit(link.link_kernels, kernels(60014)).result(PATIENCE)) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
@@ -105,14 +106,14 @@ def test_a_forked_child_links_while_a_thread_of_its_parent_does(alone):
         with link.linking() as begun:
             link.finished(begun.kernels(kernels(60019)))
             begun_there.set()
-            leave.wait(60)
+            leave.wait(PATIENCE)
 
     thread = threading.Thread(target=other)
     thread.start()
-    assert begun_there.wait(60)
+    assert begun_there.wait(PATIENCE)
     child = multiprocessing.get_context("fork").Process(target=link.link_kernels, args=(kernels(60020),), daemon=True)
     child.start()
-    child.join(60)
+    child.join(PATIENCE)
     leave.set()
     thread.join()
     assert child.exitcode == 0
@@ -134,7 +135,7 @@ def test_weights_are_packed_while_kernels_are_compiled(monkeypatch):
 
     def optimized(kernel):
         if "product_tile" in kernel.text:
-            assert packed.wait(60)
+            assert packed.wait(PATIENCE)
         return real(kernel)
 
     def run_once(self, launch, arrays):
@@ -160,7 +161,7 @@ def test_native_functions_are_compiled_while_passes_run(alone, monkeypatch):
         return real(*given)
 
     def passes(*given):
-        assert begun.wait(60)
+        assert begun.wait(PATIENCE)
         return run(*given)
 
     begun, real, run = threading.Event(), compiler.optimized_runtime, zenith.compile.run
