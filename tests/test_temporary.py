@@ -9,6 +9,8 @@ import pytest
 from tests.threads import in_threads
 from zenith.temporary import Temporary
 
+PATIENCE = 180.0  # seconds until a test that hangs fails
+
 
 class Light:
     """What is changed, and how often it was."""
@@ -28,11 +30,11 @@ def test_the_first_changes_and_the_last_restores():
     light, barrier = Light(), threading.Barrier(4)
 
     def work(number):
-        barrier.wait(30)
+        barrier.wait(PATIENCE)
         with light.lit, light.lit:
-            barrier.wait(30)
+            barrier.wait(PATIENCE)
             assert light.is_on
-        barrier.wait(30)
+        barrier.wait(PATIENCE)
 
     in_threads(4, work)
     assert not light.is_on and light.changes == 2
@@ -61,11 +63,11 @@ def test_what_other_threads_wanted_ends_in_a_forked_child(is_inside):
     def other():
         with light.lit:
             entered.set()
-            leave.wait(30)
+            leave.wait(PATIENCE)
 
     thread = threading.Thread(target=other)
     thread.start()
-    entered.wait(30)
+    assert entered.wait(PATIENCE)
     context = multiprocessing.get_context("fork")
     answers = context.SimpleQueue()
     child = context.Process(target=_in_child, args=(light, is_inside, answers))
@@ -74,7 +76,7 @@ def test_what_other_threads_wanted_ends_in_a_forked_child(is_inside):
             child.start()
     else:
         child.start()
-    child.join(30)
+    child.join(PATIENCE)
     leave.set()
     thread.join()
     assert child.exitcode == 0

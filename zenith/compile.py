@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -139,23 +138,8 @@ def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics:
         lowered.made_of = stored.identity(graph, lowered.target())
         lowered.stored = stored.find(graph, lowered.made_of)
     if lowered.stored is None:
-        with _driver_beside(backend):
-            lowered.lowering  # noqa: B018  (now, so that errors come from here)
+        lowered.lowering  # noqa: B018  (now, so that errors come from here)
     return lowered
-
-
-@contextmanager
-def _driver_beside(backend: str) -> Iterator[None]:
-    """LLVM makes the native functions that run all programs of a CPU meanwhile, where this machine has none yet."""
-    if backend != "cpu":
-        yield
-        return
-    from zenith.backends.cpu.link import linking
-    from zenith.backends.cpu.native import SYMBOLS
-
-    with linking() as begun:
-        begun.runtime(SYMBOLS)
-        yield
 
 
 def _is_cacheable(graph: Graph) -> bool:

@@ -4,6 +4,8 @@ Whatever is not in a graph is told by ``explain()``, with the user's line.
 """
 
 import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ import zenith.numpy as znp
 from zenith.errors import FallbackWarning, TraceError
 
 OPTIONS = {"backend": "reference", "fallback": "error"}
+PATIENCE = 180.0  # seconds until a test that hangs fails
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 
 
@@ -62,6 +65,30 @@ def test_compiled_functions_are_no_part_of_an_export(kind):
     inner = zenith.jit(lambda x: x + 1) if kind == "jit" else zenith.from_torch(nn.Linear(3, 2), (X,))
     with pytest.raises(zenith.ZenithError, match=r"exports or compiles a model|take its weights for constants"):
         zenith.from_torch(Outer(), (X,))
+
+
+def test_an_export_by_another_thread_is_not_in_the_way():
+    """PyTorch's word that a model is being compiled or exported holds for all threads."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow(nn.Module):
+        def forward(self, x):
+            inside.set()
+            assert leave.wait(PATIENCE)
+            return x + 1
+
+    x = torch.zeros(4, 3)
+    fast = zenith.from_torch(nn.Linear(3, 2), (x,), backend="reference")
+    with ThreadPoolExecutor(1) as others:
+        exported = others.submit(zenith.from_torch, Slow(), (x,), backend="reference")
+        try:
+            assert inside.wait(PATIENCE)
+            with torch.no_grad():
+                torch.testing.assert_close(fast(x), fast.module(x))
+            torch.testing.assert_close(zenith.jit(lambda x: x + 2, backend="reference")(x), x + 2)
+        finally:
+            leave.set()
+        torch.testing.assert_close(exported.result(PATIENCE)(x), x + 1)
 
 
 def test_a_compiled_module_is_a_function_in_a_trace():

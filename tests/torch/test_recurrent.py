@@ -1,12 +1,14 @@
 """Recurrent layers: one program of loops serves all lengths, forward and back; dropout between them is PyTorch's."""
 
 import copy
+import warnings
 
 import pytest
 import torch
 from torch import nn
 
 import zenith
+from zenith.errors import FallbackWarning
 
 THOROUGH = pytest.mark.thorough
 KINDS = [
@@ -63,6 +65,46 @@ def test_torch_compile_trains_with_every_length(allowed, kind, options, backend)
     assert [calls for _, calls, *_ in report.graphs] == [2, 2] and not report.breaks
     assert {step for step, *_ in report.steps} <= {"aten.native_dropout.default"}
     assert all(where.startswith(f"{__file__}:") and "self.layers(" in where for *_, where in report.steps)
+
+
+def test_narrow_layers_train(allowed):
+    torch.manual_seed(0)
+    module, x = nn.GRU(4, 3).to(torch.bfloat16), torch.randn(9, 2, 4).to(torch.bfloat16)
+    exact = copy.deepcopy(module).double()
+    fast = torch.compile(module, backend="zenith", options={"fallback": "error", "backend": "reference"})
+    found = []
+    for call, own, given in ((exact, exact, x.double()), (module, module, x), (fast, module, x)):
+        own.zero_grad()
+        call(given)[0].double().square().sum().backward()
+        found.append([p.grad.double() for p in own.parameters()])
+    for right, plain, ours in zip(*found, strict=True):
+        assert (ours - right).norm() <= 2 * (plain - right).norm() + 1e-2 * right.norm()
+
+
+@pytest.mark.parametrize(("kind", "options"), [(nn.GRU, {"bidirectional": True}), (nn.LSTM, {"bias": False})])
+def test_what_is_left_to_pytorch_may_have_layers(allowed, kind, options):
+    """A graph with a size that depends on values is PyTorch's as a whole, with the operators that are Zenith's."""
+
+    class Positive(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = kind(4, 3, **options)
+
+        def forward(self, x):
+            outputs, _ = self.layers(x)
+            return outputs[outputs > 0]
+
+    torch.manual_seed(0)
+    module, x, found = Positive(), torch.randn(5, 2, 4), []
+    fast = torch.compile(module, backend="zenith", options={"backend": "reference"})
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        for call in (module, fast):
+            module.zero_grad()
+            results = call(x)
+            results.square().sum().backward()
+            found.append((results, [p.grad for p in module.parameters()]))
+    torch.testing.assert_close(found[1], found[0])
 
 
 def test_torch_compile_infers_with_every_length(allowed):

@@ -31,12 +31,12 @@ class TorchAdapter(PlainAdapter):
     def check(self, array: Any, name: str) -> None:
         """Refuse tensors on other devices, without plain memory, or whose gradient would be lost."""
         torch = self._torch
-        if torch.compiler.is_compiling():
-            raise UnsupportedError(
-                f"{name} has no elements yet: PyTorch exports or compiles a model that calls a function of Zenith's",
-                fix="write that function with torch's own functions, or call it outside of the model",
-            )
         if type(array) not in (torch.Tensor, torch.nn.Parameter):
+            if torch.compiler.is_compiling():  # by any thread, but these are no tensors of one that computes
+                raise UnsupportedError(
+                    f"{name} has no elements yet: PyTorch exports or compiles a model that calls a function of "
+                    "Zenith's", fix="write that function with torch's own functions, or call it outside of the model",
+                )  # fmt: skip
             raise UnsupportedError(
                 f"{name} is a {type(array).__name__}, a subclass of torch.Tensor with rules of its own",
                 fix=f"pass {name}.as_subclass(torch.Tensor)",

@@ -30,7 +30,6 @@ def own_outputs(graph: Graph) -> Graph:
 def copy_graph(graph: Graph) -> Graph:
     """A graph with the same nodes under the same numbers, to which nodes can be added."""
     result = graph.beginning(len(graph))
-    result.constants = dict(graph.constants)
     result.set_outputs(graph.outputs)
     return result
 

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch._guards import active_fake_mode
 from torch.utils._pytree import arg_tree_leaves
 
 from zenith import tree
@@ -79,7 +80,7 @@ class CompiledModule(Compilable, ModuleLike):
         When gradients are recorded, and a weight or an argument requires one, the result leads back to them. A model
         around it that ``torch.compile`` compiles has the module itself.
         """
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() and _in_recording():
             return self._inside(args, kwargs)
         self._follow_changes()
         if _in_any_autocast():
@@ -391,3 +392,8 @@ def from_torch(
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled
+
+
+def _in_recording() -> bool:
+    """Whether this thread, and not just another one, compiles or exports a model around."""
+    return torch.compiler.is_dynamo_compiling() or active_fake_mode() is not None

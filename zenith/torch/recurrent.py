@@ -84,12 +84,39 @@ def _way_back(name: str) -> Callable[..., Any]:
     return back
 
 
+def _by_torch(name: str) -> Callable[..., tuple[Any, ...]]:
+    """A layer as PyTorch computes it, where it is asked to: in what Zenith leaves to it."""
+
+    def layer(x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool) -> tuple[Any, ...]:
+        biases = len(params) // (2 if bidirectional else 1) > 3
+        states = state if name == "lstm" else state[0]
+        found: tuple[Any, ...] = getattr(torch, name)(x, states, params, biases, 1, 0.0, False, bidirectional, False)
+        return found
+
+    return layer
+
+
+def _back_by_torch(name: str) -> Callable[..., list[Any]]:
+    layer = _by_torch(name)
+
+    def back(gradients: Sequence[Any], x: Any, state: Any, params: Any, bidirectional: bool) -> list[Any]:
+        with torch.enable_grad():
+            leaves = [t.detach().requires_grad_() for t in (x, *state, *params)]
+            first, rest = leaves[0], leaves[1:]
+            results = layer(first, rest[: len(state)], rest[len(state) :], bidirectional)
+            return list(torch.autograd.grad(results, leaves, list(gradients)))
+
+    return back
+
+
 def _define() -> None:
     inputs = "Tensor x, Tensor[] state, Tensor[] params, bool bidirectional"
     for name, states in STATES.items():
         results = ", ".join(["Tensor"] * (states + 1))
         _LIBRARY.define(f"{name}({inputs}) -> ({results})")
         _LIBRARY.define(f"{name}_backward(Tensor[] gradients, {inputs}) -> Tensor[]")
+        _LIBRARY.impl(name, _by_torch(name), "CompositeExplicitAutograd")
+        _LIBRARY.impl(f"{name}_backward", _back_by_torch(name), "CompositeExplicitAutograd")
         own = f"{NAMESPACE}::{name}"
         torch.library.register_fake(own, _sizes, lib=_LIBRARY)
         torch.library.register_fake(f"{own}_backward", _sizes_of_gradients, lib=_LIBRARY)

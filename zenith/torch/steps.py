@@ -139,11 +139,16 @@ class Steps:
             fix = 'options={"fallback": "pytorch"} has PyTorch compute it'
             raise UnsupportedError(f"{name}: {why}", where=where, fix=fix) from refused
         self.found.append(Step(name, drawn, why, where))
-        if not drawn and name not in warned:
-            warned.add(name)
-            place = "" if where is None else f", at {where}"
-            message = f"{name} is computed by PyTorch, between kernels{place}: {why}"
-            warnings.warn(message, FallbackWarning, stacklevel=2)
+        if not drawn:
+            warn_once(f"{name} is computed by PyTorch, between kernels", name, where, why)
+
+
+def warn_once(told: str, name: str, where: SourceLine | None, why: str) -> None:
+    """Warn of an operator that PyTorch computes, the first time."""
+    if name not in warned:
+        warned.add(name)
+        place = "" if where is None else f", at {where}"
+        warnings.warn(f"{told}{place}: {why}", FallbackWarning, stacklevel=3)
 
 
 def draws(target: Any) -> bool:

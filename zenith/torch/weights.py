@@ -2,9 +2,8 @@
 
 A weight is changed when its module holds another tensor, the tensor another memory, its version counter moved, or an
 optimiser wrote to it in one kernel (:mod:`zenith.torch.unseen`). What nobody sees (a write through ``.data``, which
-keeps the memory) needs ``refresh()``. Programs follow a change
-without being compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and
-sizes of the weights.
+keeps the memory) needs ``refresh()``. Programs follow a change without being compiled again as long as the *structure*
+stays: the submodules, and the names, ties, element types and sizes of the weights.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tests.threads import in_threads
 from zenith.backends.cpu import compiler, link
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.texts import kernel_function
-from zenith.config import config
+from zenith.collection import without_collection
 from zenith.errors import CompileError
 
 PATIENCE = 180.0  # seconds until a test that hangs fails
@@ -91,10 +91,9 @@ def test_threads_switch_soon_only_while_there_is_a_thread_beside(alone, monkeypa
 
 def test_a_thread_that_finds_its_kernels_in_the_process_waits_for_nobody(alone):
     link.link_kernels(kernels(60014))
-    with link.linking() as begun:
+    with ThreadPoolExecutor(1) as others, link.linking() as begun:
         begun.kernels(kernels(60015))
-        with ThreadPoolExecutor(1) as others:
-            assert len(others.submit(link.link_kernels, kernels(60014)).result(PATIENCE)) == 1
+        assert len(others.submit(link.link_kernels, kernels(60014)).result(PATIENCE)) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
@@ -126,7 +125,8 @@ def test_kernels_are_written_without_llvm(monkeypatch):
     link.link_kernels(kernels(60017))
     calls = []
     monkeypatch.setattr(ffi._lib_fn_wrapper, "__call__", lambda *_: calls.append(traceback.format_stack()))
-    written = compiler.written_kernel(kernel_function(text), "kernel_60016")
+    with without_collection():  # which may find modules of other tests, and tell LLVM
+        written = compiler.written_kernel(kernel_function(text), "kernel_60016")
     assert "[60016 x float]" in written.text and calls == []
 
 
@@ -153,24 +153,6 @@ def test_weights_are_packed_while_kernels_are_compiled(monkeypatch):
     monkeypatch.setattr(Executable, "run_once", run_once)
     np.testing.assert_allclose(compiled(x), x @ weight + 60018, rtol=1e-5)
     assert runs == 1
-
-
-def test_native_functions_are_compiled_while_passes_run(alone, monkeypatch):
-    def optimized(*given):
-        begun.set()
-        return real(*given)
-
-    def passes(*given):
-        assert begun.wait(PATIENCE)
-        return run(*given)
-
-    begun, real, run = threading.Event(), compiler.optimized_runtime, zenith.compile.run
-    monkeypatch.setattr(config, "cache", False)
-    monkeypatch.setattr(compiler, "optimized_runtime", optimized)
-    monkeypatch.setattr(link.machine, "load", lambda code, symbols: (0,) * len(symbols))
-    monkeypatch.setattr(zenith.compile, "run", passes)
-    zenith.jit(lambda x: x * 60021).lower(np.ones(3, np.float32))
-    assert begun.is_set() and link.linked_count() == 1
 
 
 PROGRAM = """

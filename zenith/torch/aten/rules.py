@@ -108,6 +108,8 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
 
 
 def _widened(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(hasattr(v, "dtype") for v in value):
+        return [_widened(v) for v in value]
     return to(value, np.dtype(np.float32)) if hasattr(value, "dtype") and is_narrow(value.dtype) else value
 
 

@@ -7,7 +7,6 @@ them, and the rest is a graph with sizes that are known when it is called.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,9 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from zenith.errors import FallbackWarning, SourceLine, UnsupportedError
+from zenith.errors import UnsupportedError
 from zenith.torch import aten
-from zenith.torch.steps import Step, warned
+from zenith.torch.steps import Step, warn_once
 from zenith.torch.translate import line_of
 
 _WHY = "its sizes depend on values"
@@ -31,6 +30,7 @@ class ApartGraph:
     Attributes
     ----------
     steps: one, the first operator whose sizes nobody knows before.
+    operators: how many are called in it.
     calls: how often it was called.
     """
 
@@ -55,12 +55,13 @@ def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph 
     node = next((n for n in module.graph.nodes if _has_unknown_size(n)), None)
     if node is None:
         return None
-    operator = _operator_of(module.graph) or node
-    target, where = str(operator.target), line_of(operator)
-    why = (aten.reason_of(operator.target) or (_WHY, ""))[0]
+    operator = _operator_of(module.graph)
+    target = "the way back" if operator is None else str(operator.target)
+    where = line_of(node if operator is None else operator)
+    why = ((None if operator is None else aten.reason_of(operator.target)) or (_WHY, ""))[0]
     if fallback == "error":
         raise UnsupportedError(f"{target}: {why}", where=where, fix=_FIX)
-    _warn(target, where, why)
+    warn_once(f"{target} has all of its graph computed by PyTorch", target, where, why)
     return ApartGraph(module, name, Step(target, False, f"{why}: all of the graph", where))
 
 
@@ -75,11 +76,3 @@ def _operator_of(graph: torch.fx.Graph) -> torch.fx.Node | None:
     if any(map(_has_unknown_size, graph.find_nodes(op="placeholder"))):
         return None
     return next((n for n in graph.nodes if n.op == "call_function" and _has_unknown_size(n)), None)
-
-
-def _warn(target: str, where: SourceLine | None, why: str) -> None:
-    if target not in warned:
-        warned.add(target)
-        place = "" if where is None else f", at {where}"
-        message = f"{target} has all of its graph computed by PyTorch{place}: {why}"
-        warnings.warn(message, FallbackWarning, stacklevel=2)

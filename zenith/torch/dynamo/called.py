@@ -13,16 +13,14 @@ from zenith.api.jit import Jitted, Method
 from zenith.api.loading import Loaded
 from zenith.api.stages import Compiled
 from zenith.torch.functional import Functional
-from zenith.torch.loaded import LoadedModule
 
 _SKIP = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)  # with all that is called there
 
 
 def call_unrecorded() -> None:
     """Have TorchDynamo end a graph before a call of Zenith's compiled functions, and leave all within it alone."""
-    for kind in (Jitted, Method, Compiled, Loaded, LoadedModule, Functional):
-        function = kind.__dict__.get("__call__")
-        if function is not None:
-            function._torchdynamo_disable = True
-            function._torchdynamo_disable_msg = "it is compiled by Zenith"
-            set_code_exec_strategy(function.__code__, _SKIP)
+    for kind in (Jitted, Method, Compiled, Loaded, Functional):
+        function = vars(kind)["__call__"]
+        function._torchdynamo_disable = True
+        function._torchdynamo_disable_msg = "it is compiled by Zenith"
+        set_code_exec_strategy(function.__code__, _SKIP)
