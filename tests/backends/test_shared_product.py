@@ -81,4 +81,4 @@ def test_it_is_printed_as_a_call(printer: type[Printer]) -> None:
 
 def test_what_it_touches() -> None:
     assert buffers_of((statement(),)) == {"sums", "x", "y"}
-    assert symbols_of(statement()) == {"height", "top", "left", "k", "n"}
+    assert symbols_of((statement(),)) == {"height", "top", "left", "k", "n"}
