@@ -54,16 +54,12 @@ def adapted(llama: Llama, arrays: Arrays) -> Any:
 
 def lora(name: str, llama: Llama, batch: int, length: int, **more: Any) -> Workload:
     """A step of fine-tuning by AdamW."""
-
-    def tokens(seed: int) -> Arrays:
-        return (numpy.random.default_rng(seed).integers(0, llama.tokens, (batch, length)),)
-
     return Workload(
         name=name,
         description=f"a step of fine-tuning by LoRA (r {RANK}) of a Llama: {llama}; "
         f"batch {batch}, length {length}, AdamW",
-        batches=lambda: [tokens(1)],
-        first=lambda: tokens(2),
+        batches=lambda: [llama.text(1, batch, length)],
+        first=lambda: llama.text(2, batch, length),
         weights=partial(adapters, llama),
         torch=partial(adapted, llama),
         libraries=("transformers", "peft"),

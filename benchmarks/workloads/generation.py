@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy
-
 from benchmarks.workloads.llama import SIBLING, Llama
 from benchmarks.workloads.workload import Arrays, Workload
 
@@ -52,16 +50,12 @@ def generator(llama: Llama, weights: Arrays) -> Any:
 
 def generation(name: str, llama: Llama, **more: Any) -> Workload:
     """Greedy, batch 1."""
-
-    def tokens(seed: int) -> Arrays:
-        return (numpy.random.default_rng(seed).integers(0, llama.tokens, (1, PROMPT)),)
-
     return Workload(
         name=name,
         description=f"{NEW} tokens after a prompt of {PROMPT}, greedy, batch 1, with a static cache, "
         f"by a Llama: {llama}",
-        batches=lambda: [tokens(1)],
-        first=lambda: tokens(2),
+        batches=lambda: [llama.text(1, 1, PROMPT)],
+        first=lambda: llama.text(2, 1, PROMPT),
         torch=partial(generator, llama),
         part="step",
         libraries=("transformers",),

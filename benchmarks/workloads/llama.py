@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
+from benchmarks.workloads.workload import Arrays
+
 
 @dataclass(frozen=True)
 class Llama:
@@ -22,6 +26,10 @@ class Llama:
             f"{self.layers} layers, {self.width} wide, {self.heads} heads over {self.groups}, {self.middle} in the "
             f"middle, {self.tokens} tokens"
         )
+
+    def text(self, seed: int, batch: int, length: int) -> Arrays:
+        """Random tokens (batch, length), as the one argument of a call."""
+        return (numpy.random.default_rng(seed).integers(0, self.tokens, (batch, length)),)
 
     def torch(self, seed: int) -> Any:
         """The model in float32, with the weights of a seed."""
