@@ -88,6 +88,10 @@ OUTSIDE = {
 }
 
 
+# Functions of NumPy that ask what they are given for its values, unless `like=` says what shall make the array.
+CONVERTERS = ("array", "asanyarray", "asarray", "ascontiguousarray")
+
+
 def main() -> None:
     """Write the file."""
     RESULT.write_text(coverage(), encoding="utf-8")
@@ -167,7 +171,7 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 def state(name: str, function: Any) -> str:
     """What happens to a function of NumPy."""
     own = dispatch.registered(function)
-    if own is not None:
+    if own is not None and name not in CONVERTERS:
         return "sized" if "size" in inspect.signature(own).parameters and own.__name__ != "size" else "done"
     if dispatch.refused(function) is not None:
         return "refused"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "optree", "torch", "networkx"))
+_FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree", "torch", "networkx"))
 
 
 @dataclass(frozen=True, slots=True)

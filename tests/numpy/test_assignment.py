@@ -165,8 +165,26 @@ def not_views(x, y, i):
     return *copies, *shown, a
 
 
-FUNCTIONS = [slices, overlapping, views, names, numbers, masks, places, traced_integers, functions, results, kinds,
-             not_views]  # fmt: skip
+def python_numbers(x, y, i):
+    a = np.zeros_like(x, dtype=np.uint8)
+    np.add.at(a, (i, 0), 1)
+    np.maximum.at(a, (slice(None), 1), 7)
+    np.copyto(a, 3, where=x > 1)
+    return a
+
+
+def parts(x, y, i):
+    a = x + 1j * x[::-1]
+    a.real = y[:3]
+    a.imag = a.imag * 2
+    b = x.copy()
+    b.real = 5
+    b.partition(1, axis=0)
+    return a, b
+
+
+FUNCTIONS = [slices, overlapping, python_numbers, parts, views, names, numbers, masks, places, traced_integers,
+             functions, results, kinds, not_views]  # fmt: skip
 ARGUMENTS = values(F4, (5, 3), 1), values(F4, (5,), 2), np.array([2, 0, 2])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, traced, values
-from zenith.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError, UnsupportedError
+from zenith.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
 from zenith.ir.interpret import interpret
 from zenith.trace import dispatch
 
@@ -182,6 +182,18 @@ def test_types_of_traced_arrays():
     run_traced(function, values(F4, (2, 3)), symbolic=False)
 
 
+def test_rounding_of_integers_to_tens():
+    for dtype in (np.int8, np.int32, np.int64, np.uint16):
+        x = np.array([4, 5, 14, 15, 25, 96, 126], dtype)
+        check(lambda xp, a: (xp.round(a, -1), xp.round(a, -2), a.round(-1), xp.round(a, 1)), x)
+
+
+def test_triangles_of_a_row():
+    check(lambda xp, a: (xp.triu(a), xp.tril(a), xp.tril(a, 1), xp.triu(a, -1)), np.arange(1.0, 4))
+    with pytest.raises(ShapeError, match="a triangle needs an array with axes"):
+        run_traced(lambda a: np.tril(a[0]), np.zeros(3))
+
+
 def test_what_cannot_be_made():
     with pytest.raises(ShapeError, match="a shape has a negative size"):
         znp.zeros((2, -1))
@@ -200,8 +212,6 @@ def test_what_cannot_be_made():
     ):
         with pytest.raises(DeviceError, match=r"there is no device 'moon' in zenith\.numpy"):
             make("moon")
-    with pytest.raises(UnsupportedError, match="round of integers to tens is not supported"):
-        znp.round(np.arange(3), -1)
     with pytest.raises(TraceError, match="a bound of arange must be known before the program runs"):
         run_traced(lambda a: znp.arange(a.sum()), np.zeros(3))
     with pytest.raises(TraceError, match="a size must be known before the program runs"):
@@ -224,7 +234,10 @@ def test_numbers_between_two_ends(name):
     check(lambda xp, a: xp.linspace(a, 3, 4, retstep=True), x)
     check(lambda xp, a: xp.linspace(a, 9, 4, dtype=np.int32), x)
     check(lambda xp, a: xp.logspace(a, 2, 4, base=np.array([2.0, 3.0, 4.0])), x, ulps=64)
+    check(lambda xp, a: xp.logspace(0, 2, 3, base=a), x, ulps=64)
+    check(lambda xp, a: xp.logspace(a[:, None], 2, 4, base=a, axis=1), x, ulps=64)
     check(lambda xp, a: xp.geomspace(-a, -9, 3), x, ulps=64)
+    check(lambda xp, a: xp.geomspace(a * 1j, 1000j, 4), x, ulps=64)
 
 
 def test_the_namespace_tells_about_itself():

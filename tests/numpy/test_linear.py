@@ -106,6 +106,15 @@ EINSUMS = (
     ("ij,kj->", (3, 4), (2, 4)),
     ("bi,bi->b", (3, 4), (3, 4)),
     ("...i,i", (2, 3), (3,)),
+    ("ii", (3, 3)),
+    ("ii->i", (3, 3)),
+    ("...ii->...i", (2, 3, 3)),
+    ("iii", (2, 2, 2)),
+    ("ijij->ji", (2, 3, 2, 3)),
+    ("bii,bi->b", (2, 3, 3), (2, 3)),
+    ("...ij,...jk->...ik", (1, 3, 4), (5, 4, 2)),
+    ("ij,j", (3, 4), (1,)),
+    ("ij,ij->ij", (1, 4), (3, 1)),
 )
 
 
@@ -114,6 +123,20 @@ def test_einsum(case):
     text, *shapes = case
     arrays = [values(F8, s, i) for i, s in enumerate(shapes)]
     check(lambda xp, *xs: xp.einsum(text, *xs), *arrays, ulps=64)
+    check(lambda xp, *xs: xp.einsum(text, *(x > 0 for x in xs)), *arrays)
+
+
+def test_einsum_of_lists_and_types():
+    x, y = values(F8, (3, 4), 1), values(F8, (4, 2), 2)
+    check(lambda xp, a, b: (xp.einsum(a, [0, 1], b, [1, 2], [0, 2]), xp.einsum(a, [7, 2])), x, y, ulps=64)
+    check(lambda xp, a, b: (xp.einsum(a, [..., 0], [...]), xp.einsum(a, [0, 1], b, [1, 2])), x, y, ulps=64)
+    check(lambda xp, a, b: xp.einsum("ij,jk", a, b, dtype="f8"), x.astype("f4"), y.astype("f4"))
+
+
+def test_products_of_truths():
+    x, y = values(np.dtype("?"), (5, 3, 4), 1), values(np.dtype("?"), (4, 3), 2)
+    check(lambda xp, a, b: (a @ b, xp.dot(a, b), xp.tensordot(a, b, 1), xp.inner(a, b.T), xp.vecdot(a, b.T)), x, y)
+    check(lambda xp, a, b: (xp.vdot(b, b), xp.outer(b, b), xp.vecmat(b[0], b.T), xp.linalg.matrix_power(b[:3], 3)), x, y)
 
 
 def test_inner_sizes_that_are_not_fixed_are_required_equal():
@@ -140,12 +163,12 @@ def test_one_weight_matrix_is_not_repeated():
             r"matmul: the inner sizes of \(3, 4\) and \(3, 4\) must be equal: 4 == 3 does not hold",
         ),
         (lambda a: a @ 2, ShapeError, "matmul needs arrays with axes"),
-        (lambda a: (a > 0) @ (a.T > 0), DTypeError, "matmul of bool arrays"),
         (lambda a: np.einsum("ij,jk", a), ShapeError, "2 terms for 1 operands"),
-        (lambda a: np.einsum("iij", a[None]), UnsupportedError, "a letter repeats in 'iij'"),
+        (lambda a: np.einsum("ii", a), ShapeError, "einsum: the sizes of axis 'i' must be equal"),
+        (lambda a: np.einsum("ij", a, order="C"), UnsupportedError, "einsum: the options order are not supported"),
         (lambda a: np.einsum("ij->ik", a), ShapeError, "the result 'ik' does not follow"),
         (lambda a: np.einsum("i->i", a), ShapeError, "the term 'i' does not fit an operand of 2 axes"),
-        (lambda a: np.einsum(a, [0, 1]), UnsupportedError, "einsum takes a text and operands only"),
+        (lambda a: np.einsum(a, a), UnsupportedError, "einsum takes a text and operands, or operands with a list"),
         (lambda a: np.tensordot(a, a, ((0, 1), (0,))), ShapeError, "as many axes"),
     ],
 )

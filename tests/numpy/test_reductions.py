@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.numpy.comparison import DTYPES, check, run_traced, values
-from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 REDUCTIONS = (
     "sum",
@@ -112,17 +112,60 @@ def test_average_and_nan_functions():
     check(lambda xp, a: (xp.nansum(a, axis=0), xp.nanprod(a), xp.nanmean(a, axis=1)), x)
 
 
-def test_options_that_are_not_supported():
-    with pytest.raises(UnsupportedError, match="sum: the options initial are not supported"):
-        run_traced(lambda a: np.sum(a, initial=1.0), np.zeros(3))
-    with pytest.raises(UnsupportedError, match="max: the options where are not supported"):
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("dtype", ["?", "i4", "u1", "f4", "f8"])
+def test_a_number_to_begin_with_and_a_mask(name, dtype):
+    x = values(np.dtype(dtype), (3, 4, 2))
+
+    def reduced(xp, a, mask):
+        f = getattr(xp, name)
+        return (
+            f(a, initial=1), f(a, axis=1, initial=1, keepdims=True), f(a, axis=(0, 2), initial=0, where=mask),
+            f(a, axis=0, initial=1, where=mask[0]), f(a[:0], axis=0, initial=1),
+        )  # fmt: skip
+
+    check(reduced, x, values(np.dtype("?"), (3, 4, 2), 5))
+
+
+def test_sums_means_and_truths_under_a_mask():
+    x, mask = values(np.dtype("f8"), (3, 4), 1), np.array([True, True, False, True])
+    check(lambda xp, a, m: (xp.sum(a, axis=1, where=m), xp.prod(a, where=m), xp.mean(a, where=m)), x, mask)
+    check(lambda xp, a, m: (xp.mean(a, axis=1, where=m, keepdims=True), xp.std(a, where=m)), x, mask)
+    check(lambda xp, a, m: (xp.var(a, axis=1, where=m, ddof=1), xp.var(a, axis=0, where=a > 0, ddof=0.5)), x, mask)
+    check(lambda xp, a, m: (xp.any(a > 1, axis=1, where=m), xp.all(a > -2, where=m)), x, mask)
+    check(lambda xp, a, m: xp.mean(a, axis=1, where=m), np.arange(12).reshape(3, 4), mask)
+    check(lambda xp, a, m: (xp.nanmean(a, axis=1, where=m), xp.nanvar(a, where=m)), x, mask)
+    check(lambda xp, a, m: (xp.nansum(a, where=m), xp.nanmax(a, axis=0, initial=0.0, where=a > 0)), x, mask)
+    check(lambda xp, a, m: xp.std(a, axis=0, mean=xp.mean(a, axis=0, keepdims=True)), x, mask)
+    traced = run_traced(lambda a: (np.add.reduce(a, initial=4), np.maximum.reduce(a, initial=0, where=a > 1)), x)
+    for found, expected in zip(
+        traced, (np.add.reduce(x, initial=4), np.maximum.reduce(x, initial=0, where=x > 1)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_masks_that_do_not_do():
+    with pytest.raises(ArgumentError, match=r"max: the mask of where= may be false everywhere"):
         run_traced(lambda a: np.max(a, where=a > 0), np.zeros(3))
+    with pytest.raises(ShapeError, match=r"sum: where= \(s0_0, s0_1\) does not fit an array \(s0_1,\)"):
+        run_traced(lambda a: np.sum(a[0], where=a > 0), np.zeros((2, 3)))
 
 
-def test_nan_functions_of_integers_and_returned():
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i4", "f4", "c8"])
+def test_averages(dtype):
+    x, w = values(np.dtype(dtype), (2, 3, 4), 1), np.arange(1, 25).reshape(2, 3, 4)
+    check(lambda xp, a, b: xp.average(a, weights=b, returned=True), x, w, ulps=64)
+    check(lambda xp, a, b: xp.average(a, axis=(0, 2), weights=b[:, 0]), x, w, ulps=64)
+    check(lambda xp, a, b: xp.average(a, axis=(2, 0), weights=b[:, 0].T, returned=True), x, w, ulps=64)
+    check(lambda xp, a, b: xp.average(a, axis=1, returned=True), x, w, ulps=64)
+    big = np.array([200, 100], "u1")
+    check(lambda xp, a, b: xp.average(a, weights=b), big, np.array([2, 3], "u1"))
+    with pytest.raises(ShapeError, match="average: weights"):
+        run_traced(lambda a: np.average(a, weights=a[0]), np.zeros((2, 3)))
+
+
+def test_nan_functions_of_integers():
     check(lambda xp, a: (xp.nansum(a), xp.nanmean(a)), np.arange(3))
-    with pytest.raises(UnsupportedError, match="average: the options returned are not supported"):
-        run_traced(lambda a: np.average(a, returned=True), np.zeros(3))
 
 
 def test_axes_outside():

@@ -45,6 +45,8 @@ def test_interpolation():
     check(lambda xp, *a: xp.interp(*a), x, POINTS, HEIGHTS)
     check(lambda xp, *a: xp.interp(*a, left=-9.0, right=np.nan), x, POINTS, HEIGHTS)
     check(lambda xp, *a: xp.interp(*a), x, POINTS[:1], HEIGHTS[:1])
+    check(lambda xp, a, p, h: xp.interp(a, p, h * (1 - 2j), right=3j), x, POINTS, HEIGHTS)
+    check(lambda xp, a, p, h: xp.interp(a, p, h * (1 - 2j), period=7), x, POINTS, HEIGHTS)
     check(lambda xp, *a: xp.interp(*a), x, np.array([0.0, 1.0, 1.0, 2.0]), np.array([1.0, np.inf, 3.0, np.inf]))
     check(lambda xp, *a: xp.interp(*a), np.float32([0.5, 3]), np.array([0, 1, 3]), np.array([5, 6, 2]))
 

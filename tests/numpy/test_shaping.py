@@ -82,6 +82,24 @@ def test_shape_functions(name, shape):
     check(FUNCTIONS[name], values(F4, shape, 3))
 
 
+def test_squeeze_takes_away_what_is_one_in_each_call():
+    fast = jit(lambda x: np.squeeze(x) + x.squeeze())
+    for shape in ((1, 5), (2, 5), (1, 7), (3, 4), (1, 1), (2, 1)):
+        assert np.array_equal(fast(np.ones(shape)), 2 * np.ones(shape).squeeze()), shape
+    assert fast.cache_info().misses == 4, "one for each pattern of ones"
+
+
+def test_parts_of_one_array_are_joined():
+    x = values(F4, (3, 2, 4))
+    for axis in (0, 1, -1, None):
+        check(lambda xp, a, at=axis: znp.concatenate(a, axis=at) if xp is znp else xp.concatenate([*x], axis=at), x)
+    check(lambda xp, a: znp.stack(a, axis=1) if xp is znp else xp.stack([*x], axis=1), x)
+    check(lambda xp, a: znp.concatenate(a, dtype="f8") if xp is znp else xp.concatenate([*x], dtype="f8"), x)
+    fast = jit(lambda a: znp.concatenate(a, axis=1))
+    for n in (1, 3, 5):
+        assert np.array_equal(fast(np.ones((n, 2, 4))), np.ones((2, 4 * n)))
+
+
 def test_unstack_needs_a_fixed_size():
     check(lambda xp, a: xp.unstack(a[:3], axis=0), values(F4, (3, 2)))
 

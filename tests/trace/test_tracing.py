@@ -9,7 +9,7 @@ import pytest
 import zenith.debug
 import zenith.numpy as znp
 from tests.numpy.comparison import assert_same, specs_for, traced, values
-from zenith.errors import DTypeError, TraceError
+from zenith.errors import DTypeError, TraceError, UnsupportedError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.interpret import interpret
 from zenith.ir.primitive import get
@@ -171,6 +171,39 @@ def test_every_attribute_of_an_ndarray_works_or_says_what_to_do():
     trace(function, specs_for([x], False), "f")
 
 
+def test_what_is_no_array_equals_no_element():
+    x = values(F4, (2, 3))
+    found = trace(lambda a: [a == None, a != None, a == "text", a[0, 0] == None], specs_for([x], True), "f")  # noqa: E711
+    for actual, e in zip(interpret(found.graph, x), [x < x, x == x, x < x, np.False_], strict=True):
+        assert_same(actual, e)
+
+
+def test_asking_for_an_iterator_is_no_loop():
+    x = values(F4, (2, 3))
+    assert trace(lambda a: [a + np.iterable(a) * 2 + np.iterable(a[0, 0])], specs_for([x], True), "f")
+    with pytest.raises(TraceError, match=r"a Python loop over an axis(.|\n)*fix: work on whole arrays"):
+        trace(lambda a: [np.stack([row * 2 for row in a])], specs_for([x], True), "f")
+    with pytest.raises(TraceError, match=r"fix: call zenith\.numpy\.concatenate, which takes a whole array"):
+        trace(lambda a: [np.concatenate(a)], specs_for([x], True), "f")
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype"])
+def test_attributes_that_cannot_be_assigned(name):
+    with pytest.raises(AttributeError, match=rf"ndarray\.{name} of a traced array cannot be assigned"):
+        trace(lambda a: setattr(a, name, (6,)), specs_for([values(F4, (2, 3))], True), "f")
+
+
+class _Own(np.ndarray):
+    """An array with rules of its own."""
+
+
+@pytest.mark.parametrize("array", [np.ma.array([1.0, 2], mask=[0, 1]), np.ones(2).view(_Own)], ids=["masked", "own"])
+def test_arrays_with_rules_of_their_own_are_refused(array):
+    for use in (lambda a: [a * array], lambda a: [znp.sum(array) + a], lambda a: [np.concatenate([a, array[None]])]):
+        with pytest.raises(UnsupportedError, match=r"is a subclass of numpy\.ndarray with rules"):
+            trace(use, specs_for([np.ones((1, 2))], True), "f")
+
+
 def test_methods_are_numpys():
     x = values(F4, (2, 3))
     found = trace(
@@ -185,11 +218,14 @@ def test_methods_are_numpys():
             a.repeat(2),
             a.diagonal(),
             a.ptp(),
+            a[:, 0].searchsorted(0.5),
+            a.compress([False, True], axis=0),
         ],
         specs_for([x], True),
         "f",
     )
     expected = [x.T, x.mT, x, x, x, x, x.take([0, 1]), x.repeat(2), x.diagonal(), np.ptp(x)]
+    expected += [x[:, 0].searchsorted(0.5), x.compress([False, True], axis=0)]
     for actual, e in zip(interpret(found.graph, x), expected, strict=True):
         assert_same(actual, e)
 

@@ -28,14 +28,16 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     lift,
+    result_dtype,
     shape_text,
     spread,
     strong,
+    weak_kind,
 )
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selections import Masked, Selection, index_array, select, types_of
 from zenith.numpy.shaping import ravel
-from zenith.numpy.sorting import sort
+from zenith.numpy.sorting import partition, sort
 from zenith.trace.bind import b, graph_value
 from zenith.trace.dispatch import implements, refuse_numpy
 from zenith.trace.memory import check_writable, write
@@ -141,6 +143,22 @@ def _updates(found: Selection, value: Any) -> Any:
     return value if order == tuple(range(len(order))) else b.transpose(value, axes=order)
 
 
+@implements(gives="view")
+def _write_part(x: Any, name: str, value: Any) -> None:
+    """``x.real = value`` or ``x.imag = value``."""
+    target = as_array(x)
+    check_writable(target)
+    if target.dtype.kind == "c":
+        own, other = (getattr(b, part)(target) for part in ("real", "imag"))
+        given = _fitted(value, own.dtype, dims_of(target))
+        _set(target, b.complex(*((given, other) if name == "real" else (own, given))))
+    elif name == "real":
+        _setitem(target, Ellipsis, value)
+    else:
+        raise DTypeError(f"an array of {target.dtype} has no imaginary part to write", where=user_line(),
+                         fix="convert it first: x = x.astype(numpy.complex64)")  # fmt: skip
+
+
 # --- results -------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +224,7 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
         raise UnsupportedError(f"numpy.{name}.at is not supported on traced arrays", where=user_line(),
                                fix=f"those that are: {', '.join(sorted({*_SCATTERS, 'subtract'}))}")  # fmt: skip
     found = select(target, indices)
-    _require_kind(name, np.result_type(x.dtype, as_array(values).dtype), x.dtype)
+    _require_kind(name, result_dtype(name, (x, values)), x.dtype)
     if isinstance(found, Masked):
         old = found.part
         added = getattr(ew, name)(old, _under_mask(found, convert(values, x.dtype)))
@@ -246,7 +264,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if target is None:
         return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
     if casting != "unsafe":
-        _require_kind("copyto", np.result_type(src if np.isscalar(src) else as_array(src).dtype), target.dtype)
+        source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
+        _require_kind("copyto", source, target.dtype)
     new = _fitted(src, target.dtype, dims_of(target))
     _set(target, new if where is True else b.where(_fitted(where, BOOL, dims_of(target)), new, target))
     return None
@@ -380,3 +399,11 @@ def _method_sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, *,
     target = as_array(x)
     check_writable(target)
     _set(target, sort(target, axis, kind, order, stable=stable))
+
+
+@implements(gives="view")
+def _method_partition(x: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    """``x.partition(kth)``, in place."""
+    target = as_array(x)
+    check_writable(target)
+    _set(target, partition(target, kth, axis, kind, order))

@@ -1,7 +1,8 @@
 """Einstein sums: operands are joined pairwise, each join one batched matrix product.
 
-The letters of a pair are sorted into batch (in both and kept), summed (in both, needed no more) and free (in one);
-transposes and reshapes bring them into the form of a product.
+A letter that an operand has twice is a diagonal of it, and one that stands for 1 in an operand and for more in another
+is left out of the first. The letters of a pair are sorted into batch (in both and kept), summed (in both, needed no
+more) and free (in one); transposes and reshapes bring them into the form of a product.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ import numpy as np
 
 from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
+from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.linear import sizes_by_letter
-from zenith.numpy.operands import as_array, convert, dims_of, result_dtype
+from zenith.numpy.linear import FLOAT32, diagonal, sizes_by_letter
+from zenith.numpy.operands import (
+    as_array,
+    ask,
+    asked_recorder,
+    compute_dtype,
+    convert,
+    dims_of,
+    require,
+    result_dtype,
+)
 from zenith.numpy.shaping import transpose
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
@@ -25,13 +36,41 @@ __all__ = ["einsum"]
 
 
 @implements(np.einsum, gives="maybe")
-def einsum(subscripts: str, *operands: Any, optimize: Any = False, **options: Any) -> Any:
-    """As ``numpy.einsum`` with a subscripts text; every letter at most once in an operand."""
-    if options or not isinstance(subscripts, str):
-        raise UnsupportedError("einsum takes a text and operands only", where=user_line(), fix="write 'ij,jk->ik'")
-    dtype = result_dtype("einsum", operands)
-    arrays = [convert(x, dtype) for x in operands]
+def einsum(subscripts: Any, *operands: Any, dtype: Any = None, optimize: Any = False, **options: Any) -> Any:
+    """As ``numpy.einsum``: with a text, or with operands and lists of numbers in turn; of bools whether any is true.
+
+    >>> einsum("ii->i", [[1, 2], [3, 4]]), einsum([[1, 2], [3, 4]], [0, 1], [1, 1], [1], [0])
+    (array([1, 4]), array([3, 7]))
+    """
+    if options:
+        raise UnsupportedError(f"einsum: the options {', '.join(sorted(options))} are not supported",
+                               where=user_line(), fix="leave them out")  # fmt: skip
+    if not isinstance(subscripts, str):
+        subscripts, operands = _text_of_lists((subscripts, *operands))
+    wanted = result_dtype("einsum", operands) if dtype is None else compute_dtype("einsum", np.dtype(dtype))
+    if wanted.kind == "b":
+        counts = einsum(subscripts, *(convert(convert(x, wanted), FLOAT32) for x in operands))
+        return ew.not_equal(counts, 0)
+    return _summed(subscripts, [convert(x, wanted) for x in operands])
+
+
+def _text_of_lists(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """Operands and lists of numbers in turn, as a text and operands; the last list is the result's."""
+    lists = [*given[1::2], *([given[-1]] if len(given) % 2 else [])]
+    if len(given) < 2 or not all(isinstance(one, (list, tuple)) for one in lists):
+        raise UnsupportedError("einsum takes a text and operands, or operands with a list of numbers behind each",
+                               where=user_line(), fix="write 'ij,jk->ik'")  # fmt: skip
+    numbers = sorted({n for one in lists for n in one if n is not Ellipsis})
+    letters = dict(zip(numbers, string.ascii_letters, strict=False)) | {Ellipsis: "..."}
+    terms = ["".join(letters[n] for n in one) for one in lists]
+    count = len(given) // 2
+    return ",".join(terms[:count]) + "".join(f"->{term}" for term in terms[count:]), tuple(given[0 : 2 * count : 2])
+
+
+def _summed(subscripts: str, arrays: Sequence[Any]) -> Any:
     terms, result = _parse(subscripts, [x.ndim for x in arrays])
+    terms, arrays = map(list, zip(*map(_diagonals, terms, arrays), strict=True))
+    terms, arrays = _without_ones(terms, arrays)
     sizes_by_letter("einsum", terms, [dims_of(x) for x in arrays])
     term, x = terms[0], arrays[0]
     for i in range(1, len(arrays)):
@@ -77,11 +116,33 @@ def _expand(term: str, rank: int, dots: str) -> str:
             where=user_line(),
             fix="write a letter for each axis, or ... for some",
         )
-    if len(set(letters)) != len(letters):
-        raise UnsupportedError(
-            f"einsum: a letter repeats in {term!r}", where=user_line(), fix="take the diagonal first: numpy.diagonal"
-        )
     return letters
+
+
+def _diagonals(term: str, x: Any) -> tuple[str, Any]:
+    """An operand with every letter once: where one stands twice, the diagonal of these axes, which comes last."""
+    for letter in set(term):
+        while term.count(letter) > 1:
+            first, second = term.index(letter), term.rindex(letter)
+            require(dims_of(x)[first], "==", dims_of(x)[second], f"einsum: the sizes of axis {letter!r} must be equal")
+            x = diagonal(x, 0, first, second)
+            term = "".join(c for i, c in enumerate(term) if i not in (first, second)) + letter
+    return term, x
+
+
+def _without_ones(terms: Sequence[str], arrays: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    """Operands without the axes of size 1 that another operand has with more."""
+    hint = asked_recorder().hint
+    long = {
+        c for term, x in zip(terms, arrays, strict=True) for c, n in zip(term, dims_of(x), strict=True) if hint(n) != 1
+    }
+    found = []
+    for term, x in zip(terms, arrays, strict=True):
+        pairs = list(zip(term, dims_of(x), strict=True))
+        kept = [(c, n) for c, n in pairs if c not in long or hint(n) != 1 or not ask(n, "==", 1)]
+        shape = tuple(n for _, n in kept)
+        found.append(("".join(c for c, _ in kept), x if len(kept) == len(pairs) else b.reshape(x, shape=shape)))
+    return [term for term, _ in found], [x for _, x in found]
 
 
 def _sum_out(term: str, x: Any, needed: set[str]) -> tuple[str, Any]:

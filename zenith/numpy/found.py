@@ -158,6 +158,12 @@ def compress(
     return choose(there, found, convert(fill_value, x.dtype))
 
 
+@implements()
+def _method_compress(x: Any, condition: Any, axis: Any = None) -> Any:
+    """``x.compress(condition)``."""
+    return compress(condition, x, axis)
+
+
 @implements(np.extract)
 def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
     """The elements of ``arr`` where a condition of the same shape is true, in row-major order: ``arr[condition]``.

@@ -29,6 +29,7 @@ from zenith.numpy.shaping import (
     atleast_2d,
     atleast_3d,
     expand_dims,
+    moveaxis,
     ravel,
     reshape,
     squeeze,
@@ -37,6 +38,7 @@ from zenith.numpy.shaping import (
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = [
     "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "flip", "fliplr", "flipud",
@@ -113,7 +115,17 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Any:
 
 @implements(np.concatenate, np.concat)
 def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Arrays one after another along an axis; the other sizes must be equal."""
+    """Arrays one after another along an axis; the other sizes must be equal.
+
+    The arrays are in a sequence, or are the parts of one array along its first axis, of which there may be any number.
+
+    >>> concatenate(np.ones((2, 3, 1)), axis=1)
+    array([[1., 1.],
+           [1., 1.],
+           [1., 1.]])
+    """
+    if isinstance(arrays, Tracer):
+        return _parts_joined(arrays, axis, dtype)
     parts = [as_array(x) for x in arrays]
     if not parts:
         raise ShapeError(
@@ -132,6 +144,17 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
 concat = concatenate
 
 
+def _parts_joined(whole: Tracer, axis: Any, dtype: Any) -> Any:
+    """The parts of an array along its first axis, one after another."""
+    x = as_array(whole) if dtype is None else convert(whole, np.dtype(dtype))
+    if axis is None:
+        return ravel(x)
+    at = normal_axis("concatenate", axis, x.ndim - 1)
+    moved = moveaxis(x, 0, at)
+    sizes = dims_of(moved)
+    return b.reshape(moved, shape=(*sizes[:at], sizes[at] * sizes[at + 1], *sizes[at + 2 :]))
+
+
 def _require_like(first: Sequence[Dim], other: Sequence[Dim], axis: int) -> None:
     text = f"concatenate along axis {axis}: shapes {shape_text(first)} and {shape_text(other)} do not fit"
     if len(first) != len(other):
@@ -144,6 +167,9 @@ def _require_like(first: Sequence[Dim], other: Sequence[Dim], axis: int) -> None
 @implements(np.stack)
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays of one shape joined along a new axis."""
+    if isinstance(arrays, Tracer):
+        x = as_array(arrays)
+        return moveaxis(x if dtype is None else convert(x, np.dtype(dtype)), 0, normal_axis("stack", axis, x.ndim))
     return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype=dtype)
 
 

@@ -40,6 +40,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+FLOAT32 = np.dtype(np.float32)
+
+
 def _wanted(dtype: Any, preferred: Any) -> Any:
     """The one element type that a product is asked for, None where it follows from the operands."""
     if dtype is not None and preferred is not None and np.dtype(dtype) != np.dtype(preferred):
@@ -56,8 +59,6 @@ def _pair(name: str, x: Any, y: Any, wanted: Any = None) -> tuple[Any, Any]:
             raise DTypeError(f"{name} of {dtype} arrays cannot give {asked}", where=user_line(),
                              fix="cast the operands, or the result")  # fmt: skip
         dtype = asked
-    if dtype.kind == "b":
-        raise DTypeError(f"{name} of bool arrays is not supported", where=user_line(), fix="cast to int32 first")
     return convert(x, dtype), convert(y, dtype)
 
 
@@ -97,7 +98,12 @@ def matmul(x: Any, y: Any, *, dtype: Any = None, preferred_element_type: Any = N
 
 
 def _product(x: Any, y: Any) -> Any:
-    """Two arrays of two axes or more; one matrix on the right serves all rows of the left at once."""
+    """Two arrays of two axes or more; one matrix on the right serves all rows of the left at once.
+
+    Of truths: whether any pair of factors is true, which counts of such pairs tell.
+    """
+    if x.dtype.kind == "b":
+        return ew.not_equal(_product(convert(x, FLOAT32), convert(y, FLOAT32)), 0)
     left, right = dims_of(x), dims_of(y)
     if len(right) == 2 and len(left) > 2:
         rows = b.reshape(x, shape=(product(left[:-1]), left[-1]))
@@ -118,7 +124,13 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Any:
     """The inner product of two arrays, flattened; the first one is conjugated."""
-    return tensordot(reshape(ew.conjugate(a), (-1,)), reshape(as_array(b), (-1,)), 1)
+    return tensordot(reshape(_conjugated(a), (-1,)), reshape(as_array(b), (-1,)), 1)
+
+
+def _conjugated(value: Any) -> Any:
+    """The array, conjugated where it is complex (and as it is where NumPy's ``conjugate`` makes integers of truths)."""
+    x = as_array(value)
+    return ew.conjugate(x) if kind_of(x.dtype) == "c" else x
 
 
 @implements(np.inner)
@@ -138,7 +150,9 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
     """Inner products along an axis of two arrays that are broadcast against each other; the first one is conjugated."""
     x, y = _pair("vecdot", x1, x2)
-    return reductions.sum(ew.multiply(moveaxis(ew.conjugate(x), axis, -1), moveaxis(y, axis, -1)), -1, dtype=x.dtype)
+    if x.dtype.kind == "b":
+        return reductions.any(ew.logical_and(moveaxis(x, axis, -1), moveaxis(y, axis, -1)), -1)
+    return reductions.sum(ew.multiply(moveaxis(_conjugated(x), axis, -1), moveaxis(y, axis, -1)), -1, dtype=x.dtype)
 
 
 @implements(np.matvec)
@@ -151,7 +165,7 @@ def matvec(x1: Any, x2: Any) -> Any:
 @implements(np.vecmat)
 def vecmat(x1: Any, x2: Any) -> Any:
     """The product of vectors along the last axis, which are conjugated, with matrices."""
-    row = ew.conjugate(x1)
+    row = _conjugated(x1)
     sizes = dims_of(row)
     return matmul(b.reshape(row, shape=(*sizes[:-1], dim(1), sizes[-1])), x2)[..., 0, :]
 

@@ -19,7 +19,7 @@ from zenith.numpy.operands import compute_array, convert, dims_of, element_type,
 from zenith.numpy.quantiles import between, check_shares, method_of, middle, rows, weight_rows, weighted
 from zenith.numpy.reductions import float_dtype
 from zenith.numpy.scans import cumprod, cumsum
-from zenith.numpy.selection import where
+from zenith.numpy.selection import where as choice
 from zenith.numpy.sorting import sort
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
@@ -39,6 +39,11 @@ def _replaced(x: Any, value: float) -> Any:
     if kind_of(x.dtype) not in ("f", "c"):
         return x
     return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
+
+
+def _chosen(x: Any, mask: Any) -> Any:
+    """Floating-point elements with nan where a mask is false."""
+    return x if mask is True or mask is _MISSING else choice(mask, x, np.asarray(np.nan, x.dtype))
 
 
 def _kept(keepdims: Any) -> bool:
@@ -94,34 +99,38 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 
 
 @implements(np.nanmean)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """The mean over axes of the elements that are not nan.
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """The mean over axes of the elements that are not nan, of those where a mask is true.
 
     >>> nanmean([1.0, np.nan, 2.0])
     array(1.5)
     """
     x = compute_array("nanmean", a)
-    x = convert(x, float_dtype("nanmean", x, dtype))
+    x = _chosen(convert(x, float_dtype("nanmean", x, dtype)), where)
     return ew.divide(nansum(x, axis, keepdims=keepdims), convert(_count(x, axis, keepdims), x.dtype))
 
 
 @implements(np.nanvar)
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
-           *, mean: Any = None, correction: Any = _MISSING) -> Any:  # fmt: skip
+           *, where: Any = True, mean: Any = None, correction: Any = _MISSING) -> Any:  # fmt: skip
     """The variance over axes of the elements that are not nan; nan where no more than ``ddof`` are.
+
+    ``where`` is a mask of the elements that count.
 
     >>> nanvar([1.0, np.nan, 3.0])
     array(1.)
     """
     x = compute_array("nanvar", a)
-    x = convert(x, float_dtype("nanvar", x, dtype))
+    x = _chosen(convert(x, float_dtype("nanvar", x, dtype)), where)
     less = static_int(ddof if correction is _MISSING else correction, "nanvar: ddof")
     centre = nanmean(x, axis, keepdims=True) if mean is None or mean is _MISSING else mean
-    distance = where(b.eq(x, x), ew.subtract(x, centre), np.zeros((), x.dtype))
+    distance = choice(b.eq(x, x), ew.subtract(x, centre), np.zeros((), x.dtype))
     total = reductions.sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     freedom = ew.subtract(_count(x, axis, keepdims), less)
     result = ew.divide(total, convert(freedom, total.dtype))
-    return where(ew.greater(freedom, 0), result, np.array(np.nan, total.dtype))
+    return choice(ew.greater(freedom, 0), result, np.array(np.nan, total.dtype))
 
 
 @implements(np.nanstd)
@@ -142,10 +151,10 @@ def _extreme(name: str, neutral: float, plain: Rule, function: Any) -> Rule:
     def reduction(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
         x = compute_array(name, a)
         result = plain(_replaced(x, neutral), axis, keepdims=keepdims, **options)
-        if kind_of(x.dtype) != "f":
+        if kind_of(x.dtype) != "f" or options.get("initial", _MISSING) is not _MISSING:
             return result
         nothing = ew.equal(_count(x, axis, keepdims), 0)
-        return where(nothing, np.array(np.nan, x.dtype), result)
+        return choice(nothing, np.array(np.nan, x.dtype), result)
 
     reduction.__name__ = reduction.__qualname__ = name
     word, other = ("largest", "4.") if neutral < 0 else ("smallest", "1.")
@@ -171,7 +180,7 @@ def _position(
     nothing = ew.equal(_count(x, axis, keepdims), 0)
     if not isinstance(nothing, Tracer) and nothing.any():
         raise ArgumentError(f"{name}: all elements are nan", where=user_line(), fix="leave such rows out")
-    return where(nothing, np.array(-1), at)
+    return choice(nothing, np.array(-1), at)
 
 
 @implements(np.nanargmax)
@@ -240,5 +249,5 @@ def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, kee
         result = between(sort(x), _count(x, -1, False), q, weak, rule)
     else:
         w = weight_rows(name, a, axis, weights, dims_of(x))
-        result = weighted(x, q, where(b.eq(x, x), w, np.zeros((), w.dtype)))[1]
+        result = weighted(x, q, choice(b.eq(x, x), w, np.zeros((), w.dtype)))[1]
     return b.reshape(result, shape=(*dims_of(q), *shape))

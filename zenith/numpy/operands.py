@@ -21,6 +21,7 @@ from zenith.errors import (
     NumberError,
     ShapeError,
     TraceError,
+    UnsupportedError,
     ZenithError,
     user_line,
 )
@@ -57,6 +58,12 @@ def as_array(value: Any) -> Any:
         return value.as_array()
     if isinstance(value, (list, tuple)) and contains_traced(value):
         return dispatch.implementation("array")(value)
+    if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
+        raise UnsupportedError(
+            f"{type(value).__name__} is a subclass of numpy.ndarray with rules of its own, which Zenith does not know",
+            where=user_line(),
+            fix="use a plain array: numpy.asarray(x), or x.filled(value) of a masked array",
+        )
     try:
         array = np.asarray(snapshot(value))
     except (TypeError, ValueError, RuntimeError) as error:

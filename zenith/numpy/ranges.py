@@ -13,9 +13,19 @@ import numpy as np
 from zenith.ir.dims import dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy.creation import lifted_iota
-from zenith.numpy.operands import align, as_array, check_device, compute_dtype, convert, normal_axis, result_dtype
+from zenith.numpy.operands import (
+    align,
+    as_array,
+    check_device,
+    compute_dtype,
+    convert,
+    dims_of,
+    normal_axis,
+    result_dtype,
+)
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
+from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
 
@@ -61,22 +71,28 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
 @implements(np.logspace)
 def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:  # fmt: skip
-    """``num`` powers of ``base`` with evenly spaced exponents from start to stop.
+    """``num`` powers of ``base`` with evenly spaced exponents from start to stop; all three may be arrays.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
     """
-    exponents = linspace(start, stop, num, endpoint, axis=axis)
     bases = as_array(base)
     if bases.ndim:
-        bases = expand_dims(bases, normal_axis("logspace", axis, bases.ndim + 1))
-    result = ew.power(base if bases.ndim == 0 else bases, exponents)
+        rank = max(as_array(x).ndim for x in (start, stop, base))
+        start, stop, bases = (_with_axes(as_array(x), rank) for x in (start, stop, base))
+        base = expand_dims(bases, normal_axis("logspace", axis, rank + 1))
+    result = ew.power(base, linspace(start, stop, num, endpoint, axis=axis))
     return result if dtype is None else convert(result, compute_dtype("logspace", np.dtype(dtype)))
+
+
+def _with_axes(x: Any, rank: int) -> Any:
+    """The array with so many axes; new ones come first."""
+    return x if x.ndim >= rank else b.reshape(x, shape=(*[dim(1)] * (rank - x.ndim), *dims_of(x)))
 
 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """``num`` numbers from start to stop, each the same multiple of the one before; both of one sign and not 0.
+    """``num`` numbers from start to stop, each the same multiple of the one before; not 0, and of one sign if real.
 
     >>> geomspace(1, 8, 4).round(6)
     array([1., 2., 4., 8.])
@@ -84,7 +100,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     exact = result_dtype("geomspace", (start, stop, 1.0))
     low, high = align("geomspace", [convert(start, exact), convert(stop, exact)])
     sign = ew.sign(low)
-    ends = [ew.log10(ew.multiply(end, sign)) for end in (low, high)]
+    ends = [ew.log10(ew.divide(end, sign)) for end in (low, high)]
     count = size_dim(num, "geomspace: num")
     result = ew.multiply(logspace(*ends, num, endpoint), sign)
     place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))

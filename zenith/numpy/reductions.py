@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import UnsupportedError, user_line
+from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
-from zenith.ir.types import int64, kind_of
+from zenith.ir.types import bool_, int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
+    BOOL,
     FLOAT64,
     INT64,
     UINT64,
@@ -30,11 +31,15 @@ from zenith.numpy.operands import (
     normal_axes,
     normal_axis,
     require,
+    result_dtype,
+    shape_text,
+    spread,
     static_int,
 )
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements, reduce_by
 from zenith.trace.sizes import user_size
+from zenith.trace.tracer import is_weak
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod",
@@ -44,14 +49,21 @@ __all__ = [
 _MISSING = np._NoValue
 
 
-def _refuse_options(name: str, options: dict[str, Any]) -> None:
-    given = sorted(k for k, v in options.items() if v is not None and v is not _MISSING)
-    if given:
-        raise UnsupportedError(
-            f"{name}: the options {', '.join(given)} are not supported",
-            where=user_line(),
-            fix="use numpy.where for where=, and combine the result with an initial value yourself",
-        )
+def _chosen(name: str, x: Any, mask: Any, neutral: Any) -> Any:
+    """The array with what changes nothing where a mask is false."""
+    if mask is True or mask is _MISSING:
+        return x
+    found, kept, other = align(name, [x, convert(mask, BOOL), convert(neutral, x.dtype)])
+    if dims_of(found) != dims_of(x):
+        raise ShapeError(f"{name}: where= {shape_text(dims_of(as_array(mask)))} does not fit an array "
+                         f"{shape_text(dims_of(x))}", where=user_line(),
+                         fix="give a mask of the array's shape, or one that is repeated to it")  # fmt: skip
+    return b.where(kept, found, other)
+
+
+def _begun(result: Any, initial: Any, function: Callable[..., Any]) -> Any:
+    """The result of a reduction that began with a number."""
+    return result if initial is None or initial is _MISSING else function(result, convert(initial, result.dtype))
 
 
 def _keep(x: Any, result: Any, axes: Sequence[int], keepdims: Any) -> Any:
@@ -75,19 +87,29 @@ def sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
 
 
 @implements(np.sum)
-def sum(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-    """The sum over axes, as ``numpy.sum``."""
-    _refuse_options("sum", options)
+def sum(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """The sum over axes, as ``numpy.sum``: of the elements where a mask is true, and of a number to begin with.
+
+    >>> sum([1, 2, 3], initial=10, where=[True, False, True])
+    array(14)
+    """
     x = compute_array("sum", x)
-    return _reduce("reduce_sum", convert(x, sum_dtype("sum", x, dtype)), axis, keepdims, "sum")
+    x = _chosen("sum", convert(x, sum_dtype("sum", x, dtype)), where, 0)
+    return _begun(_reduce("reduce_sum", x, axis, keepdims, "sum"), initial, ew.add)
 
 
 @implements(np.prod)
-def prod(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-    """The product over axes, as ``numpy.prod``."""
-    _refuse_options("prod", options)
+def prod(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """The product over axes, as ``numpy.prod``: of the elements where a mask is true, and of a number to begin with."""
     x = compute_array("prod", x)
-    return _reduce("reduce_prod", convert(x, sum_dtype("prod", x, dtype)), axis, keepdims, "prod")
+    x = _chosen("prod", convert(x, sum_dtype("prod", x, dtype)), where, 1)
+    return _begun(_reduce("reduce_prod", x, axis, keepdims, "prod"), initial, ew.multiply)
 
 
 def _nonempty(name: str, x: Any, axes: Sequence[int]) -> None:
@@ -98,20 +120,31 @@ def _nonempty(name: str, x: Any, axes: Sequence[int]) -> None:
             require(sizes[a], ">=", 1, f"{name} over an axis without elements has no value")
 
 
-def _extreme(name: str, primitive: str, logical: str) -> Callable[..., Any]:
-    def reduction(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-        _refuse_options(name, options)
+def _extreme(name: str, primitive: str, logical: str, other: Callable[..., Any]) -> Callable[..., Any]:
+    def reduction(
+        x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
         x = compute_array(name, x)
-        _nonempty(name, x, normal_axes(name, axis, x.ndim))
-        return _reduce(logical if x.dtype.kind == "b" else primitive, x, axis, keepdims, name)
+        if initial is not None and initial is not _MISSING:
+            x = _chosen(name, x, where, initial)
+        elif where is True or where is _MISSING:
+            _nonempty(name, x, normal_axes(name, axis, x.ndim))
+        else:
+            raise ArgumentError(f"{name}: the mask of where= may be false everywhere, which leaves no {name}imum",
+                                where=user_line(), fix="give initial= too, a number to begin with")  # fmt: skip
+        result = _reduce(logical if x.dtype.kind == "b" else primitive, x, axis, keepdims, name)
+        return _begun(result, initial, other)
 
     reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = f"The {name}imum over axes, as ``numpy.{name}``; nan if any element is."
+    reduction.__doc__ = (
+        f"The {name}imum over axes, as ``numpy.{name}``; nan if any element is. ``initial`` is one more number to "
+        "choose from, which ``where``, a mask of elements, needs."
+    )
     return reduction
 
 
-max = implements(np.max, np.amax)(_extreme("max", "reduce_max", "reduce_or"))
-min = implements(np.min, np.amin)(_extreme("min", "reduce_min", "reduce_and"))
+max = implements(np.max, np.amax)(_extreme("max", "reduce_max", "reduce_or", ew.maximum))
+min = implements(np.min, np.amin)(_extreme("min", "reduce_min", "reduce_and", ew.minimum))
 amax, amin = max, min
 
 
@@ -120,17 +153,21 @@ def _truth(name: str, x: Any) -> Any:
 
 
 @implements(np.any)
-def any(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-    """Whether any element is true (not zero), as ``numpy.any``."""
-    _refuse_options("any", options)
-    return _reduce("reduce_or", _truth("any", x), axis, keepdims, "any")
+def any(
+    x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True, initial: Any = None
+) -> Any:
+    """Whether any element (of those where a mask is true) is true (not zero), as ``numpy.any``."""
+    chosen = _chosen("any", _truth("any", x), where, False)
+    return _begun(_reduce("reduce_or", chosen, axis, keepdims, "any"), initial, ew.logical_or)
 
 
 @implements(np.all)
-def all(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-    """Whether all elements are true (not zero), as ``numpy.all``."""
-    _refuse_options("all", options)
-    return _reduce("reduce_and", _truth("all", x), axis, keepdims, "all")
+def all(
+    x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True, initial: Any = None
+) -> Any:
+    """Whether all elements (of those where a mask is true) are true (not zero), as ``numpy.all``."""
+    chosen = _chosen("all", _truth("all", x), where, True)
+    return _begun(_reduce("reduce_and", chosen, axis, keepdims, "all"), initial, ew.logical_and)
 
 
 @implements(np.count_nonzero)
@@ -145,6 +182,13 @@ def _count(x: Any, axes: Sequence[int], less: int = 0) -> Any:
     return user_size(maximum(total - less, 0) if less else total)
 
 
+def _counted(name: str, x: Any, axis: Any, keepdims: Any, mask: Any) -> Any:
+    """The number of elements reduced, those where a mask is true: as int64, or where all count as :func:`_count`."""
+    if mask is True or mask is _MISSING:
+        return _count(x, normal_axes(name, axis, x.ndim))
+    return count_nonzero(_chosen(name, b.full(True, bool_, dims_of(x)), mask, False), axis, keepdims=keepdims)
+
+
 def float_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
     """The element type of a mean: as asked, else float64 of integers."""
     if dtype is not None and dtype is not _MISSING:
@@ -153,62 +197,101 @@ def float_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
 
 
 @implements(np.mean)
-def mean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
-    """The arithmetic mean over axes, as ``numpy.mean``: in float64 for integers; nan of nothing."""
-    _refuse_options("mean", options)
+def mean(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """The arithmetic mean over axes, as ``numpy.mean``: in float64 for integers; nan of nothing.
+
+    ``where`` is a mask of the elements that count.
+    """
     x = compute_array("mean", x)
-    total = sum(convert(x, float_dtype("mean", x, dtype)), axis, keepdims=keepdims)
-    return ew.divide(total, _count(x, normal_axes("mean", axis, x.ndim)))
+    total = sum(convert(x, float_dtype("mean", x, dtype)), axis, keepdims=keepdims, where=where)
+    count = _counted("mean", x, axis, keepdims, where)
+    return ew.divide(total, count if is_weak(count) else convert(count, total.dtype))
 
 
 @implements(np.var)
 def var(
     x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-    correction: Any = _MISSING, **options: Any,
+    where: Any = True, mean: Any = _MISSING, correction: Any = _MISSING,
 ) -> Any:  # fmt: skip
     """The variance over axes, as ``numpy.var``: mean squared distance from the mean, divided by count - ddof.
 
-    ``correction`` is the standard's name for ``ddof``; both are numbers, known before.
+    Parameters
+    ----------
+    ddof, correction: two names for what is taken from the count; a number, known before.
+    where: a mask of the elements that count.
+    mean: the mean where it is known already, with axes of size 1 where ``axis`` says.
     """
-    _refuse_options("var", options)
     x = compute_array("var", x)
     x = convert(x, float_dtype("var", x, dtype))
-    distance = ew.subtract(x, mean(x, axis, keepdims=True))
-    total = sum(ew.squared_distance(distance), axis, keepdims=keepdims)
+    centre = _mean(x, axis, keepdims=True, where=where) if mean is _MISSING or mean is None else mean
+    distance = ew.subtract(x, centre)
+    total = sum(ew.squared_distance(distance), axis, keepdims=keepdims, where=where)
     less = ddof if correction is _MISSING else correction
-    return ew.divide(total, _freedom(x, normal_axes("var", axis, x.ndim), less, total.dtype))
+    return ew.divide(total, _freedom(x, axis, keepdims, where, less, total.dtype))
 
 
-def _freedom(x: Any, axes: Sequence[int], less: Any, dtype: np.dtype[Any]) -> Any:
+_mean = mean
+
+
+def _freedom(x: Any, axis: Any, keepdims: Any, mask: Any, less: Any, dtype: np.dtype[Any]) -> Any:
     """The number of elements reduced, minus a number that need not be whole, and at least 0."""
-    if isinstance(less, float) and not less.is_integer():
-        return convert(ew.maximum(_count(x, axes) - less, 0.0), dtype)
-    return _count(x, axes, static_int(int(less) if isinstance(less, float) else less, "var: ddof"))
+    count = _counted("var", x, axis, keepdims, mask)
+    if not is_weak(count) or (isinstance(less, float) and not less.is_integer()):
+        return convert(ew.maximum(ew.subtract(count, less), 0), dtype)
+    less = static_int(int(less) if isinstance(less, float) else less, "var: ddof")
+    return _count(x, normal_axes("var", axis, x.ndim), less)
 
 
 @implements(np.std)
 def std(
     x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-    correction: Any = _MISSING, **options: Any,
+    where: Any = True, mean: Any = _MISSING, correction: Any = _MISSING,
 ) -> Any:  # fmt: skip
     """The standard deviation over axes, as ``numpy.std``: the square root of :func:`var`."""
-    return ew.sqrt(var(x, axis, dtype, None, ddof, keepdims, correction=correction, **options))
+    return ew.sqrt(var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
 @implements(np.average)
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """The mean, weighted when ``weights`` of the same shape (or one for each place along ``axis``) are given."""
-    if returned:
-        _refuse_options("average", {"returned": True})
+    """The mean, weighted when ``weights`` are given: of the array's shape, or of the sizes of the axes ``axis``.
+
+    Integers are weighted in float64. With ``returned`` the result is a pair of the mean and the sum of the weights.
+
+    >>> average([1, 2], weights=[3, 1], returned=True)
+    (array(1.25), array(4.))
+    """
+    x = as_array(x)
     if weights is None:
-        return mean(x, axis, keepdims=keepdims)
-    x, weights = as_array(x), as_array(weights)
-    if weights.ndim == 1 and x.ndim > 1:
-        at = normal_axis("average", axis, x.ndim)
-        weights = b.reshape(weights, shape=tuple(dims_of(weights)[0] if a == at else 1 for a in range(x.ndim)))
-    x, weights = align("average", [x, weights])
-    total = sum(weights, axis, keepdims=keepdims)
-    return ew.divide(sum(ew.multiply(x, weights), axis, keepdims=keepdims), total)
+        found = mean(x, axis, keepdims=keepdims)
+        total = convert(_count(x, normal_axes("average", axis, x.ndim)), found.dtype)
+    else:
+        shares = _weights(x, as_array(weights), axis)
+        whole = (np.float64(0),) if x.dtype.kind in "biu" else ()
+        dtype = result_dtype("average", (x, shares, *whole))
+        x, shares = align("average", [convert(x, dtype), convert(shares, dtype)])
+        total = sum(shares, axis, keepdims=keepdims)
+        found = ew.divide(sum(ew.multiply(x, shares), axis, keepdims=keepdims), total)
+    return (found, spread(total, dims_of(found))) if returned else found
+
+
+def _weights(x: Any, weights: Any, axis: Any) -> Any:
+    """Weights with an axis for each of the array's: of size 1 where they say nothing of it."""
+    if weights.ndim == x.ndim:
+        return weights
+    if axis is None:
+        raise ShapeError(f"average: weights {shape_text(dims_of(weights))} do not fit an array "
+                         f"{shape_text(dims_of(x))}", where=user_line(),
+                         fix="say which axes they are of: axis=")  # fmt: skip
+    at = [normal_axis("average", a, x.ndim) for a in (axis if isinstance(axis, (tuple, list)) else [axis])]
+    if len(at) != weights.ndim:
+        raise ShapeError(f"average: weights of {weights.ndim} axes for {len(at)} axes", where=user_line(),
+                         fix="give weights of the array's shape, or an axis for each that axis= names")  # fmt: skip
+    order = sorted(range(len(at)), key=at.__getitem__)
+    turned = b.transpose(weights, axes=tuple(order)) if order != list(range(len(at))) else weights
+    sizes = dict(zip(sorted(at), dims_of(turned), strict=True))
+    return b.reshape(turned, shape=tuple(sizes.get(a, dim(1)) for a in range(x.ndim)))
 
 
 @implements(np.ptp)

@@ -19,6 +19,8 @@ from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
+COMPLEX128 = np.dtype(np.complex128)
+
 __all__ = ["digitize", "interp", "searchsorted"]
 
 
@@ -96,13 +98,13 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Any:
 
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """The function through the points ``(xp, fp)`` with straight lines between them, at ``x``, in float64.
+    """The function through the points ``(xp, fp)`` with straight lines between them, in float64 or complex128.
 
     Parameters
     ----------
     x: places, of any shape.
     xp: an array of one axis: ascending places of the points; with ``period`` in any order.
-    fp: their values, as many.
+    fp: their values, as many; of complex ones both parts are interpolated.
     left, right: results in front of the first point and behind the last; those points' values by default.
     period: the period of the function, a number that is not 0; then ``left`` and ``right`` mean nothing.
 
@@ -112,6 +114,15 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     array([15., 25., 20.])
     """
     places, points, values = compute_array("interp", x), row("interp", xp, "xp"), row("interp", fp, "fp")
+    if values.dtype.kind == "c":
+        values = convert(values, COMPLEX128)
+        ends = [None if end is None else convert(end, COMPLEX128) for end in (left, right)]
+        parts = [
+            interp(x, xp, part(values), *(None if end is None else part(end) for end in ends), period)
+            for part in (b.real, b.imag)
+        ]
+        nowhere = ew.logical_and(ew.isnan(places), ew.greater(user_size(dims_of(points)[0]), 1))
+        return b.complex(parts[0], where(nowhere, 0.0, parts[1]))  # nan, as NumPy has it, has no imaginary part
     places, points, values = (convert(a, FLOAT64) for a in (places, points, values))
     (count,) = dims_of(points)
     require(count, "==", dims_of(values)[0], "interp: there must be as many xp as fp")

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.errors import UnsupportedError, user_line
+from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
@@ -15,6 +15,7 @@ from zenith.numpy import reductions
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
+    FLOAT64,
     align,
     as_array,
     ask,
@@ -88,7 +89,7 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     if decimals == 0:
         return ew.rint(x)
     if kind_of(x.dtype) != "f":
-        raise UnsupportedError("round of integers to tens is not supported", where=user_line(), fix="cast to float64")
+        return convert(round(convert(x, FLOAT64), decimals), x.dtype)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return ew.divide(ew.rint(ew.multiply(x, scale)), scale)
@@ -214,8 +215,10 @@ def _between_ends(x: Any, axis: int, first: Any, last: Any) -> Any:
 
 
 def _triangle_mask(shape: Any, k: Any) -> Any:
-    """True where column <= row + k, for the last two sizes of ``shape``."""
-    rows, columns = shape
+    """True where column <= row + k, for the last two sizes of ``shape``; a row is each row of a square."""
+    if not shape:
+        raise ShapeError("a triangle needs an array with axes, not a number", where=user_line(), fix="give a matrix")
+    rows, columns = shape[0], shape[-1]
     row = b.broadcast(b.iota(size=rows, dtype=int64), shape=(rows, columns), axes=(0,))
     column = b.broadcast(b.iota(size=columns, dtype=int64), shape=(rows, columns), axes=(1,))
     return ew.less_equal(column, ew.add(row, k))

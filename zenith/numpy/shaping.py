@@ -12,6 +12,7 @@ from zenith.ir.dims import Dim, dim, dims, divide_exactly, product
 from zenith.numpy.operands import (
     align,
     as_array,
+    ask,
     asked_recorder,
     broadcast_dims,
     dims_of,
@@ -148,10 +149,14 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
 
 @implements(np.squeeze, gives="view")
 def squeeze(x: Any, axis: Any = None) -> Any:
-    """The array without axes of size 1 (all that are fixed to 1, or those named)."""
+    """The array without axes of size 1: those named, or all.
+
+    Which axes these are decides how many the result has: without ``axis`` a program is for arguments with the axes of
+    size 1 where they were, and others are compiled once more.
+    """
     x = as_array(x)
     sizes = dims_of(x)
-    gone = [a for a, n in enumerate(sizes) if n == 1] if axis is None else normal_axes("squeeze", axis, x.ndim)
+    gone = [a for a, n in enumerate(sizes) if ask(n, "==", 1)] if axis is None else normal_axes("squeeze", axis, x.ndim)
     for a in gone:
         require(sizes[a], "==", 1, "squeeze removes axes of size 1 only")
     return b.reshape(x, shape=tuple(n for a, n in enumerate(sizes) if a not in gone)) if gone else x

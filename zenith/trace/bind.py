@@ -55,7 +55,7 @@ def _traced(
     if isinstance(source, Tracer) and source.recorder is recorder:
         link = link_of(primitive, source, values, params)
         if link is not None:
-            result.view(source, link)
+            result.show(source, link)
         elif primitive == "reshape":
             result.may_show(source, "reshape")
     return result

@@ -7,6 +7,7 @@ follows from its type. What needs values raises a TraceError that says what to d
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -23,6 +24,8 @@ from zenith.trace.sizes import TracedSize, user_size
 ARGUMENTS = "arguments"  # the device of traced arrays
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
+# NumPy takes the parts of the sequences that these are called with.
+_TAKES_PARTS = re.compile(r"\b(?:np|numpy)\.(concatenate|concat|stack|poly)\((?!\s*[\[(])")
 # NumPy compares the number to learn whether there is anything to count.
 _COUNTS = re.compile(r"^(?!(if|elif|while|assert)\b).*\b(np|numpy)\.arange\(")
 _COUNTING = (
@@ -72,7 +75,7 @@ class Tracer(dispatch.Traced):
         """Note what the array is after the last write into its memory."""
         self._value, self._seen = value, self.memory.version
 
-    def view(self, source: Tracer, link: Link) -> None:
+    def show(self, source: Tracer, link: Link) -> None:
         """Become a view of another array."""
         self.source, self.link, self.memory = source, link, source.memory
         self._seen = self.memory.version
@@ -117,6 +120,10 @@ class Tracer(dispatch.Traced):
         """Sizes: ``int`` where fixed, :class:`~zenith.trace.sizes.TracedSize` where not."""
         return tuple(user_size(d, self.recorder) for d in self.type.shape)
 
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self._refuse_assignment("shape", "make a view: x = x.reshape(shape)")
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -131,6 +138,14 @@ class Tracer(dispatch.Traced):
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of the elements."""
         return self.type.dtype.numpy
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        self._refuse_assignment("dtype", "convert the elements: x = x.astype(dtype)")
+
+    def _refuse_assignment(self, name: str, fix: str) -> NoReturn:
+        raise MissingAttributeError(f"ndarray.{name} of a traced array cannot be assigned", where=user_line(),
+                                    types=(self.type,), fix=fix)  # fmt: skip
 
     @property
     def itemsize(self) -> int:
@@ -157,10 +172,18 @@ class Tracer(dispatch.Traced):
         """The real part; of a real array the array itself."""
         return _keep_weak(dispatch.implementation("real")(self), self)
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        dispatch.implementation("_write_part")(self, "real", value)
+
     @property
     def imag(self) -> Any:
         """The imaginary part; zeros for a real array."""
         return _keep_weak(dispatch.implementation("imag")(self), self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        dispatch.implementation("_write_part")(self, "imag", value)
 
     @property
     def device(self) -> str:
@@ -232,15 +255,27 @@ class Tracer(dispatch.Traced):
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
+        return self._parts()
+
+    def _parts(self) -> Iterator[Any]:
+        """The parts along the first axis. What only asks whether there is an iterator goes on without them."""
         size = self.shape[0]
-        if isinstance(size, TracedSize):
+        if isinstance(size, TracedSize) and sys._getframe(1).f_code.co_name.endswith("_dispatcher"):
+            yield self  # NumPy looks for arrays that know its functions
+        elif isinstance(size, TracedSize):
+            line = user_line()
+            whole = None if line is None else _TAKES_PARTS.search(line.code)
+            work = (
+                "work on whole arrays" if whole is None else f"call zenith.numpy.{whole[1]}, which takes a whole array"
+            )
             raise TraceError(
                 f"a Python loop over an axis whose size {size} is not fixed",
-                where=user_line(),
+                where=line,
                 types=(self.type,),
-                fix="work on whole arrays, or loop over range(int(x.shape[0])) to compile for this size only",
+                fix=f"{work}, or loop over range(int(x.shape[0])) to compile for this size only",
             )
-        return iter([self[i] for i in range(size)])
+        else:
+            yield from [self[i] for i in range(size)]
 
     # --- what needs values ---
 
@@ -346,9 +381,14 @@ def _keep_weak(result: Any, *operands: Any) -> Any:
     return result
 
 
+_OF_ANYTHING = ("equal", "not_equal")
+
+
 def _binary(name: str, reflected: bool) -> Callable[[Tracer, Any], Any]:
     def method(self: Tracer, other: Any) -> Any:
         if not _is_operand(other):
+            if name in _OF_ANYTHING and self.ndim and (other is None or isinstance(other, (str, bytes))):
+                return dispatch.implementation("full")(self.shape, name == "not_equal", bool)  # no element is that
             return NotImplemented
         operands = (other, self) if reflected else (self, other)
         return _keep_weak(dispatch.implementation(name)(*operands), *operands)
@@ -391,7 +431,7 @@ _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "in
 _METHODS = (
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate", "copy",
     "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
-    "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
+    "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 for _name, _function in _BINARY.items():
     setattr(Tracer, f"__{_name}__", _binary(_function, False))
@@ -405,5 +445,5 @@ for _name, _function in _UNARY.items():
 for _name in _METHODS:
     setattr(Tracer, _name, _method(_name))
 Tracer.conj = Tracer.conjugate  # type: ignore[attr-defined]
-for _name in ("fill", "put", "reshape", "sort", "transpose"):
+for _name in ("compress", "fill", "partition", "put", "reshape", "sort", "transpose"):
     setattr(Tracer, _name, _method(f"_method_{_name}"))
