@@ -136,7 +136,9 @@ def test_einsum_of_lists_and_types():
 def test_products_of_truths():
     x, y = values(np.dtype("?"), (5, 3, 4), 1), values(np.dtype("?"), (4, 3), 2)
     check(lambda xp, a, b: (a @ b, xp.dot(a, b), xp.tensordot(a, b, 1), xp.inner(a, b.T), xp.vecdot(a, b.T)), x, y)
-    check(lambda xp, a, b: (xp.vdot(b, b), xp.outer(b, b), xp.vecmat(b[0], b.T), xp.linalg.matrix_power(b[:3], 3)), x, y)
+    check(
+        lambda xp, a, b: (xp.vdot(b, b), xp.outer(b, b), xp.vecmat(b[0], b.T), xp.linalg.matrix_power(b[:3], 3)), x, y
+    )
 
 
 def test_inner_sizes_that_are_not_fixed_are_required_equal():

@@ -18,6 +18,7 @@ from zenith.errors import DTypeError, TraceError
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, bool_, complex128, dtype_of, float64, int64
 from zenith.trace import InputSpec
+from zenith.trace.dispatch import Unsized
 from zenith.tree import identifier, unique
 
 NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
@@ -91,6 +92,8 @@ def _describe(leaf: Any, name: str) -> Callable[[Any], Hashable]:
 def not_an_array(leaf: Any, name: str) -> TraceError:
     """The error for a leaf that is neither an array nor a number."""
     kind = type(leaf).__name__
+    if isinstance(leaf, Unsized):
+        leaf.refuse()
     if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
         return TraceError(f"{name} is a {kind}, an array of a library that Zenith does not know",
                           fix=f"pass numpy.asarray({name})")  # fmt: skip

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError, user_line
-from zenith.ir.dims import Dim, dim, minimum, product
+from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
+from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.indexing import grid_along
@@ -34,8 +34,9 @@ from zenith.numpy.operands import (
     strong,
     weak_kind,
 )
+from zenith.numpy.picked import Picked
 from zenith.numpy.scans import cumsum
-from zenith.numpy.selections import Masked, Selection, index_array, select, types_of
+from zenith.numpy.selections import Masked, Selection, beside, index_array, mask_of, select, types_of
 from zenith.numpy.shaping import ravel
 from zenith.numpy.sorting import partition, sort
 from zenith.trace.bind import b, graph_value
@@ -62,7 +63,10 @@ def _setitem(x: Any, index: Any, value: Any) -> None:
     found = select(target, index)
     if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.part.shows(value):
         return  # ``x[1:] += y``: the view that Python assigns here was written already
-    if isinstance(found, Masked):
+    if isinstance(found, Masked) and isinstance(value, Picked):
+        whole = strong(convert(value.written(found), x.dtype))
+        _set(found.part, b.where(mask_of(found), whole, found.part))
+    elif isinstance(found, Masked):
         _set(found.part, _under_mask(found, strong(convert(value, x.dtype))))
     elif found.arrays:
         updates = _updates(found, _fitted(value, x.dtype, found.shape))
@@ -93,27 +97,8 @@ def _fitted(value: Any, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Any:
 
 def _under_mask(found: Masked, value: Any) -> Any:
     """The view with a value where the mask is true."""
-    part, axis, rank = found.part, found.axis, found.mask.ndim
-    behind, own = part.ndim - axis - rank, dims_of(value)
-    if len(own) > behind:  # one of its axes counts what the mask picks
-        at = len(own) - behind - 1
-        if not ask(own[at], "==", 1):
-            raise TraceError(
-                "how many elements the mask picks depends on its values, so it can be written with one value for all "
-                "or with rows behind the mask's axes",
-                where=user_line(), types=(*types_of(value), *types_of(found.mask)),
-                fix="choose from whole arrays, x[...] = numpy.where(mask, y, x), or write values in order with "
-                "numpy.place(x, mask, values)",
-            )  # fmt: skip
-        value = b.reshape(value, shape=(*own[:at], *[dim(1)] * rank, *own[at + 1 :]))
-    return b.where(_mask_of(found), _fitted(value, part.dtype, dims_of(part)), part)
-
-
-def _mask_of(found: Masked) -> Any:
-    """The mask, repeated along the view's other axes."""
-    axes = tuple(range(found.axis, found.axis + found.mask.ndim))
-    shape = dims_of(found.part)
-    return found.mask if len(axes) == len(shape) else b.broadcast(found.mask, shape=shape, axes=axes)
+    part = found.part
+    return b.where(mask_of(found), _fitted(beside(found, value), part.dtype, dims_of(part)), part)
 
 
 def _places(found: Selection) -> list[Any]:
@@ -228,7 +213,7 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
     if isinstance(found, Masked):
         old = found.part
         added = getattr(ew, name)(old, _under_mask(found, convert(values, x.dtype)))
-        _set(old, b.where(_mask_of(found), added, old))
+        _set(old, b.where(mask_of(found), added, old))
     elif found.arrays:
         updates = _updates(found, _fitted(values, x.dtype, found.shape))
         _set(found.part, _scattered(scatter, found.part, updates, _places(found)))

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ShapeError, TraceError, user_line
+from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.operands import INT64, as_array, broadcast_dims, convert, dims_of, normal_axis, shape_text, spread
-from zenith.numpy.selections import Masked, Selection, index_array, select, types_of
+from zenith.numpy.picked import picked
+from zenith.numpy.selections import Masked, Selection, index_array, select
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import NUMBER
@@ -27,16 +28,14 @@ __all__ = ["take", "take_along_axis"]
 
 @implements(gives="view")
 def _getitem(x: Any, index: Any) -> Any:
-    """``x[index]``: a view for basic indices, a number where these leave no axis, else a new array."""
+    """``x[index]``: a view for basic indices, a number where these leave no axis, else a new array.
+
+    What a traced mask picks is no array, but may be computed with and written back: see :mod:`zenith.numpy.picked`.
+    """
     x = as_array(x)
     found = select(x, index)
     if isinstance(found, Masked):
-        raise TraceError(
-            "indexing with a boolean mask gives a result whose size depends on values",
-            where=user_line(), types=types_of(found.mask),
-            fix="say how many elements there are at most: zenith.numpy.extract(mask, x, size=n); or keep the shape: "
-            "numpy.where(mask, x, 0)",
-        )  # fmt: skip
+        return picked(found, user_line())
     result = _read(found)
     dotted = any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))
     shown = isinstance(result, Tracer) and result.source is not None

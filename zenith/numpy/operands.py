@@ -56,6 +56,8 @@ def as_array(value: Any) -> Any:
         return value if recorder is not None and recorder.encloses(value.recorder) else refuse_stranger(value)
     if isinstance(value, TracedSize):
         return value.as_array()
+    if isinstance(value, dispatch.Unsized):
+        value.refuse()
     if isinstance(value, (list, tuple)) and contains_traced(value):
         return dispatch.implementation("array")(value)
     if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):

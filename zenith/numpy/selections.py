@@ -294,6 +294,35 @@ def _masked(x: Any, items: Sequence[Any], masks: Sequence[int]) -> Masked:
     return Masked(part, arrays[0], axis)
 
 
+def mask_of(found: Masked) -> Any:
+    """The mask, repeated along the view's other axes."""
+    axes = tuple(range(found.axis, found.axis + found.mask.ndim))
+    shape = dims_of(found.part)
+    return found.mask if len(axes) == len(shape) else b.broadcast(found.mask, shape=shape, axes=axes)
+
+
+def beside(found: Masked, value: Any) -> Any:
+    """A value that belongs beside what a mask picks, as one that is repeated to the view.
+
+    TraceError where it has an axis that counts what the mask picks.
+    """
+    x = as_array(value)
+    rank, own = found.mask.ndim, dims_of(x)
+    behind = found.part.ndim - found.axis - rank
+    if len(own) <= behind:
+        return x
+    at = len(own) - behind - 1
+    if not ask(own[at], "==", 1):
+        raise TraceError(
+            "how many elements the mask picks depends on its values, so beside them stand one value for all, rows "
+            "behind the mask's axes, or elements of the same mask",
+            where=user_line(), types=(*types_of(x), *types_of(found.mask)),
+            fix="choose from whole arrays, x[...] = numpy.where(mask, y, x), or write values in order with "
+            "numpy.place(x, mask, values)",
+        )  # fmt: skip
+    return b.reshape(x, shape=(*own[:at], *[dim(1)] * rank, *own[at + 1 :]))
+
+
 def index_array(item: Any, size: Dim) -> Any:
     """Indices counted from 0 as int64; concrete ones are checked at once where the size is fixed."""
     if isinstance(item, TracedSize) or not is_array(item):

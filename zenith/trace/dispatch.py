@@ -45,6 +45,16 @@ class Traced:
         raise NotImplementedError
 
 
+class Unsized:
+    """What a traced program has, but not as an array, since its size depends on values."""
+
+    __slots__ = ()
+
+    def refuse(self) -> NoReturn:
+        """TraceError for what needs an array."""
+        raise NotImplementedError
+
+
 def implements(
     *functions: Any, gives: str = "new", module: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -142,6 +152,8 @@ def names() -> list[str]:
 
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A NumPy ufunc, or one of its methods, called on traced values."""
+    if any(isinstance(x, Unsized) for x in inputs):
+        return NotImplemented
     if method == "__call__":
         options = _without_defaults(kwargs)
         if options.get("out") is not None:

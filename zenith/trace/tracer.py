@@ -369,6 +369,8 @@ def is_weak(value: Any) -> bool:
 
 
 def _is_operand(value: Any) -> bool:
+    if isinstance(value, dispatch.Unsized):
+        return False  # which knows how to stand beside an array
     known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
     return known or hasattr(value, "__array__")
 

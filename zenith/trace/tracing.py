@@ -15,6 +15,7 @@ from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
+from zenith.trace.dispatch import Unsized
 from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, argument, is_weak
@@ -95,6 +96,8 @@ def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer])
 
 def output_value(recorder: Recorder, output: Any) -> Value:
     """What a traced function returned as a value of its graph; TraceError for what is no array."""
+    if isinstance(output, Unsized):
+        output.refuse()
     if isinstance(output, TracedSize):
         output = output.as_array()
     elif isinstance(output, (bool, int, float, complex, np.generic, np.ndarray)):
