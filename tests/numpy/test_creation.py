@@ -6,6 +6,7 @@ from collections import UserList
 import numpy as np
 import pytest
 
+import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, traced, values
 from zenith.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
@@ -219,6 +220,19 @@ def test_what_cannot_be_made():
 
 
 ENDS = {"linspace": (-1.0, 2.0), "logspace": (-1.0, 2.0), "geomspace": (0.5, 16.0)}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_as_many_numbers_as_a_size_says(name):
+    low, high = ENDS[name]
+    for endpoint in (True, False):
+        fast = zenith.jit(lambda x, end=endpoint: getattr(znp, name)(low, high, x.shape[0], endpoint=end))
+        for count in (3, 1, 0, 2, 7):
+            expected = getattr(np, name)(low, high, count, endpoint=endpoint)
+            np.testing.assert_allclose(fast(np.ones(count)), expected, rtol=1e-12)
+        assert fast.cache_info().misses == 1
+    for count in (1, 3):
+        check(lambda xp, a, n=count: xp.linspace(a, 2.0, n, retstep=True), np.array([0.5, 1.0]))
 
 
 @pytest.mark.parametrize("name", ENDS)

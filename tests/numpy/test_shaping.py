@@ -100,6 +100,15 @@ def test_parts_of_one_array_are_joined():
         assert np.array_equal(fast(np.ones((n, 2, 4))), np.ones((2, 4 * n)))
 
 
+def test_split_at_places_that_cross():
+    for places in ([2, -2], [-3, -2, 9], [3, 1]):
+        fast = jit(lambda x, at=places: np.split(x, at))
+        for n in (8, 3, 1, 2, 4):
+            x = np.arange(float(n))
+            for found, expected in zip(fast(x), np.split(x, places), strict=True):
+                assert np.array_equal(found, expected), (n, places)
+
+
 def test_unstack_needs_a_fixed_size():
     check(lambda xp, a: xp.unstack(a[:3], axis=0), values(F4, (3, 2)))
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import assert_same
 from zenith.errors import OutOfBoundsError, ShapeError, TraceError
@@ -64,7 +65,6 @@ def test_what_is_always_a_number_is_one():
     def function(x, y):
         n = x.shape[0]
         assert (type(n - n), n - n, type(n * 2 // 2 - n), n * 0) == (int, 0, int, 0)
-        assert {n: 1}[n] == 1
         assert f"{n}" == "n"
         return [x]
 
@@ -240,3 +240,69 @@ def test_sizes_and_other_objects():
 def test_a_size_cannot_come_from_values():
     with pytest.raises(TraceError, match="a size must be known before the program runs, not computed by it"):
         run(lambda x, y: [x.reshape(x.sum(), -1)])
+
+
+# --- as Python has numbers ----------------------------------------------------------------------------------------
+
+LENGTHS = (3, 1, 5, 8)
+NUMBERS = {
+    "keys of a dict": (lambda x: x * {1: 5.0, 3: 6.0}.get(x.shape[0], 9.0), 4),
+    "a set of shapes": (lambda x: x if x.shape in {(3,), (5,)} else -x, 4),
+    "float()": (lambda x: x[: int(0.8 * x.shape[0])], 4),
+    "math.ceil": (lambda x: x[: math.ceil(x.shape[0] / 2)], 4),
+    "round": (lambda x: x[: max(1, round(x.shape[0] / 2))], 4),
+    "a condition": (lambda x: x if x.shape[0] / 2 > 1 else -x, 4),
+    "item": (lambda x: x[: int((np.asarray(x.shape[0] / 2, like=x) + 1).item())], 4),
+    "bit_length": (lambda x: x * (x.shape[0] - 1).bit_length(), 4),
+    "bits": (lambda x: x + (x.shape[0] & 1) + (x.shape[0] ^ 1) + (x.shape[0] | 1) + (3 & x.shape[0]), 4),
+    "shifts": (lambda x: x + (x.shape[0] << 1) + (x.shape[0] >> 1) + ~x.shape[0] + round(x.shape[0]), 1),
+    "a shifted number": (lambda x: x + (1 << x.shape[0]), 4),
+    "a format": (lambda x: x + len(f"{x.shape[0]:3d}"), 4),
+    "an array of sizes": (lambda x: x / np.array(x.shape), 1),
+    "an array with sizes": (lambda x: x[:1] + np.array([x.shape[0], 2]) + np.full(2, x.shape[0]), 1),
+    "keys of their own": (lambda x: x * {x.shape[0]: 2.0}[x.shape[0]], 4),
+    "negative powers": (lambda x: x * x.shape[0] ** -1 + x.shape[0] ** -0.5, 1),
+    "powers of sizes": (lambda x: x * 2 ** x.shape[0] + x.shape[0] ** x.shape[0] + x.shape[0] ** 2, 1),
+    "powers of less than nothing": (lambda x: x.sum() * 2 ** -x.shape[0], 1),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_sizes_are_numbers_where_python_asks(name):
+    function, programs = NUMBERS[name]
+    fast = zenith.jit(function)
+    for n in LENGTHS:
+        x = np.arange(1.0, n + 1)
+        found, expected = fast(x), function(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert fast.cache_info().misses == programs
+
+
+def test_numbers_of_values_are_still_unknown():
+    for function in (
+        lambda x: int(x.shape[0] * x[0]), lambda x: x if 3 in x else -x, lambda x: round(x[0]), lambda x: [x.item()],
+        lambda x: x if x[0] > x.shape[0] / 2 else -x,
+    ):  # fmt: skip
+        with pytest.raises(TraceError, match="needs the values of a traced array"):
+            zenith.jit(function)(np.ones(3))
+    assert zenith.jit(lambda x: round(x[0], 1))(np.array([0.26])) == 0.3
+
+
+NEGATIVE = {
+    "pad": lambda x: np.pad(x, (0, x.shape[0] - 4)),
+    "zeros": lambda x: znp.zeros(x.shape[0] - 4).sum(),
+    "eye": lambda x: znp.eye(x.shape[0] - 4),
+    "repeat": lambda x: np.repeat(x, x.shape[0] - 4),
+    "indices": lambda x: znp.indices((x.shape[0] - 4,)),
+    "linspace": lambda x: znp.linspace(0, 1, x.shape[0] - 4),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_a_size_that_is_negative_in_a_later_call(name):
+    fast = zenith.jit(NEGATIVE[name])
+    fast(np.ones(5))
+    for again in (fast, zenith.jit(NEGATIVE[name])):
+        with pytest.raises(ShapeError, match=r"is negative: (x0 >= 4|x0 - 4 >= 0) does not hold"):
+            again(np.ones(2))

@@ -26,6 +26,7 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     lift,
+    require_count,
     result_dtype,
     sizes_of,
     spread,
@@ -138,6 +139,7 @@ def arange(
 
 def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
     """0, 1, ... recorded when a trace is in progress."""
+    require_count(count, "a number of elements is negative")
     if dtype.kind == "c":
         return convert(lifted_iota(count, known_dtype(dtype).real.numpy), dtype)
     recorder = current_recorder()

@@ -17,7 +17,17 @@ from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.formulas import truth
-from zenith.numpy.operands import INT64, as_array, compute_array, convert, dims_of, normal_axis, require, sizes_of
+from zenith.numpy.operands import (
+    INT64,
+    as_array,
+    compute_array,
+    convert,
+    dims_of,
+    normal_axis,
+    require,
+    require_count,
+    sizes_of,
+)
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selection import where as choose
 from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
@@ -201,7 +211,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None, *, size: Any = None, fill_val
     at = normal_axis("repeat", axis or 0, x.ndim)
     counted = isinstance(repeats, TracedSize)
     if counted or (size is None and not isinstance(as_array(repeats), Tracer) and as_array(repeats).size == 1):
-        return repeated(x, size_dim(repeats if counted else as_array(repeats).item(), "repeat: the count"), at)
+        count = size_dim(repeats if counted else as_array(repeats).item(), "repeat: the count")
+        require_count(count, "repeat: the count is negative")
+        return repeated(x, count, at)
     counts = convert(repeats, INT64)
     counts = reshape(counts, (1,)) if counts.ndim == 0 else counts
     counts = broadcast_to(counts, (user_size(dims_of(x)[at]),))

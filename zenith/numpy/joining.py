@@ -217,9 +217,10 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     size = dims_of(x)[at]
     if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
         inner = [_inside(size_dim(i, "split: a place"), size) for i in indices_or_sections]
-    else:
-        count = static_int(indices_or_sections, "split: the number of parts")
-        inner = [size // count * i + minimum(i, size % count) for i in range(1, count)]
+        pairs = pairwise([dim(0), *inner, size])
+        return [cut(x, at, lo, hi if ask(lo, "<=", hi) else lo) for lo, hi in pairs]
+    count = static_int(indices_or_sections, "split: the number of parts")
+    inner = [size // count * i + minimum(i, size % count) for i in range(1, count)]
     places = [dim(0), *inner, size]
     return [cut(x, at, lo, hi) for lo, hi in pairwise(places)]
 
@@ -227,7 +228,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 def _inside(place: Dim, size: Dim) -> Dim:
     """A place from the start of an axis, clipped to it as slices are."""
     if ask(place, "<", 0):
-        place = size + place
+        place = size + place if ask(size + place, ">=", 0) else dim(0)
     return size if ask(place, ">", size) else place
 
 

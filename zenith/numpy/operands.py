@@ -76,6 +76,8 @@ def as_array(value: Any) -> Any:
             where=user_line(),
             fix="give an array, a number, or nested lists of numbers",
         ) from error
+    if array.dtype.hasobject and contains_traced(array.tolist()):
+        return dispatch.implementation("array")(array.tolist())  # NumPy made it of sizes: np.array(x.shape)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     known_dtype(array.dtype)
@@ -141,7 +143,8 @@ def type_key(value: Any) -> Any:
 
 def dtype_of_operand(value: Any) -> np.dtype[Any]:
     """The NumPy dtype of an operand."""
-    return value.dtype if isinstance(value, (Tracer, np.ndarray)) else as_array(value).dtype
+    known = isinstance(value, Tracer) or (isinstance(value, np.ndarray) and not value.dtype.hasobject)
+    return value.dtype if known else as_array(value).dtype
 
 
 def result_dtype(name: str, operands: Iterable[Any]) -> np.dtype[Any]:
@@ -213,14 +216,21 @@ def dims_of(x: Any) -> tuple[Dim, ...]:
 
 
 def sizes_of(shape: Any, what: str = "a size") -> tuple[Dim, ...]:
-    """The sizes that a user's shape (one size or a sequence) means; ShapeError when one is negative."""
+    """The sizes that a user's shape (one size or a sequence) means; ShapeError when one is negative in any call."""
     items = shape if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)
     found = tuple(size_dim(n, what) for n in items)
     if any((d.static or 0) < 0 for d in found):
         raise ShapeError(
             f"a shape has a negative size: {shape_text(found)}", where=user_line(), fix="use sizes of 0 or more"
         )
+    for size in found:
+        require_count(size, f"{what} is negative")
     return found
+
+
+def require_count(size: Dim, reason: str) -> None:
+    """Demand that a size is not negative, in any call."""
+    require(size, ">=", 0, reason)
 
 
 def shape_text(shape: Iterable[Any]) -> str:

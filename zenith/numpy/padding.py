@@ -17,7 +17,7 @@ from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.joining import concatenate, cut, flip
-from zenith.numpy.operands import as_array, ask, convert, dims_of, require
+from zenith.numpy.operands import as_array, ask, convert, dims_of, require, require_count
 from zenith.numpy.quantiles import median
 from zenith.numpy.ranges import linspace
 from zenith.numpy.selection import where
@@ -65,6 +65,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     widths = [tuple(size_dim(p, "pad: a width") for p in pair) for pair in _pairs(pad_width, x.ndim)]
     if any((p.static or 0) < 0 for pair in widths for p in pair):
         raise ShapeError("pad: a width is negative", where=user_line(), fix="use a slice to remove elements")
+    for width in (p for pair in widths for p in pair):
+        require_count(width, "pad: a width is negative")
     given = options.get(_OPTIONS[mode], 0 if mode in ("constant", "linear_ramp", "empty") else None)
     if mode in ("constant", "empty") and not isinstance(given, (list, tuple, dict)) and as_array(given).ndim == 0:
         starts, ends = (tuple(pair[i] for pair in widths) for i in (0, 1))

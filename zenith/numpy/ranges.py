@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.dims import dim
+from zenith.ir.dims import Dim, dim, maximum
 from zenith.numpy import elementwise as ew
 from zenith.numpy.creation import lifted_iota
 from zenith.numpy.operands import (
@@ -51,21 +51,27 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     check_device(device)
     exact = result_dtype("linspace", (start, stop, 1.0))
     count = size_dim(num, "linspace: num")
-    gaps = count - 1 if endpoint else count
+    gaps = maximum(count - 1, 1) if endpoint else count
     low, high = align("linspace", [convert(start, exact), convert(stop, exact)])
     place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
-    if gaps == 0:
-        step: Any = ew.multiply(low, np.asarray(np.nan, exact))
-        result = ew.add(ew.multiply(place, ew.subtract(high, low)), low)
-    else:
-        step = ew.divide(ew.subtract(high, low), user_size(gaps))
-        result = ew.add(ew.multiply(place, step), low)
-        result = where(ew.equal(place, user_size(gaps)), high, result) if endpoint else result
+    step = ew.divide(ew.subtract(high, low), user_size(gaps))
+    result = ew.add(ew.multiply(place, step), low)
+    if endpoint:
+        result = where(ew.equal(place, user_size(gaps)), high, result)
+        step = _of_gaps(step, count)
     result = moveaxis(result, 0, normal_axis("linspace", axis, result.ndim))
     if dtype is not None:
         target = compute_dtype("linspace", np.dtype(dtype))
         result = convert(ew.floor(result) if target.kind in "iu" else result, target)
     return (result, step) if retstep else result
+
+
+def _of_gaps(step: Any, count: Dim) -> Any:
+    """The distance of so many numbers; nan where there is one, as NumPy has it."""
+    nothing = np.asarray(np.nan, step.dtype)
+    if count.static is not None:
+        return step if count.static > 1 else nothing
+    return where(ew.greater(user_size(count), 1), step, nothing)
 
 
 @implements(np.logspace)
@@ -105,7 +111,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     result = ew.multiply(logspace(*ends, num, endpoint), sign)
     place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
     result = where(ew.equal(place, 0), low, result)
-    if endpoint and count != dim(1):
-        result = where(ew.equal(place, user_size(count - 1)), high, result)
+    if endpoint:
+        result = where(ew.equal(place, user_size(maximum(count - 1, 1))), high, result)
     result = moveaxis(result, 0, normal_axis("geomspace", axis, result.ndim))
     return result if dtype is None else convert(result, compute_dtype("geomspace", np.dtype(dtype)))

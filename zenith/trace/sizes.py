@@ -2,7 +2,7 @@
 
 It is no ``int``. Arithmetic gives traced sizes again; a comparison asks, and the answer for this call becomes an
 assumption; beside arrays it is a weak Python int (NEP 50); whatever needs a real number (``range(n)``, ``int(n)``,
-``math.sqrt(n)``) specialises the trace to this call's size.
+``math.sqrt(n)``, a set or the keys of a dict) specialises the trace to this call's size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TracedSize:
         self.dim = size
 
     def __hash__(self) -> int:
-        return hash(self.dim)
+        return hash(int(self))  # of the number that it is equal to
 
     def __repr__(self) -> str:
         return str(self.dim)
@@ -54,6 +54,13 @@ class TracedSize:
 
     __int__ = __index__
 
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec else repr(self)
+
+    def bit_length(self) -> int:
+        """As ``int.bit_length``, of this call's size."""
+        return int(self).bit_length()
+
     def __float__(self) -> float:
         return float(self.recorder.specialize(self.dim))
 
@@ -71,6 +78,23 @@ class TracedSize:
     def __abs__(self) -> Any:
         return self if self.recorder.holds(self.dim, ">=", 0) else -self
 
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(int(self), digits)
+
+    def __floor__(self) -> Any:
+        return self
+
+    __ceil__ = __trunc__ = __floor__
+
+    def __lshift__(self, places: Any) -> Any:
+        return self * 2**places
+
+    def __rshift__(self, places: Any) -> Any:
+        return self // 2**places
+
     def __truediv__(self, other: Any) -> Any:
         return _as_float(self, other, "divide")
 
@@ -80,14 +104,14 @@ class TracedSize:
     def __pow__(self, exponent: Any) -> Any:
         power = _static_int(exponent)
         if power is None or power < 0:
-            return _as_float(self, exponent, "power")
+            return _power(self, exponent)
         result = dim(1)
         for _ in range(power):
             result = result * self.dim
         return user_size(result, self.recorder)
 
     def __rpow__(self, base: Any) -> Any:
-        return _as_float(base, self, "power")
+        return _power(base, self)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -156,11 +180,29 @@ def _is_size(value: Any) -> bool:
 
 def _as_float(left: Any, right: Any, function: str) -> Any:
     """A true quotient or power of sizes: a weak float value."""
-    if not all(_is_size(v) or isinstance(v, float) for v in (left, right)):
+    if not all(_is_size(v) or isinstance(v, float) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
     result = dispatch.implementation(function)(left, right)
     result.weak = True
     return result
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """A power as Python has it: of integers an integer where the exponent is not negative, else a float."""
+    whole = _is_size(base) and _is_size(exponent)
+    recorder = base.recorder if isinstance(base, TracedSize) else exponent.recorder
+    if whole and not recorder.holds(size_dim(exponent), ">=", 0):
+        base = base * 1.0
+    return _as_float(base, exponent, "power")
+
+
+def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Callable[[Any, Any], Any]:
+    def method(self: TracedSize, other: Any) -> Any:
+        if not _is_size(other):
+            return NotImplemented
+        return function(int(other), int(self)) if reflected else function(int(self), int(other))
+
+    return method
 
 
 def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool) -> Callable[[Any, Any], Any]:
@@ -224,5 +266,10 @@ for _name, _word, _function in (
 ):  # fmt: skip
     setattr(TracedSize, f"__{_name}__", _arithmetic(_function, _word, False))
     setattr(TracedSize, f"__r{_name}__", _arithmetic(_function, _word, True))
+for _name in ("and", "or", "xor"):
+    setattr(TracedSize, f"__{_name}__", _bitwise(getattr(operator, f"__{_name}__"), False))
+    setattr(TracedSize, f"__r{_name}__", _bitwise(getattr(operator, f"__{_name}__"), True))
+for _name in ("lshift", "rshift"):
+    setattr(TracedSize, f"__r{_name}__", _bitwise(getattr(operator, f"__{_name}__"), True))
 for _name, _relation in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
     setattr(TracedSize, f"__{_name}__", _comparison(_relation))

@@ -18,7 +18,8 @@ from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, Memory, check_writable, raise_lost
-from zenith.trace.recorder import Recorder
+from zenith.trace.numbers import number_of_sizes
+from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, user_size
 
 ARGUMENTS = "arguments"  # the device of traced arrays
@@ -287,17 +288,30 @@ class Tracer(dispatch.Traced):
             fix=fix,
         )
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         line = user_line()
         if line is not None and _COUNTS.search(line.code):
             self._needs_values("numpy.arange of a traced number", _COUNTING)
+        known = self._of_sizes()
+        if known is not None:
+            return bool(known)
         self._needs_values(
             "a Python condition (if, while, and, or, not, assert)",
             "choose between arrays with numpy.where(condition, a, b), combine conditions with & | ~, or make the "
             "argument static",
         )
 
-    def _number(self, what: str) -> NoReturn:
+    def _of_sizes(self) -> Any:
+        """The number in this call where it follows from sizes alone, for which the trace is then specialised."""
+        if self.ndim or self.recorder is not current_recorder():
+            return None
+        return number_of_sizes(self.recorder, self.value.node, self.value.output)
+
+    def _number(self, what: str) -> Any:
+        known = self._of_sizes()
+        return self._unknown(what) if known is None else known
+
+    def _unknown(self, what: str) -> NoReturn:
         line = user_line()
         if what == "float()" and line is not None and _WRITES_AN_ELEMENT.search(line.code):
             self._needs_values("writing it into a NumPy array", dispatch.TRACED_ARRAY)
@@ -305,30 +319,36 @@ class Tracer(dispatch.Traced):
             what, "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
         )
 
-    def __float__(self) -> NoReturn:
-        self._number("float()")
+    def __float__(self) -> float:
+        return float(self._number("float()"))
 
-    def __int__(self) -> NoReturn:
-        self._number("int()")
+    def __int__(self) -> int:
+        return int(self._number("int()"))
 
     def __index__(self) -> NoReturn:
-        self._number("using it as a Python integer (an index, a size, range())")
+        self._unknown("using it as a Python integer (an index, a size, range())")
 
-    def __complex__(self) -> NoReturn:
-        self._number("complex()")
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
 
-    def item(self, *args: Any) -> NoReturn:
-        """Not possible while tracing."""
-        self._number("item()")
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._number("round()")) if digits is None else dispatch.implementation("round")(self, digits)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def item(self, *args: Any) -> Any:
+        """The number, where it follows from sizes alone; TraceError for what needs values."""
+        return np.asarray(self._number("item()")).item(*args)
 
     def tolist(self) -> NoReturn:
         """Not possible while tracing."""
-        self._number("tolist()")
+        self._unknown("tolist()")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         line = user_line()
         if line is not None and _WRITES_AN_ELEMENT.search(line.code):
-            self._number("float()")
+            self._unknown("float()")
         if dtype is not None and np.dtype(dtype).kind == "O":
             self._needs_values(
                 "calling Python for each element (numpy.vectorize)",
@@ -341,7 +361,7 @@ class Tracer(dispatch.Traced):
         )
 
     def __dlpack__(self, **options: Any) -> NoReturn:
-        self._number("handing it to another library (DLPack)")
+        self._unknown("handing it to another library (DLPack)")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or not hasattr(np.ndarray, name):
