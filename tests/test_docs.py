@@ -18,7 +18,7 @@ from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "saving", "training")
+CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "saving", "tracing", "training")
 DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
