@@ -84,7 +84,7 @@ def test_every_element_type_goes_round(adapter, dtype):
         (np.array([1, None]), DTypeError, r"x.astype\(numpy.float64\)"),
         (np.array(["a"]), DTypeError, "pass an array of numbers"),
         (PACKED, DTypeError, "pass an array of numbers"),
-        (np.ma.masked_array([1.0]), UnsupportedError, r"MaskedArray.*\n  fix: pass numpy.asarray\(x\)"),
+        (np.ma.masked_array([1.0]), UnsupportedError, r"MaskedArray.*\n  fix: pass x.filled\(value\)"),
         (np.zeros(2, ml_dtypes.float8_e4m3fn), DTypeError, "float8_e4m3fn"),
     ],
 )

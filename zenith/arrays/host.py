@@ -14,6 +14,11 @@ from zenith.errors import DTypeError, UnsupportedError
 from zenith.ir.types import DTYPES, DType, dtype_of
 
 
+def plain(array: Any, name: str) -> str:
+    """What a user writes for the plain array of one with rules of its own."""
+    return f"{name}.filled(value)" if isinstance(array, np.ma.MaskedArray) else f"numpy.asarray({name})"
+
+
 class NumpyAdapter(PlainAdapter):
     """NumPy arrays of any strides."""
 
@@ -28,7 +33,7 @@ class NumpyAdapter(PlainAdapter):
         if type(array) not in (np.ndarray, np.memmap):
             raise UnsupportedError(
                 f"{name} is a {type(array).__name__}, a subclass of numpy.ndarray with rules of its own",
-                fix=f"pass numpy.asarray({name})",
+                fix=f"pass {plain(array, name)}",
             )
         if dtype_of(array.dtype) is None:
             raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}",

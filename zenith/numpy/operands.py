@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays import adapter_for
+from zenith.arrays.host import plain
 from zenith.errors import (
     AxisError,
     DeviceError,
@@ -64,7 +65,7 @@ def as_array(value: Any) -> Any:
         raise UnsupportedError(
             f"{type(value).__name__} is a subclass of numpy.ndarray with rules of its own, which Zenith does not know",
             where=user_line(),
-            fix="use a plain array: numpy.asarray(x), or x.filled(value) of a masked array",
+            fix=f"use {plain(value, 'x')}",
         )
     try:
         array = np.asarray(snapshot(value))
