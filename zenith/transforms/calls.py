@@ -16,6 +16,7 @@ from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
+from zenith.trace.results import own_memory
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, is_weak
 
@@ -44,11 +45,14 @@ class Arguments:
         return tree.unflatten(self.treedef, leaves)
 
     def given_back(self, results: Sequence[Any]) -> list[Any]:
-        """Results in the library of the arguments: tensors when any of these is one, as under ``jit``."""
+        """Results in memory of their own and the library of the arguments: tensors when any of these is one, as under
+        ``jit``.
+        """
+        owned = own_memory(results)
         if self._tensor is None:
-            return list(results)
+            return owned
         make = self._tensor.from_numpy
-        return [r if r is None or isinstance(r, Tracer) else make(np.require(r, requirements="W")) for r in results]
+        return [r if r is None or isinstance(r, Tracer) else make(r) for r in owned]
 
 
 def _written(function: Function) -> Callable[[str], str]:

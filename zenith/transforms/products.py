@@ -12,6 +12,7 @@ from zenith.ir.dims import prove_equal
 from zenith.ir.types import ArrayType, has_derivative
 from zenith.trace.bind import array_type, b
 from zenith.trace.nested import Inner, replay
+from zenith.trace.results import own_memory
 from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
 from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
@@ -67,7 +68,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     def pushforward(*tangents: Any) -> Any:
         given = _moving(call.model, Arguments(tangents, "tangents"), "tangents")
         found = parts.merge(known, replay(parts.unknown, [*residuals, *given]))
-        return call.tangents(found[call.total :], found)
+        return call.tangents(own_memory(found[call.total :], known), found)
 
     return call.results(values, pushforward)
 
@@ -96,7 +97,8 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
-        found = iter(parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :])
+        moved = parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :]
+        found = iter(own_memory(moved, known))
         flags = zip(call.arguments.arrays, call.floats(), strict=False)
         leaves = [next(found) if flag else znp.zeros_like(array) for array, flag in flags]
         gradients: tuple[Any, ...] = call.arguments.rebuild(call.arguments.given_back(leaves))[0]
