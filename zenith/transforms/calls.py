@@ -90,10 +90,13 @@ def array_of(leaf: Any, name: str) -> Any:
 
 
 class FlatResults:
-    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned besides."""
+    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned besides.
 
-    def __init__(self, function: Callable[..., Any], has_aux: bool = False) -> None:
-        self._function, self._has_aux = function, has_aux
+    ``forward_of`` names the function whose forward rule ``function`` is: ``aux`` is then what the way back needs.
+    """
+
+    def __init__(self, function: Callable[..., Any], has_aux: bool = False, forward_of: str = "") -> None:
+        self._function, self._has_aux, self._forward_of = function, has_aux or bool(forward_of), forward_of
         self.treedef: tree.TreeDef
         self.count = 0
 
@@ -102,13 +105,21 @@ class FlatResults:
         aux: Any = ()
         if self._has_aux:
             if not (isinstance(results, tuple) and len(results) == 2):
-                raise TraceError("with has_aux=True the function returns a pair: its result and what goes along",
-                                 where=user_line(), fix="return result, aux")  # fmt: skip
+                raise self._no_pair()
             results, aux = results
         flat, self.treedef = tree.flatten(results)
         extra, self.aux_treedef = tree.flatten(aux)
         self.count = len(flat)
         return [array_of(leaf, "a result") for leaf in (*flat, *extra)]
+
+    def _no_pair(self) -> TraceError:
+        if not self._forward_of:
+            return TraceError("with has_aux=True the function returns a pair: its result and what goes along",
+                              where=user_line(), fix="return result, aux")  # fmt: skip
+        return TraceError(
+            f"the forward rule of {self._forward_of} returns a pair: the result and what the backward rule needs",
+            where=user_line(), fix="return result, residuals, which may be ()",
+        )  # fmt: skip
 
 
 def name_of(function: Function) -> str:

@@ -129,7 +129,7 @@ class custom_vjp:
         if self._rules is None:
             raise TraceError(f"{name} has no rules", where=user_line(), fix="give them: f.defvjp(forward, backward)")
         forward, backward = self._rules
-        own, ahead = FlatResults(self._function), FlatResults(forward, has_aux=True)
+        own, ahead = FlatResults(self._function), FlatResults(forward, forward_of=name)
         body = _traced(lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name)
         with _rules_of(self):
             kept = _traced(
