@@ -13,7 +13,7 @@ from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
 from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.types import ArrayType, Type
-from zenith.numpy.operands import as_array, snapshot
+from zenith.numpy.operands import as_array, snapshot, static_int
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
 from zenith.trace.results import own_memory
@@ -21,6 +21,7 @@ from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, is_weak
 
 Function = Callable[..., Any]
+Numbers = int | Sequence[int]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -125,6 +126,21 @@ class FlatResults:
 def name_of(function: Function) -> str:
     """A function's name as an identifier."""
     return tree.identifier(getattr(function, "__name__", type(function).__name__))
+
+
+def argument_numbers(argnums: Any, count: int) -> Numbers:
+    """``argnums`` counted from 0; TraceError for what is no integer or none of ``count`` positional arguments."""
+    several = isinstance(argnums, (Sequence, np.ndarray)) and not isinstance(argnums, str)
+    numbers = tuple(static_int(n, "argnums") for n in (argnums if several else (argnums,)))
+    wrong = sorted(n for n in numbers if not -count <= n < count)
+    if wrong:
+        raise TraceError(
+            f"argnums names argument {wrong[0]}, and the call has {count} positional arguments",
+            where=user_line(),
+            fix="pass the arguments to differentiate by position",
+        )
+    found = tuple(n % count for n in numbers)
+    return found if several else found[0]
 
 
 def trace_call(
