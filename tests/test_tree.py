@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, namedtuple
 
+import optree
 import pytest
 
 from zenith import tree
@@ -32,8 +33,30 @@ def test_flatten_paths_and_back(value, leaves, paths):
 def test_a_structure_that_contains_itself_is_refused():
     loop = []
     loop.append(loop)
+    shared = [1, 2]
+    for value in (loop, [shared, {"a": (shared, {"b": [loop]})}]):
+        with pytest.raises(TraceError, match="contains itself"):
+            tree.flatten(value)
+
+
+class Endless:
+    """A node with another one inside, made anew by each look."""
+
+
+optree.register_pytree_node(Endless, lambda _: ((Endless(),), None), lambda _, inside: Endless(), namespace="zenith")
+
+
+def test_nodes_that_make_others_without_end_are_refused():
     with pytest.raises(TraceError, match="contains itself"):
-        tree.flatten(loop)
+        tree.flatten(Endless())
+
+
+def test_a_structure_that_is_nested_too_deeply_is_refused():
+    deep = shared = [1]
+    for _ in range(2000):
+        deep = [deep, shared, shared, None]
+    with pytest.raises(TraceError, match="nested too deeply: more than 1000 levels"):
+        tree.flatten(deep)
 
 
 def test_unflatten_needs_as_many_leaves():

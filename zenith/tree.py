@@ -21,10 +21,11 @@ from typing import Any
 
 import optree
 
-from zenith.errors import TraceError
+from zenith.errors import TraceError, user_line
 
 TreeDef = optree.PyTreeSpec
 NAMESPACE = "zenith"
+DEEPEST = 100_000  # levels of a structure beyond which nodes are taken to make new ones without end
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,52 @@ class Leaf:
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     """The leaves of ``tree`` in order, and its structure. Dicts are taken in the order of their sorted keys.
 
-    Raises TraceError when the structure contains itself or a node whose own flattening fails.
+    Raises TraceError when the structure contains itself, is nested too deeply or a node's own flattening fails.
     """
     try:
         leaves, treedef, *_ = optree.tree_flatten(tree, namespace=NAMESPACE)
     except RecursionError:
-        raise TraceError("a structure of arrays contains itself", fix="pass a finite tree") from None
+        raise _endless(tree) from None
     return leaves, treedef
+
+
+def _endless(tree: Any) -> TraceError:
+    """The error for a structure that optree follows no further."""
+    try:
+        endless = _contains_itself(tree)
+    except RecursionError:  # of a node's own flattening
+        endless = True
+    if endless:
+        return TraceError("a structure of arrays contains itself", where=user_line(), fix="pass a finite tree")
+    return TraceError(
+        f"a structure of arrays is nested too deeply: more than {optree.MAX_RECURSION_DEPTH} levels",
+        where=user_line(), fix="pass its arrays in one list, or stack them",
+    )  # fmt: skip
+
+
+def _contains_itself(tree: Any) -> bool:
+    """Whether a node stands somewhere below itself, or new ones as deep as is looked."""
+    above, finished = {id(tree): tree}, dict[int, Any]()  # nodes are kept: their ids stay theirs
+    way = [(tree, iter(_children(tree)))]
+    while way:
+        node, rest = way[-1]
+        child = next(rest, finished)
+        if child is finished:
+            way.pop()
+            finished[id(node)] = above.pop(id(node))
+        elif id(child) in above or len(way) > DEEPEST:
+            return True
+        elif id(child) not in finished:
+            above[id(child)] = child
+            way.append((child, iter(_children(child))))
+    return False
+
+
+def _children(node: Any) -> Iterable[Any]:
+    """What stands in a node; nothing for a leaf."""
+    if optree.tree_is_leaf(node, none_is_leaf=True, namespace=NAMESPACE):
+        return ()
+    return optree.tree_flatten_one_level(node, none_is_leaf=True, namespace=NAMESPACE).children
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:

@@ -297,6 +297,23 @@ def f(c: f32[m], h: f32[m], xs: f32[n]) -> (f32[m]):
     assert call(compiled(graph, backend), graph, args)[0].tolist() == [4, 19, 31]
 
 
+@pytest.mark.parametrize("backend", ["reference", "lanes", "cpu"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_loop_of_fewer_steps_than_none_ends(backend: str, reverse: bool) -> None:
+    """Traces guard the length; a graph that says nothing of it has to end, too."""
+    graph = parse(f"""
+def f(h: f64, x: f64[n]) -> (f64):
+    def body0(h: f64) -> (f64):
+        v1 = add(h, h)
+        return (v1,)
+    v2 = scan(h, body=body0, length=n - 4, captured=0, carried=1, reverse={reverse})
+    return (v2,)
+""")
+    executable = compiled(graph, backend)
+    for size, found in ((1, 1), (3, 1), (4, 1), (6, 4)):
+        assert call(executable, graph, [np.ones(()), np.ones(size)]) == [found]
+
+
 def test_what_may_fail_is_not_done_ahead() -> None:
     """There may be no step in which it would be done."""
     graph = parse("""

@@ -101,3 +101,5 @@ def test_errors_name_the_line_and_both_types(traced: bool) -> None:
     assert "must be one bool" in said(DTypeError, lambda x: zenith.cond(x > 0, lambda: x, lambda: x))
     assert "one integer" in said(DTypeError, lambda x: zenith.switch(x[0], [lambda: x]))
     assert "needs a branch" in said(TraceError, lambda x: zenith.switch(0, []))
+    assert "a list of functions" in said(TraceError, lambda x: zenith.switch(0, np.sin, x))
+    assert "a list of functions" in said(TraceError, lambda x: zenith.switch(0, [np.sin, x], x))

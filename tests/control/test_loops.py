@@ -389,6 +389,23 @@ def test_a_carry_whose_size_differs_in_a_later_call_is_an_error() -> None:
         function(X, np.ones(4, np.float32))
 
 
+def test_a_length_by_a_size_is_not_negative(jit: Any) -> None:
+    def count(x: Any) -> Any:
+        return zenith.scan(lambda c, _: (c + 1, None), 0.0, length=x.shape[0] - 4)[0]
+
+    with refused(ShapeError, "the length x0 - 4 is negative: x0 - 4 >= 0 does not hold"):
+        jit(count)(np.ones(3))
+    function = jit(count)
+    assert [float(function(np.ones(n))) for n in (6, 4)] == [2, 0]
+    with refused(ShapeError, "the length x0 - 4 is negative: x0 >= 4 does not hold", "x0 = 3"):
+        function(np.ones(3))
+
+
+def test_bounds_by_sizes_may_be_in_any_order(jit: Any) -> None:
+    function = jit(lambda x: zenith.fori_loop(2, x.shape[0] - 3, lambda i, s: s + i, 0))
+    assert [int(function(np.ones(n))) for n in (3, 8, 1, 7, 4)] == [0, 9, 0, 5, 0]
+
+
 def test_prints_in_bodies_are_refused() -> None:
     def f(x: Any) -> Any:
         def step(c: Any, p: Any) -> Any:

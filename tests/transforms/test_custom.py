@@ -176,6 +176,12 @@ def wrong_backward(backward):
     return grad(f)(1.0)
 
 
+def wrong_forward(forward):
+    f = custom_vjp(lambda x: x * 2)
+    f.defvjp(forward, lambda residuals, g: (g,))
+    return grad(f)(1.0)
+
+
 def captures():
     def outer(s):
         f = custom_vjp(lambda x: x * s)
@@ -194,6 +200,10 @@ def captures():
         (lambda: wrong_backward(lambda r, g: g), "a tuple with a cotangent for each argument"),
         (lambda: wrong_backward(lambda r, g: (np.stack([g, g]),)), "backward rule must be f64"),
         (lambda: wrong_backward(lambda r, g: ((g, g),)), "another structure than its argument"),
+        (
+            lambda: wrong_forward(lambda x: x * 2),
+            "forward rule of lambda_ returns a pair(.|\n)*fix: return result, residuals",
+        ),
         (lambda: grad(custom_vjp(lambda x: x))(1.0), "has no rules"),
         (captures, r"none of its arguments(.|\n)*pass it as an argument"),
     ],

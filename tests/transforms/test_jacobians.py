@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.transforms.compare import agree, jax_and_numpy, picked
-from zenith import hessian, jacfwd, jacrev, jit
-from zenith.errors import DTypeError
+from zenith import grad, hessian, jacfwd, jacrev, jit
+from zenith.errors import DTypeError, TraceError
 
 X = np.random.default_rng(3).standard_normal(4)
 
@@ -37,6 +37,15 @@ def test_one_program_for_any_size():
     for n in (4, 2, 1):
         agree(compiled(X[:n]), hessian(lambda x: np.sum(np.sin(x) * np.cumsum(x)))(X[:n]))
     assert compiled.cache_info().misses == 1
+
+
+def test_arguments_are_chosen_by_any_integers():
+    for kind in (jacfwd, jacrev, grad):
+        expected = kind(lambda a, b: np.sum(a * b), 1)(X, X)
+        agree(kind(lambda a, b: np.sum(a * b), np.int64(1))(X, X), expected)
+        agree(kind(lambda a, b: np.sum(a * b), np.array([-1]))(X, X)[0], expected)
+    with pytest.raises(TraceError, match="argnums names argument 2, and the call has 1"):
+        jacrev(np.sin, 2)(X)
 
 
 def test_integers_are_refused():

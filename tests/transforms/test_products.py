@@ -5,7 +5,7 @@ import pytest
 
 from tests.transforms.compare import agree, jax_and_numpy
 from zenith import jit, jvp, linearize, vjp
-from zenith.errors import DTypeError, ShapeError, TraceError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 RNG = np.random.default_rng(1)
 X, DX = RNG.standard_normal((3, 4)), RNG.standard_normal((3, 4))
@@ -90,6 +90,12 @@ def test_python_numbers_take_the_type_they_stand_beside():
         (lambda: jvp(np.sin, (X,), (X[0],)), ShapeError, r"tangents\[0\] must be f64\[3, 4\], not f64\[4\]"),
         (lambda: jvp(np.sin, (X,), (X.astype(np.float32),)), DTypeError, "astype.'float64'."),
         (lambda: jvp(np.add, (X, X), (X,)), TraceError, "another structure"),
+        (
+            lambda: jvp(np.sin, X[:1], X[:1]),
+            ArgumentError,
+            "primals must be a tuple or list with (.|\n)*fix: write .primals",
+        ),
+        (lambda: jvp(np.sin, (X,), X[None]), ArgumentError, "tangents must be a tuple or list"),
         (lambda: vjp(np.sin, X)[1](X[:2]), ShapeError, "cotangents must be"),
         (lambda: vjp(lambda x: (x, x), X)[1](X), TraceError, "another structure"),
         (lambda: linearize(np.sin, X)[1](X, X), TraceError, "another structure"),

@@ -16,7 +16,7 @@ from zenith.backends.in_place import updates
 from zenith.backends.outputs import own_outputs
 from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Step
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, product
+from zenith.ir.dims import Dim, dim, maximum, product, prove_at_least
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import bool_
 
@@ -65,6 +65,8 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequ
     steps = planner.body(body, inputs, outputs, args[:first], between)
     _drop(planner, carries)
     count, reverse = node.params["length"], node.params["reverse"]
+    if not prove_at_least(count, 0):
+        count = maximum(count, 0)  # loops count down to 0, whatever becomes of the guard that says so
     return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> float(switch(2, [np.sin, np.cos, np.exp], 0.0))
     1.0
     """
-    functions = list(branches)
+    functions = list(branches) if isinstance(branches, Iterable) else [None]
+    if not all(map(callable, functions)):
+        raise TraceError("switch needs a list of functions", where=user_line(), fix="write switch(index, [f, g], x)")
     if not functions:
         raise TraceError("switch needs a branch", where=user_line(), fix="give at least one function")
     found = flatten("index", index)

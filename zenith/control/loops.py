@@ -72,6 +72,8 @@ def _length(wholes: Leaves, length: Any) -> Dim:
     count = None if length is None else size_dim(length, "the length of a scan")
     if count is not None and (count.static or 0) < 0:
         raise ShapeError(f"scan: the length {count} is negative", where=user_line(), fix="use 0 or more")
+    if count is not None:
+        require(count, ">=", 0, f"scan: the length {count} is negative")
     for array, path in zip(wholes.arrays, wholes.form.paths, strict=True):
         if not array.ndim:
             raise ShapeError(f"scan takes parts along the first axis; {path} has no axes", where=user_line(),

@@ -17,6 +17,7 @@ from zenith.numpy.operands import as_array, asked_recorder, convert, dims_of, el
 from zenith.numpy.promotion import promote
 from zenith.trace.bind import array_type, bind, graph_value, known_dtype
 from zenith.trace.recorder import current_recorder
+from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, is_weak
 
 
@@ -91,7 +92,7 @@ def record(primitive: Primitive, operands: Sequence[Any], /, **params: Any) -> l
     recorder = current_recorder()
     if recorder is None:
         results = bind(primitive, *operands, **params)
-        return list(results) if isinstance(results, tuple) else [results]
+        return own_memory(results if isinstance(results, tuple) else [results], operands)
     values = [o if isinstance(o, Value) else graph_value(recorder, o) for o in operands]
     return [Tracer(recorder, v) for v in recorder.add(primitive, values, params)]
 

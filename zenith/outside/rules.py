@@ -67,7 +67,8 @@ class OperationRules:
             if self.operation.jvp_rule is None:
                 self._refuse("reverse mode", "{0}.defvjp(forward, backward) or @{0}.defjvp", False)
             return None
-        flat, rule = FlatResults(self.operation.vjp_rules[0], has_aux=True), self.operation
+        rule = self.operation
+        flat = FlatResults(self.operation.vjp_rules[0], forward_of=rule.__name__)
         types = _examples(primals, params)
         graph = _traced(
             f"{rule.__name__}_forward", lambda *v: flat(*tree.unflatten(self.inputs, v), **self.static), types

@@ -22,6 +22,7 @@ from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import Recorder, current_recorder, recording
+from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, argument
 from zenith.trace.tracing import call_user, output_value, recorded_graph
 
@@ -125,12 +126,13 @@ def trace_inner(
 def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """The results of ``graph`` on arrays: recorded when one of them is traced, computed at once otherwise.
 
-    Where a size of the graph is another one outside, the trace requires that they are equal.
+    Where a size of the graph is another one outside, the trace requires that they are equal. What is computed at once
+    shares no memory with the arguments.
     """
     recorder = current_recorder()
     if recorder is None or not (any(isinstance(a, Tracer) for a in args) or graph.symbols()):
         arrays = [np.asarray(a) for a in args]
-        return interpret(graph, *arrays)
+        return own_memory(interpret(graph, *arrays), arrays)
     values = [graph_value(recorder, a) for a in args]
     for value, own in zip(values, graph.inputs, strict=True):
         if value.type != own.type and isinstance(own.type, ArrayType):

@@ -13,13 +13,15 @@ from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
 from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.types import ArrayType, Type
-from zenith.numpy.operands import as_array, snapshot
+from zenith.numpy.operands import as_array, snapshot, static_int
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
+from zenith.trace.results import own_memory
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, is_weak
 
 Function = Callable[..., Any]
+Numbers = int | Sequence[int]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -44,11 +46,14 @@ class Arguments:
         return tree.unflatten(self.treedef, leaves)
 
     def given_back(self, results: Sequence[Any]) -> list[Any]:
-        """Results in the library of the arguments: tensors when any of these is one, as under ``jit``."""
+        """Results in memory of their own and the library of the arguments: tensors when any of these is one, as under
+        ``jit``.
+        """
+        owned = own_memory(results)
         if self._tensor is None:
-            return list(results)
+            return owned
         make = self._tensor.from_numpy
-        return [r if r is None or isinstance(r, Tracer) else make(np.require(r, requirements="W")) for r in results]
+        return [r if r is None or isinstance(r, Tracer) else make(r) for r in owned]
 
 
 def _written(function: Function) -> Callable[[str], str]:
@@ -86,10 +91,13 @@ def array_of(leaf: Any, name: str) -> Any:
 
 
 class FlatResults:
-    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned besides."""
+    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned besides.
 
-    def __init__(self, function: Callable[..., Any], has_aux: bool = False) -> None:
-        self._function, self._has_aux = function, has_aux
+    ``forward_of`` names the function whose forward rule ``function`` is: ``aux`` is then what the way back needs.
+    """
+
+    def __init__(self, function: Callable[..., Any], has_aux: bool = False, forward_of: str = "") -> None:
+        self._function, self._has_aux, self._forward_of = function, has_aux or bool(forward_of), forward_of
         self.treedef: tree.TreeDef
         self.count = 0
 
@@ -98,18 +106,41 @@ class FlatResults:
         aux: Any = ()
         if self._has_aux:
             if not (isinstance(results, tuple) and len(results) == 2):
-                raise TraceError("with has_aux=True the function returns a pair: its result and what goes along",
-                                 where=user_line(), fix="return result, aux")  # fmt: skip
+                raise self._no_pair()
             results, aux = results
         flat, self.treedef = tree.flatten(results)
         extra, self.aux_treedef = tree.flatten(aux)
         self.count = len(flat)
         return [array_of(leaf, "a result") for leaf in (*flat, *extra)]
 
+    def _no_pair(self) -> TraceError:
+        if not self._forward_of:
+            return TraceError("with has_aux=True the function returns a pair: its result and what goes along",
+                              where=user_line(), fix="return result, aux")  # fmt: skip
+        return TraceError(
+            f"the forward rule of {self._forward_of} returns a pair: the result and what the backward rule needs",
+            where=user_line(), fix="return result, residuals, which may be ()",
+        )  # fmt: skip
+
 
 def name_of(function: Function) -> str:
     """A function's name as an identifier."""
     return tree.identifier(getattr(function, "__name__", type(function).__name__))
+
+
+def argument_numbers(argnums: Any, count: int) -> Numbers:
+    """``argnums`` counted from 0; TraceError for what is no integer or none of ``count`` positional arguments."""
+    several = isinstance(argnums, (Sequence, np.ndarray)) and not isinstance(argnums, str)
+    numbers = tuple(static_int(n, "argnums") for n in (argnums if several else (argnums,)))
+    wrong = sorted(n for n in numbers if not -count <= n < count)
+    if wrong:
+        raise TraceError(
+            f"argnums names argument {wrong[0]}, and the call has {count} positional arguments",
+            where=user_line(),
+            fix="pass the arguments to differentiate by position",
+        )
+    found = tuple(n % count for n in numbers)
+    return found if several else found[0]
 
 
 def trace_call(

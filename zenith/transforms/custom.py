@@ -19,6 +19,7 @@ from zenith.trace.bind import b, bind
 from zenith.trace.bodies import Body, close, trace_body
 from zenith.trace.nested import NestedRecorder
 from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer
 from zenith.transforms.calls import Arguments, FlatResults, name_of
 from zenith.transforms.policies import Policy, marked
@@ -35,7 +36,8 @@ def stop_gradient(x: Any) -> Any:
     array(3.)
     """
     leaves, treedef = tree.flatten(x)
-    return tree.unflatten(treedef, [b.stop_gradient(array) for array in map(znp.asarray, leaves)])
+    arrays = [znp.asarray(leaf) for leaf in leaves]
+    return tree.unflatten(treedef, own_memory(map(b.stop_gradient, arrays), arrays))
 
 
 class custom_jvp:
@@ -127,7 +129,7 @@ class custom_vjp:
         if self._rules is None:
             raise TraceError(f"{name} has no rules", where=user_line(), fix="give them: f.defvjp(forward, backward)")
         forward, backward = self._rules
-        own, ahead = FlatResults(self._function), FlatResults(forward, has_aux=True)
+        own, ahead = FlatResults(self._function), FlatResults(forward, forward_of=name)
         body = _traced(lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name)
         with _rules_of(self):
             kept = _traced(

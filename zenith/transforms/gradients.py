@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
-from zenith.errors import ShapeError, TraceError, user_line
+from zenith.errors import ShapeError, user_line
 from zenith.ir.graph import Graph
 from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
-from zenith.transforms.calls import Arguments, FlatResults, name_of, require_floats, require_result_kind, trace_call
+from zenith.transforms.calls import (
+    Arguments,
+    FlatResults,
+    Numbers,
+    argument_numbers,
+    name_of,
+    require_floats,
+    require_result_kind,
+    trace_call,
+)
 from zenith.transforms.rematerialize import rematerialize
 from zenith.transforms.reverse import vjp_graph
-
-Numbers = int | Sequence[int]
 
 
 def value_and_grad(
@@ -54,7 +61,8 @@ def value_and_grad(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments((args, kwargs), function=function)
         flat = FlatResults(function, has_aux)
-        chosen = _chosen(args, argnums, len(arguments.leaves))
+        numbers = argument_numbers(argnums, len(args))
+        chosen = _chosen(args, numbers, len(arguments.leaves))
         require_floats(arguments, chosen, f"grad of {name_of(function)}", "c" if holomorphic else "fc")
         inner = trace_call(flat, arguments, name_of(function))
         joint = _joint(inner.graph, chosen, flat, name_of(function), holomorphic)
@@ -65,7 +73,7 @@ def value_and_grad(
         if has_aux:
             value = value, tree.unflatten(flat.aux_treedef, outputs[flat.count :])
         gradients = arguments.rebuild([next(found) if wanted else None for wanted in chosen])[0]
-        return value, gradients[argnums] if isinstance(argnums, int) else tuple(gradients[n] for n in argnums)
+        return value, gradients[numbers] if isinstance(numbers, int) else tuple(gradients[n] for n in numbers)
 
     return wrapped
 
@@ -97,14 +105,6 @@ def grad(
 def _chosen(args: tuple[Any, ...], argnums: Numbers, count: int) -> list[bool]:
     """For each leaf of a call whether it belongs to a chosen argument; positional arguments come first."""
     numbers = {argnums} if isinstance(argnums, int) else set(argnums)
-    wrong = sorted(n for n in numbers if not -len(args) <= n < len(args))
-    if wrong:
-        raise TraceError(
-            f"argnums names argument {wrong[0]}, and the call has {len(args)} positional arguments",
-            where=user_line(),
-            fix="pass the arguments to differentiate by position",
-        )
-    numbers = {n % len(args) for n in numbers}
     flags = [n in numbers for n, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
     return flags + [False] * (count - len(flags))
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
 from zenith.trace.bind import array_type
-from zenith.transforms.calls import Arguments, name_of, require_floats, require_result_kind
+from zenith.transforms.calls import Arguments, Numbers, argument_numbers, name_of, require_floats, require_result_kind
 from zenith.transforms.products import linearize, vjp
 from zenith.transforms.vectorize import vmap
-
-Numbers = int | Sequence[int]
 
 
 def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
@@ -65,7 +63,8 @@ def _jacobian(
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        which = argument_numbers(argnums, len(args))
+        numbers = [which] if isinstance(which, int) else list(which)
 
         @functools.wraps(function)
         def of_chosen(*chosen: Any) -> Any:
@@ -79,7 +78,7 @@ def _jacobian(
         require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
         found, treedef = blocks(of_chosen, arguments, holomorphic)
         places = [arguments.rebuild(row)[0] for row in found]
-        return tree.unflatten(treedef, [p[0] for p in places] if isinstance(argnums, int) else places)
+        return tree.unflatten(treedef, [p[0] for p in places] if isinstance(which, int) else places)
 
     return wrapped
 

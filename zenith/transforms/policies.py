@@ -21,6 +21,7 @@ from zenith.ir.lowering import Data, Tile
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, Type
 from zenith.trace.bind import bind
+from zenith.trace.results import own_memory
 
 __all__ = [
     "checkpoint_name", "dots_saveable", "dots_with_no_batch_dims_saveable", "everything_saveable", "nothing_saveable",
@@ -81,9 +82,9 @@ def checkpoint_name(x: Any, name: str) -> Any:
         raise TraceError(f"checkpoint_name needs a text, not a {type(name).__name__}", where=user_line(),
                          fix='write checkpoint_name(x, "hidden")')  # fmt: skip
     leaves, treedef = tree.flatten(x)
-    return tree.unflatten(
-        treedef, [bind(get("checkpoint_name"), leaf, label=name) for leaf in map(znp.asarray, leaves)]
-    )
+    arrays = [znp.asarray(leaf) for leaf in leaves]
+    named = [bind(get("checkpoint_name"), array, label=name) for array in arrays]
+    return tree.unflatten(treedef, own_memory(named, arrays))
 
 
 def marked(graph: Graph, policy: Policy) -> Graph:

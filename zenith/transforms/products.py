@@ -7,11 +7,12 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.errors import DTypeError, ShapeError, TraceError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.dims import prove_equal
 from zenith.ir.types import ArrayType, has_derivative
 from zenith.trace.bind import array_type, b
 from zenith.trace.nested import Inner, replay
+from zenith.trace.results import own_memory
 from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
 from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
@@ -25,7 +26,7 @@ def jvp(
 
     Parameters
     ----------
-    primals: the positional arguments, floating-point arrays in any structure.
+    primals: a tuple or list of the positional arguments, floating-point arrays in any structure.
     tangents: of the same structure, shapes and element types.
     has_aux: the function returns a pair, and only the first of it is differentiated.
 
@@ -34,12 +35,17 @@ def jvp(
     ``(results, their tangents)``, and ``aux`` as a third with ``has_aux``. Tangents of results that are no
     floating-point arrays are zeros.
 
+    Raises
+    ------
+    ArgumentError: ``primals`` or ``tangents`` are no tuple or list. TraceError, ShapeError, DTypeError: the tangents
+        are not like the arguments.
+
     >>> import numpy as np
     >>> jvp(np.sin, (0.0,), (2.0,))
     (array(0.), array(2.))
     """
-    call = _Call(function, primals, has_aux)
-    given = _moving(call.model, Arguments(tuple(tangents), "tangents"), "tangents")
+    call = _Call(function, _of_arguments(primals, "primals"), has_aux)
+    given = _moving(call.model, Arguments(_of_arguments(tangents, "tangents"), "tangents"), "tangents")
     graph = jvp_graph(call.inner.graph, call.floats())
     results = replay(graph, [*call.arguments.arrays, *call.inner.captured, *given])
     return call.results(results, call.tangents(results[call.total :], results))
@@ -67,7 +73,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     def pushforward(*tangents: Any) -> Any:
         given = _moving(call.model, Arguments(tangents, "tangents"), "tangents")
         found = parts.merge(known, replay(parts.unknown, [*residuals, *given]))
-        return call.tangents(found[call.total :], found)
+        return call.tangents(own_memory(found[call.total :], known), found)
 
     return call.results(values, pushforward)
 
@@ -96,13 +102,24 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
-        found = iter(parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :])
+        moved = parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :]
+        found = iter(own_memory(moved, known))
         flags = zip(call.arguments.arrays, call.floats(), strict=False)
         leaves = [next(found) if flag else znp.zeros_like(array) for array, flag in flags]
         gradients: tuple[Any, ...] = call.arguments.rebuild(call.arguments.given_back(leaves))[0]
         return gradients
 
     return call.results(values, pullback)
+
+
+def _of_arguments(values: Any, what: str) -> tuple[Any, ...]:
+    """What stands in ``values`` for each argument; an array is not taken for many."""
+    if not isinstance(values, (tuple, list)):
+        raise ArgumentError(
+            f"jvp: {what} must be a tuple or list with an entry for each positional argument, not of type "
+            f"{type(values).__name__}", where=user_line(), fix=f"write ({what},) for one argument",
+        )  # fmt: skip
+    return tuple(values)
 
 
 class _Call:

@@ -10,9 +10,10 @@ import optree
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.errors import ShapeError, TraceError, user_line
+from zenith.errors import AxisError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, prove_equal
 from zenith.ir.types import ArrayType
+from zenith.numpy.operands import normal_axis, static_int
 from zenith.trace.bind import b
 from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
@@ -42,7 +43,8 @@ def vmap(
 
     Raises
     ------
-    ShapeError: arguments with different numbers of examples. TraceError: ``in_axes`` does not fit the arguments.
+    ShapeError: arguments with different numbers of examples. AxisError: an array has no axis that ``in_axes`` or
+        ``out_axes`` names. TraceError: these do not fit the arguments or results, or hold what is no integer.
     ZenithError: an operation cannot be batched; names its line.
 
     >>> import numpy as np
@@ -102,9 +104,9 @@ def _first(array: Any, axis: int | None, path: str) -> Any:
     """An array with its examples on the first axis."""
     if axis is None:
         return array
-    rank = array.ndim
+    rank, axis = array.ndim, static_int(axis, f"vmap: the axis of {path}")
     if not -rank <= axis < rank:
-        raise ShapeError(
+        raise AxisError(
             f"vmap: {path} has {rank} axes, and its examples should be on axis {axis}",
             where=user_line(),
             fix="give in_axes None for an argument that all examples share",
@@ -152,4 +154,5 @@ def _placed(result: Any, batched: bool, axis: int | None, size: Dim) -> Any:
     if not batched:
         shape = tuple(size_dim(n) for n in result.shape)
         result = b.broadcast(result, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
-    return result if axis % result.ndim == 0 else znp.moveaxis(result, 0, axis)
+    axis = normal_axis("vmap: out_axes", axis, result.ndim)
+    return znp.moveaxis(result, 0, axis) if axis else result

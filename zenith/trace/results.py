@@ -1,0 +1,41 @@
+"""Results computed at once: each has memory of its own, which may be written, as results of compiled functions have.
+
+What NumPy computes may be an argument itself, a view of one, a view of another result, or a broadcast that is
+read-only. Users who wrote into such a result would change the others, or meet an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def own_memory(results: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
+    """The results, as copies where they are read-only or share memory with one of ``others`` or with a result before.
+
+    What is no NumPy array (a traced value, None) stays as it is.
+
+    >>> x = np.arange(3.0)
+    >>> first, second = own_memory([x, np.broadcast_to(x, (2, 3))], [x])
+    >>> first is x, second.flags.writeable
+    (False, True)
+    """
+    taken = {id(_memory(a)) for a in others if isinstance(a, np.ndarray)}
+    found = []
+    for result in results:
+        if isinstance(result, np.ndarray):
+            memory = _memory(result)
+            if id(memory) in taken or not result.flags.writeable or not memory.flags.owndata:
+                result = np.array(result)
+            taken.add(id(memory))
+        found.append(result)
+    return found
+
+
+def _memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array that an array is a view of; memory of another library's or of a file is not even that one's own."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
