@@ -17,6 +17,7 @@ import keyword
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import optree
@@ -55,6 +56,29 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 def paths(treedef: TreeDef) -> list[str]:
     """The path of every leaf as Python source to append to the tree's name: ``[0]["w"].bias``."""
     return ["".join(map(_step, accessor)) for accessor in treedef.accessors()]
+
+
+def orders(treedef: TreeDef) -> tuple[tuple[Any, ...], ...]:
+    """The keys of every dict in ``treedef`` as they were inserted, where there is more than one.
+
+    Structures whose dicts differ in nothing else are equal, and :func:`unflatten` gives each its own order back.
+
+    >>> one, other = flatten({"w": 1, "b": 2})[1], flatten({"b": 2, "w": 1})[1]
+    >>> one == other, orders(one), orders(other)
+    (True, (('w', 'b'),), (('b', 'w'),))
+    """
+    places = _ordered(treedef)
+    if not places:
+        return ()
+    nodes = treedef.__getstate__()[0]  # what optree pickles: nothing else tells the order without building the tree
+    return tuple([tuple(nodes[place][-1]) for place in places])
+
+
+@lru_cache(maxsize=4096)
+def _ordered(treedef: TreeDef) -> tuple[int, ...]:
+    """The numbers of the nodes that are dicts with several keys; the same for equal structures."""
+    nodes = treedef.__getstate__()[0]
+    return tuple(number for number, (_, arity, *_, keys) in enumerate(nodes) if keys is not None and arity > 1)
 
 
 def _step(entry: Any) -> str:

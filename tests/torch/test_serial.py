@@ -58,7 +58,7 @@ def test_a_transformer_of_any_size(path):
     loaded = zenith.load(path)
     for size in ((2, 6), (1, 9), (5, 3)):
         assert torch.equal(loaded(*words(*size)), fast(*words(*size)))
-    with pytest.raises(TraceError, match="in this structure, some by position and some by name"):
+    with pytest.raises(TraceError, match="in this structure: by position or by name"):
         loaded(words(2, 6)[0], mask=words(2, 6)[1])
 
 

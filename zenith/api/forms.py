@@ -81,17 +81,21 @@ def _only(results: list[Any]) -> Any:
     return results[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, which takes twice as long to make, and every call makes one
 class CallForm(Form):
-    """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, their value."""
+    """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, their value.
+
+    Functions see the order of a dict's keys, which does not tell structures apart: ``orders`` does.
+    """
 
     treedef: tree.TreeDef
+    orders: tuple[tuple[Any, ...], ...]
     static: tuple[tuple[int | str, Hashable, Any], ...]
 
     def spelled(self) -> Json:
         """The structure, and the static values as Python literals; the same for equal forms."""
         return {
-            "tree": _in_order(spell(self.treedef)),
+            "tree": spell(self.treedef),
             "static": [[where, _literal(value)] for where, _, value in self.static],
         }
 
@@ -175,7 +179,7 @@ def read_nested(spelled: Json) -> Any:
 
 
 def without_numbers(spelled: Json) -> tuple[str, list[int]]:
-    """A spelled nested structure as text that is the same for calls of one form, and its leaves' numbers in order."""
+    """Spelled arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
     numbers: list[int] = []
 
     def visit(part: Json) -> Json:
@@ -189,19 +193,9 @@ def without_numbers(spelled: Json) -> tuple[str, list[int]]:
                 return [visit(item) for item in part]
         return part
 
-    return json.dumps(visit(_in_order(spelled))), numbers
-
-
-def _in_order(spelled: Json) -> Json:
-    """A spelled structure with the entries of dicts sorted: calls give them in any order."""
-    match spelled:
-        case list():
-            return [_in_order(item) for item in spelled]
-        case {"dict": entries}:
-            return {"dict": sorted(([key, _in_order(value)] for key, value in entries), key=json.dumps)}
-        case dict():
-            return {name: _in_order(value) for name, value in spelled.items()}
-    return spelled
+    args, kwargs = spelled["list"]
+    in_order = {"dict": sorted(kwargs["dict"], key=lambda entry: str(entry[0]))}  # calls name arguments in any order
+    return json.dumps(visit({"list": [args, in_order]})), numbers
 
 
 def read(spelled: Json) -> tree.TreeDef:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from zenith import tree
@@ -48,7 +48,11 @@ class Call:
         plain = not self.static and not self.kwargs and len(self.leaves) == len(self.args)
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
-        return CallForm(self.treedef, tuple((where, exactly(v), v) for where, v in self.static)), keys
+        static = tuple((where, exactly(v), v) for where, v in self.static)
+        orders = tree.orders(self.treedef)
+        if static and len(self.kwargs) > 1:
+            orders += (tuple(self.kwargs),)  # the treedef has no static names
+        return CallForm(self.treedef, orders, static), keys
 
     def donated(self, numbers: Collection[int]) -> list[bool]:
         """Which leaves belong to positional arguments of these numbers."""
@@ -65,7 +69,7 @@ class Call:
                 args[where] = value
             else:
                 kwargs[where] = value
-        return tuple(args), kwargs
+        return tuple(args), {name: kwargs[name] for name in self.kwargs}
 
 
 class FlatFunction:
@@ -86,7 +90,8 @@ class FlatFunction:
 class Signature:
     """A function's name and parameters, and which of them are static.
 
-    ``keywords`` are those that may also be given by name; ``variadic`` names what takes any further positional ones.
+    ``keywords`` are those that may also be given by name, ``named`` all that may be; ``variadic`` names what takes any
+    further positional ones.
     """
 
     name: str
@@ -96,6 +101,7 @@ class Signature:
     static_names: frozenset[str] = frozenset()
     static_numbers: frozenset[int] = frozenset()
     donated_numbers: frozenset[int] = frozenset()
+    named: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -112,6 +118,7 @@ class Signature:
             [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
             [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD],
             next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args"),
+            named=[p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)],
         )
         names, numbers = named._static(parameters, static_argnums, static_argnames)
         donated = named._numbers(parameters, donate_argnums, "donated")
@@ -126,6 +133,7 @@ class Signature:
             self,
             positional=self.positional[1:],
             keywords=[n for n in self.keywords if n != self.positional[0]],
+            named=[n for n in self.named if n != self.positional[0]],
             static_numbers=frozenset(n - 1 for n in self.static_numbers if n > 0),
             donated_numbers=frozenset(n - 1 for n in self.donated_numbers if n > 0),
         )
@@ -144,6 +152,8 @@ class Signature:
         kwargs = dict(kwargs)
         while len(args) < len(self.positional) and self.positional[len(args)] in kwargs.keys() & set(self.keywords):
             args = (*args, kwargs.pop(self.positional[len(args)]))
+        if len(kwargs) > 1:  # what has a name of its own may come in any order, what **kwargs takes may not
+            kwargs = {**{name: kwargs[name] for name in self.named if name in kwargs}, **kwargs}
         static: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(self.static_numbers) if i < len(args)]
         static += [(n, kwargs[n]) for n in sorted(self.static_names) if n in kwargs]
         for where, value in static:
