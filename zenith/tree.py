@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,15 +71,15 @@ def orders(treedef: TreeDef) -> tuple[tuple[Any, ...], ...]:
     places = _ordered(treedef)
     if not places:
         return ()
-    nodes = treedef.__getstate__()[0]  # what optree pickles: nothing else tells the order without building the tree
-    return tuple([tuple(nodes[place][-1]) for place in places])
+    state: Any = treedef.__getstate__()  # what optree pickles: nothing else tells the order without building the tree
+    return tuple([tuple(state[0][place][-1]) for place in places])
 
 
 @lru_cache(maxsize=4096)
 def _ordered(treedef: TreeDef) -> tuple[int, ...]:
     """The numbers of the nodes that are dicts with several keys; the same for equal structures."""
-    nodes = treedef.__getstate__()[0]
-    return tuple(number for number, (_, arity, *_, keys) in enumerate(nodes) if keys is not None and arity > 1)
+    state: Any = treedef.__getstate__()
+    return tuple(number for number, (_, arity, *_, keys) in enumerate(state[0]) if keys is not None and arity > 1)
 
 
 def _step(entry: Any) -> str:
@@ -92,10 +93,15 @@ def _step(entry: Any) -> str:
 
 def identifier(text: str) -> str:
     """A Python identifier that resembles ``text``: ``params["w"][0]`` becomes ``params_w_0``."""
-    name = re.sub(r"\W+", "_", text).strip("_")
+    name = re.sub(r"\W+", "_", as_read(text)).strip("_")
     if keyword.iskeyword(name):
         return f"{name}_"
     return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def as_read(name: str) -> str:
+    """A name as Python reads it in source: there are two signs for µ, and one of them is read as the other."""
+    return unicodedata.normalize("NFKC", name)
 
 
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:

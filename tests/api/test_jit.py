@@ -2,6 +2,8 @@
 
 import functools
 from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -167,11 +169,44 @@ def test_static_values_of_different_types_are_different():
     assert f.cache_info().misses == 3
 
 
-@pytest.mark.parametrize(("one", "other"), [((1,), (1.0,)), ((True, (2,)), (True, (2.0,))), (0.0, -0.0)])
+@dataclass(frozen=True)
+class Options:
+    scale: object
+    name: object = field(default="", compare=False)
+
+
+class Choice(NamedTuple):
+    scale: object
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1,), (1.0,)),
+        ((True, (2,)), (True, (2.0,))),
+        (0.0, -0.0),
+        (np.float64(0.0), np.float64(-0.0)),
+        (complex(0.0, 1), complex(-0.0, 1)),
+        (np.complex64(complex(0, 0.0)), np.complex64(complex(0, -0.0))),
+        (frozenset([2]), frozenset([2.0])),
+        (np.datetime64("2020", "Y"), np.datetime64("2020-01-01", "D")),
+        (Options(2), Options(2.0)),
+        (Options((Options(0.0),)), Options((Options(-0.0),))),
+        (Choice(1), Choice(True)),
+    ],
+)
 def test_static_values_that_are_equal_but_not_the_same(one, other):
     f = reference(lambda x, k: x + float(str(k) == str(one)), static_argnums=1)
     assert [f(0.0, k) for k in (one, other, one)] == [1.0, 0.0, 1.0]
     assert f.cache_info().misses == 2
+
+
+def test_static_values_that_are_the_same_share_a_program():
+    f = reference(lambda x, k: x + 1, static_argnums=1)
+    for make in (lambda: float("nan"), lambda: (np.float32("nan"),), lambda: Options(1, [1]), lambda: frozenset([0.5])):
+        before = f.cache_info().misses
+        assert [float(f(0.0, make())) for _ in range(3)] == [1.0] * 3
+        assert f.cache_info().misses == before + 1
 
 
 def test_static_arguments_must_be_hashable():

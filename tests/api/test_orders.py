@@ -43,7 +43,11 @@ def test_names_of_parameters_may_come_in_any_order():
 
 def test_further_keywords_come_in_their_order():
     f = reference(lambda x, **rest: x + weighted(rest), static_argnames="k")
-    assert [float(f(x=0.0, a=1.0, b=10.0)), float(f(b=10.0, a=1.0, x=0.0)), float(f(a=1.0, x=0.0, b=10.0))] == [21, 12, 21]
+    assert [float(f(x=0.0, a=1.0, b=10.0)), float(f(b=10.0, a=1.0, x=0.0)), float(f(a=1.0, x=0.0, b=10.0))] == [
+        21,
+        12,
+        21,
+    ]
     assert f.cache_info().misses == 2
     assert [float(f(0.0, a=1.0, k=10.0)), float(f(0.0, k=10.0, a=1.0))] == [21.0, 12.0]
 

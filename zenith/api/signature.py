@@ -48,11 +48,11 @@ class Call:
         plain = not self.static and not self.kwargs and len(self.leaves) == len(self.args)
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
-        static = tuple((where, exactly(v), v) for where, v in self.static)
+        static = tuple([(where, exactly(v)) for where, v in self.static])
         orders = tree.orders(self.treedef)
         if static and len(self.kwargs) > 1:
             orders += (tuple(self.kwargs),)  # the treedef has no static names
-        return CallForm(self.treedef, orders, static), keys
+        return CallForm(self.treedef, orders, static, tuple([v for _, v in self.static])), keys
 
     def donated(self, numbers: Collection[int]) -> list[bool]:
         """Which leaves belong to positional arguments of these numbers."""
