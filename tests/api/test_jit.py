@@ -11,7 +11,7 @@ import torch
 
 import zenith
 import zenith.numpy as znp
-from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError, UnsupportedError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 W = np.full((3, 4), 0.5, np.float32)
@@ -402,8 +402,31 @@ def test_declarations_must_fit_the_arguments():
         reference(lambda x: x, dims={"z": (None,)})(X)
     with pytest.raises(ShapeError, match="which has 2 axes, not 1"):
         reference(lambda x: x, dims={"x": (None,)})(X)
+    f = reference(lambda x: x, dims={"x": (2, 4)})
+    with pytest.raises(ShapeError, match="axis 1 of x is declared as 4 and has size 3 here"):
+        f(X)
+    np.testing.assert_array_equal(f(np.zeros((2, 4))), np.zeros((2, 4)))
+    with pytest.raises(ShapeError, match="axis 0 of x is declared as 2 and has size 3 here"):
+        f(np.zeros((3, 4)))
     with pytest.raises(ShapeError, match="no size is like"):
         zenith.Dim("n", min=3, max=2)
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ({"x": ("my batch", None)}, "axis 0 of x is declared as 'my batch'"),
+        ({"x": (None, 2.0)}, "axis 1 of x is declared as 2.0"),
+        ({"x": (-1, None)}, "axis 0 of x is declared as -1"),
+        ({"x": (True, None)}, "axis 0 of x is declared as True"),
+        ({"x": "bn"}, "dims declares 'x' as 'bn'"),
+        ({"x": 2}, "dims declares 'x' as 2"),
+        ([("x", (2, 3))], "dims is a list, no dict"),
+    ],
+)
+def test_what_declares_no_sizes_is_refused(dims, said):
+    with pytest.raises(ArgumentError, match=said):
+        zenith.jit(lambda x: x, dims=dims)
 
 
 def test_what_is_no_function_is_refused():
