@@ -54,6 +54,8 @@ class Jitted(Compilable):
     """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
 
     FRONT = "jit"
+    # Kept out of __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
+    __slots__ = ("_backend", "_dims", "_find", "_has_static", "_methods", "_signature", "_specializer", "function")
 
     def __init__(
         self,
