@@ -8,8 +8,10 @@ specialise by themselves, so an entry usually has one specialisation.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,6 +202,7 @@ class Specializer:
         self._entries: dict[Hashable, Entry] = {}
         self._dropped: dict[Hashable, str] = {}
         self._lock = threading.Lock()
+        _ALL.add(self)
 
     def find(self, key: Hashable, leaves: Sequence[Any]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
@@ -340,6 +343,12 @@ class Specializer:
             if not entry.specializations:
                 del self._entries[key]
 
+    def after_fork(self) -> None:
+        """Renew the locks in a child, whose owners may have stayed behind; what they compiled is compiled again."""
+        self._lock = threading.Lock()
+        for entry in self._entries.values():
+            entry.lock = threading.RLock()
+
     def _programs(self) -> list[tuple[Hashable, Specialization]]:
         return [(key, s) for key, entry in self._entries.items() for s in entry.specializations]
 
@@ -348,6 +357,17 @@ class Specializer:
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
+
+
+_ALL: weakref.WeakSet[Specializer] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for specializer in list(_ALL):
+        specializer.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _is_lent(adapter: Adapter) -> bool:
