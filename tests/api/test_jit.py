@@ -219,8 +219,44 @@ def total(x, axis):
 
 
 def test_static_names_must_exist():
-    with pytest.raises(TraceError, match="total has no argument axes to be static"):
+    with pytest.raises(TraceError, match=r"total has no argument axes to be static"):
         reference(total, static_argnames="axes")
+
+
+@pytest.mark.parametrize("options", [{"static_argnums": 3}, {"donate_argnums": (0, 7)}, {"static_argnums": -3}])
+def test_numbers_of_arguments_must_exist(options):
+    with pytest.raises(TraceError, match=r"total has no argument .* to be (static|donated)"):
+        zenith.jit(total, **options)
+    zenith.jit(lambda x, *rest: x, **dict.fromkeys(options, 3))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"static_argnums": "0"},
+        {"static_argnums": 0.0},
+        {"donate_argnums": ("x",)},
+        {"static_argnames": 3},
+        {"max_compilations": "3"},
+        {"max_compilations": -1},
+    ],
+)
+def test_options_of_other_kinds_are_refused(options):
+    with pytest.raises(ArgumentError, match=f"{next(iter(options))} is "):
+        zenith.jit(total, **options)
+
+
+@pytest.mark.parametrize("transform", [zenith.grad, zenith.value_and_grad, zenith.jacfwd, zenith.jacrev])
+@pytest.mark.parametrize("argnums", ["x", 0.0, (None,)])
+def test_what_numbers_no_argument_is_refused(transform, argnums):
+    with pytest.raises(ArgumentError, match="argnums is "):
+        transform(np.sum, argnums)(np.ones(3))
+
+
+def test_what_is_no_axis_is_refused():
+    for axes in (0.0, ("x",), ({"a": 1.0},)):
+        with pytest.raises(ArgumentError, match=r"in_axes says .* for an axis"):
+            zenith.vmap(lambda p: p, axes)({"a": np.ones((2, 2))})
 
 
 def test_an_unknown_backend():

@@ -245,11 +245,9 @@ def jit(
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    function = _plain(function)
-    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(
-        function, signature, backend, checked(dims), max_compilations, Numerics(repeatable, tf32, error_budget)
-    )
+    signature = Signature.of(function := _plain(function), static_argnums, static_argnames, donate_argnums)
+    numerics = Numerics(repeatable, tf32, error_budget)
+    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics)
 
 
 def _plain(function: Any) -> Callable[..., Any]:

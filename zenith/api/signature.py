@@ -16,7 +16,7 @@ from zenith import tree
 from zenith.api.forms import CallForm, Json, exactly
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
-from zenith.errors import TraceError
+from zenith.errors import ArgumentError, TraceError, integers, user_line
 from zenith.trace import TracedSize, Tracer
 
 Names = str | Iterable[str]
@@ -198,7 +198,7 @@ class Signature:
         self, parameters: Sequence[inspect.Parameter], numbers: Numbers, names: Names
     ) -> tuple[frozenset[str], frozenset[int]]:
         found = self._numbers(parameters, numbers, "static")
-        called = {names} if isinstance(names, str) else set(names)
+        called = _listed_names(names)
         unknown = called - {p.name for p in parameters}
         if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
             raise self._no_argument(parameters, sorted(unknown), "static")
@@ -207,14 +207,15 @@ class Signature:
 
     def _numbers(self, parameters: Sequence[inspect.Parameter], numbers: Numbers, what: str) -> frozenset[int]:
         """Numbers of positional arguments, counted from the front."""
-        given = [numbers] if isinstance(numbers, int) else list(numbers)
+        given = integers(numbers, {"static": "static_argnums", "donated": "donate_argnums"}[what])
         found = frozenset(n + len(self.positional) if n < 0 else n for n in given)
-        if any(n < 0 for n in found):
+        takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        if any(n < 0 or (n >= len(self.positional) and not takes_any) for n in found):
             raise self._no_argument(parameters, [str(n) for n in given], what)
         return found
 
     def _no_argument(self, parameters: Sequence[inspect.Parameter], wrong: Sequence[str], what: str) -> TraceError:
-        return TraceError(f"{self.name} has no argument {', '.join(wrong)} to be {what}",
+        return TraceError(f"{self.name} has no argument {', '.join(wrong)} to be {what}", where=user_line(),
                           fix="its arguments are " + ", ".join(p.name for p in parameters))  # fmt: skip
 
     def _check_hashable(self, where: int | str, value: Any) -> None:
@@ -226,6 +227,15 @@ class Signature:
                 f"the static argument {name} of {self.name} is a {type(value).__name__}, which cannot be hashed",
                 fix="pass a hashable value (a tuple instead of a list), or do not declare it static",
             ) from None
+
+
+def _listed_names(names: Names) -> frozenset[str]:
+    """One name or several as a set."""
+    found = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(name, str) for name in found):
+        raise ArgumentError(f"static_argnames is {names!r}, no name of an argument", where=user_line(),
+                            fix="give a name, or a tuple of names")  # fmt: skip
+    return frozenset(found)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -26,7 +26,7 @@ from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
-from zenith.errors import SourceLine
+from zenith.errors import ArgumentError, SourceLine, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import EXACT, Numerics
@@ -191,6 +191,9 @@ class Specializer:
     def __init__(
         self, backend: str | None, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT
     ) -> None:
+        if max_compilations is not None and not (isinstance(max_compilations, int) and max_compilations >= 0):
+            raise ArgumentError(f"max_compilations is {max_compilations!r}", where=user_line(),
+                                fix="give a number of programs, or None for any number")  # fmt: skip
         self.backend, self.name, self.max_compilations = backend, name, max_compilations
         self.numerics = numerics
         self.hits = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from zenith import tree
-from zenith.errors import ShapeError, TraceError, user_line
+from zenith.errors import ShapeError, TraceError, integers, user_line
 from zenith.ir.graph import Graph
 from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
@@ -65,7 +65,7 @@ def value_and_grad(
         if has_aux:
             value = value, tree.unflatten(flat.aux_treedef, outputs[flat.count :])
         gradients = arguments.rebuild([next(found) if wanted else None for wanted in chosen])[0]
-        return value, gradients[argnums] if isinstance(argnums, int) else tuple(gradients[n] for n in argnums)
+        return value, tuple(gradients[n] for n in argnums) if isinstance(argnums, Iterable) else gradients[argnums]
 
     return wrapped
 
@@ -96,7 +96,7 @@ def grad(
 
 def _chosen(args: tuple[Any, ...], argnums: Numbers, count: int) -> list[bool]:
     """For each leaf of a call whether it belongs to a chosen argument; positional arguments come first."""
-    numbers = {argnums} if isinstance(argnums, int) else set(argnums)
+    numbers = set(integers(argnums, "argnums"))
     wrong = sorted(n for n in numbers if not -len(args) <= n < len(args))
     if wrong:
         raise TraceError(

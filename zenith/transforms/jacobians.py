@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
+from zenith.errors import integers
 from zenith.trace.bind import array_type
 from zenith.transforms.calls import Arguments, name_of, require_floats, require_result_kind
 from zenith.transforms.products import linearize, vjp
@@ -65,7 +66,7 @@ def _jacobian(
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        numbers = integers(argnums, "argnums")
 
         @functools.wraps(function)
         def of_chosen(*chosen: Any) -> Any:
@@ -79,7 +80,7 @@ def _jacobian(
         require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
         found, treedef = blocks(of_chosen, arguments, holomorphic)
         places = [arguments.rebuild(row)[0] for row in found]
-        return tree.unflatten(treedef, [p[0] for p in places] if isinstance(argnums, int) else places)
+        return tree.unflatten(treedef, places if isinstance(argnums, Iterable) else [p[0] for p in places])
 
     return wrapped
 
