@@ -146,6 +146,44 @@ def test_a_forked_child_calls_the_function_again() -> None:
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_a_thread_compiles() -> None:
+    tracing, go_on = threading.Event(), threading.Event()
+
+    @zenith.jit
+    def f(x: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            tracing.set()
+            assert go_on.wait(120)
+        return x * 3 + 1
+
+    @zenith.jit
+    def known(x: Any) -> Any:
+        return x * 2
+
+    x = np.ones((3, 4), np.float32)
+    expected = [bits([x * 3 + 1]), bits([known(x)])]
+    with ThreadPoolExecutor(1) as pool:
+        compiled = pool.submit(f, x)
+        try:
+            assert tracing.wait(60)
+            assert FORK is not None
+            receiver, sender = FORK.Pipe(duplex=False)
+            child = FORK.Process(target=lambda: sender.send([bits([f(x)]), bits([known(x)])]))
+            child.start()
+            try:
+                assert receiver.poll(60), "the child hangs"
+                found = receiver.recv()
+            finally:
+                child.kill()
+                child.join()
+        finally:
+            go_on.set()
+        assert bits([compiled.result(60)]) == expected[0]
+    assert found == expected
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_forked_while_threads_are_calling() -> None:
     inputs = batches(2, rows=300)
     expected = [bits(network(x)) for x in inputs]

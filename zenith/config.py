@@ -6,20 +6,38 @@ table's (``ZENITH_ISA``).
 >>> config = Config.from_environment({"ZENITH_DEBUG": "1", "ZENITH_EXECUTABLES": "8"})
 >>> config.debug, config.executables
 (True, 8)
+>>> config.cach = False
+Traceback (most recent call last):
+...
+zenith.errors.MissingAttributeError: there is no setting cach...
 """
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
-from zenith.errors import ZenithError
+from zenith.errors import MissingAttributeError, ZenithError, user_line
+
+PREFIX = "ZENITH_"
+# What is no setting: the thread team's and the vector table's variables, then those of the tests.
+FURTHER = (
+    "NUM_THREADS", "ISA",
+    "CONFORMANCE", "FUZZ_FIRST", "FUZZ_PROGRAMS", "GPU", "GPU_PROGRAMS", "RENEW", "TRAINING",
+)  # fmt: skip
 
 
 class ConfigError(ZenithError, ValueError):
     """A setting has a value that it cannot have."""
+
+
+class ConfigWarning(UserWarning):
+    """An environment variable looks like a misspelt setting."""
 
 
 def default_cache_dir() -> Path:
@@ -45,6 +63,36 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _is(kind: Any, words: str) -> Callable[[Any], Any]:
+    def take(value: Any) -> Any:
+        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
+            raise TypeError(f"must be {words}")
+        return value
+
+    return take
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError("must be a path")
+    return Path(value)
+
+
+def _path_or_none(value: Any) -> Path | None:
+    return None if value is None else _path(value)
+
+
+def _all_names(value: Any) -> tuple[str, ...]:
+    names = _names(value) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
+    if not (isinstance(value, Iterable) and all(isinstance(name, str) for name in names)):
+        raise TypeError("must be a tuple of names")
+    return names
+
+
+_FLAG = {"read": _flag, "take": _is(bool, "True or False")}
+_COUNT = {"read": _positive, "take": _is(int, "an integer of at least 1")}
+
+
 @dataclass
 class Config:
     """All settings; field ``name`` is read from ``ZENITH_NAME``.
@@ -63,15 +111,29 @@ class Config:
         an engine whose name comes with a minus is not asked. ``zenith.kernels.table()`` lists the engines.
     """
 
-    debug: bool = field(default=False, metadata={"read": _flag})
-    cache: bool = field(default=True, metadata={"read": _flag})
-    cache_bytes: int = field(default=1 << 30, metadata={"read": _positive})
-    cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path})
-    executables: int = field(default=64, metadata={"read": _positive})
-    tuned: bool = field(default=True, metadata={"read": _flag})
-    tuning: Path | None = field(default=None, metadata={"read": Path})
-    graphs: bool = field(default=True, metadata={"read": _flag})
-    engines: tuple[str, ...] = field(default=(), metadata={"read": _names})
+    debug: bool = field(default=False, metadata=_FLAG)
+    cache: bool = field(default=True, metadata=_FLAG)
+    cache_bytes: int = field(default=1 << 30, metadata=_COUNT)
+    cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path, "take": _path})
+    executables: int = field(default=64, metadata=_COUNT)
+    tuned: bool = field(default=True, metadata=_FLAG)
+    tuning: Path | None = field(default=None, metadata={"read": Path, "take": _path_or_none})
+    graphs: bool = field(default=True, metadata=_FLAG)
+    engines: tuple[str, ...] = field(default=(), metadata={"read": _names, "take": _all_names})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Change a setting; MissingAttributeError when there is none of that name, ConfigError for a wrong value."""
+        settings = {setting.name: setting for setting in fields(self)}
+        if name not in settings:
+            near = difflib.get_close_matches(name, settings, cutoff=0.5)
+            raise MissingAttributeError(f"there is no setting {name}", where=user_line(),
+                                        fix=f"did you mean {', '.join(near or settings)}?")  # fmt: skip
+        try:
+            taken = settings[name].metadata["take"](value)
+        except TypeError as error:
+            raise ConfigError(f"{value!r} is no value for the setting {name}", where=user_line(),
+                              fix=f"it {error}") from None  # fmt: skip
+        object.__setattr__(self, name, taken)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
@@ -89,4 +151,16 @@ class Config:
         return cls(**found)
 
 
+def warn_of_misspelt(variables: Iterable[str]) -> None:
+    """Warn of environment variables that nothing reads and whose names resemble one that is read."""
+    known = [setting.name.upper() for setting in fields(Config)] + list(FURTHER)
+    for variable in variables:
+        name = variable.removeprefix(PREFIX)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        if variable.startswith(PREFIX) and name not in known and near:
+            what = f"nothing reads the environment variable {variable}\n  fix: did you mean {PREFIX}{near[0]}?"
+            warnings.warn(what, ConfigWarning, stacklevel=2)
+
+
 config = Config.from_environment()
+warn_of_misspelt(os.environ)

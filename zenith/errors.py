@@ -13,8 +13,11 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from types import FrameType
+from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree", "torch", "networkx"))
@@ -113,6 +116,15 @@ class ArgumentError(ZenithError, ValueError):
     """An argument has a value that says nothing: an unknown word, a quantile above 1."""
 
 
+def integers(given: Any, name: str) -> list[int]:
+    """One integer, or several, as a list; ArgumentError for anything else that was given as ``name``."""
+    found = [given] if isinstance(given, Integral) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(number, Integral) for number in found):
+        raise ArgumentError(f"{name} is {given!r}, no number of an argument", where=user_line(),
+                            fix="give an integer, counted from 0, or a tuple of them")  # fmt: skip
+    return [int(number) for number in found]
+
+
 class UnsupportedError(ZenithError, NotImplementedError):
     """An operation that Zenith does not have."""
 
@@ -126,7 +138,7 @@ class NumberError(ZenithError, OverflowError):
 
 
 class MissingAttributeError(ZenithError, AttributeError):
-    """An attribute of NumPy's arrays that traced arrays do not have."""
+    """An attribute that there is not: one of NumPy's arrays that traced arrays lack, or a setting."""
 
 
 class FallbackWarning(UserWarning):

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import optree
@@ -97,6 +99,29 @@ def paths(treedef: TreeDef) -> list[str]:
     return ["".join(map(_step, accessor)) for accessor in treedef.accessors()]
 
 
+def orders(treedef: TreeDef) -> tuple[tuple[Any, ...], ...]:
+    """The keys of every dict in ``treedef`` as they were inserted, where there is more than one.
+
+    Structures whose dicts differ in nothing else are equal, and :func:`unflatten` gives each its own order back.
+
+    >>> one, other = flatten({"w": 1, "b": 2})[1], flatten({"b": 2, "w": 1})[1]
+    >>> one == other, orders(one), orders(other)
+    (True, (('w', 'b'),), (('b', 'w'),))
+    """
+    places = _ordered(treedef)
+    if not places:
+        return ()
+    state: Any = treedef.__getstate__()  # what optree pickles: nothing else tells the order without building the tree
+    return tuple([tuple(state[0][place][-1]) for place in places])
+
+
+@lru_cache(maxsize=4096)
+def _ordered(treedef: TreeDef) -> tuple[int, ...]:
+    """The numbers of the nodes that are dicts with several keys; the same for equal structures."""
+    state: Any = treedef.__getstate__()
+    return tuple(number for number, (_, arity, *_, keys) in enumerate(state[0]) if keys is not None and arity > 1)
+
+
 def _step(entry: Any) -> str:
     if isinstance(entry, optree.GetAttrEntry):
         return f".{entry.name}"
@@ -108,10 +133,15 @@ def _step(entry: Any) -> str:
 
 def identifier(text: str) -> str:
     """A Python identifier that resembles ``text``: ``params["w"][0]`` becomes ``params_w_0``."""
-    name = re.sub(r"\W+", "_", text).strip("_")
+    name = re.sub(r"\W+", "_", as_read(text)).strip("_")
     if keyword.iskeyword(name):
         return f"{name}_"
     return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def as_read(name: str) -> str:
+    """A name as Python reads it in source: there are two signs for µ, and one of them is read as the other."""
+    return unicodedata.normalize("NFKC", name)
 
 
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:

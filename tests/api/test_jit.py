@@ -2,6 +2,8 @@
 
 import functools
 from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 import zenith
 import zenith.numpy as znp
-from zenith.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError, UnsupportedError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 W = np.full((3, 4), 0.5, np.float32)
@@ -167,11 +169,44 @@ def test_static_values_of_different_types_are_different():
     assert f.cache_info().misses == 3
 
 
-@pytest.mark.parametrize(("one", "other"), [((1,), (1.0,)), ((True, (2,)), (True, (2.0,))), (0.0, -0.0)])
+@dataclass(frozen=True)
+class Options:
+    scale: object
+    name: object = field(default="", compare=False)
+
+
+class Choice(NamedTuple):
+    scale: object
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1,), (1.0,)),
+        ((True, (2,)), (True, (2.0,))),
+        (0.0, -0.0),
+        (np.float64(0.0), np.float64(-0.0)),
+        (complex(0.0, 1), complex(-0.0, 1)),
+        (np.complex64(complex(0, 0.0)), np.complex64(complex(0, -0.0))),
+        (frozenset([2]), frozenset([2.0])),
+        (np.datetime64("2020", "Y"), np.datetime64("2020-01-01", "D")),
+        (Options(2), Options(2.0)),
+        (Options((Options(0.0),)), Options((Options(-0.0),))),
+        (Choice(1), Choice(True)),
+    ],
+)
 def test_static_values_that_are_equal_but_not_the_same(one, other):
     f = reference(lambda x, k: x + float(str(k) == str(one)), static_argnums=1)
     assert [f(0.0, k) for k in (one, other, one)] == [1.0, 0.0, 1.0]
     assert f.cache_info().misses == 2
+
+
+def test_static_values_that_are_the_same_share_a_program():
+    f = reference(lambda x, k: x + 1, static_argnums=1)
+    for make in (lambda: float("nan"), lambda: (np.float32("nan"),), lambda: Options(1, [1]), lambda: frozenset([0.5])):
+        before = f.cache_info().misses
+        assert [float(f(0.0, make())) for _ in range(3)] == [1.0] * 3
+        assert f.cache_info().misses == before + 1
 
 
 def test_static_arguments_must_be_hashable():
@@ -184,8 +219,44 @@ def total(x, axis):
 
 
 def test_static_names_must_exist():
-    with pytest.raises(TraceError, match="total has no argument axes to be static"):
+    with pytest.raises(TraceError, match=r"total has no argument axes to be static"):
         reference(total, static_argnames="axes")
+
+
+@pytest.mark.parametrize("options", [{"static_argnums": 3}, {"donate_argnums": (0, 7)}, {"static_argnums": -3}])
+def test_numbers_of_arguments_must_exist(options):
+    with pytest.raises(TraceError, match=r"total has no argument .* to be (static|donated)"):
+        zenith.jit(total, **options)
+    zenith.jit(lambda x, *rest: x, **dict.fromkeys(options, 3))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"static_argnums": "0"},
+        {"static_argnums": 0.0},
+        {"donate_argnums": ("x",)},
+        {"static_argnames": 3},
+        {"max_compilations": "3"},
+        {"max_compilations": -1},
+    ],
+)
+def test_options_of_other_kinds_are_refused(options):
+    with pytest.raises(ArgumentError, match=f"{next(iter(options))} is "):
+        zenith.jit(total, **options)
+
+
+@pytest.mark.parametrize("transform", [zenith.grad, zenith.value_and_grad, zenith.jacfwd, zenith.jacrev])
+@pytest.mark.parametrize("argnums", ["x", 0.0, (None,)])
+def test_what_numbers_no_argument_is_refused(transform, argnums):
+    with pytest.raises(ArgumentError, match="argnums is "):
+        transform(np.sum, argnums)(np.ones(3))
+
+
+def test_what_is_no_axis_is_refused():
+    for axes in (0.0, ("x",), ({"a": 1.0},)):
+        with pytest.raises(ArgumentError, match=r"in_axes says .* for an axis"):
+            zenith.vmap(lambda p: p, axes)({"a": np.ones((2, 2))})
 
 
 def test_an_unknown_backend():
@@ -367,8 +438,31 @@ def test_declarations_must_fit_the_arguments():
         reference(lambda x: x, dims={"z": (None,)})(X)
     with pytest.raises(ShapeError, match="which has 2 axes, not 1"):
         reference(lambda x: x, dims={"x": (None,)})(X)
+    f = reference(lambda x: x, dims={"x": (2, 4)})
+    with pytest.raises(ShapeError, match="axis 1 of x is declared as 4 and has size 3 here"):
+        f(X)
+    np.testing.assert_array_equal(f(np.zeros((2, 4))), np.zeros((2, 4)))
+    with pytest.raises(ShapeError, match="axis 0 of x is declared as 2 and has size 3 here"):
+        f(np.zeros((3, 4)))
     with pytest.raises(ShapeError, match="no size is like"):
         zenith.Dim("n", min=3, max=2)
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ({"x": ("my batch", None)}, "axis 0 of x is declared as 'my batch'"),
+        ({"x": (None, 2.0)}, "axis 1 of x is declared as 2.0"),
+        ({"x": (-1, None)}, "axis 0 of x is declared as -1"),
+        ({"x": (True, None)}, "axis 0 of x is declared as True"),
+        ({"x": "bn"}, "dims declares 'x' as 'bn'"),
+        ({"x": 2}, "dims declares 'x' as 2"),
+        ([("x", (2, 3))], "dims is a list, no dict"),
+    ],
+)
+def test_what_declares_no_sizes_is_refused(dims, said):
+    with pytest.raises(ArgumentError, match=said):
+        zenith.jit(lambda x: x, dims=dims)
 
 
 def test_what_is_no_function_is_refused():

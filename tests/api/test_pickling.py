@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pickle
@@ -68,6 +69,27 @@ def test_gradients_and_mapped_functions_go_too():
 
     for made in (zenith.jit(zenith.grad(loss)), zenith.jit(zenith.vmap(loss)), zenith.jit(zenith.grad(by_name_sum))):
         np.testing.assert_array_equal(cloudpickle.loads(cloudpickle.dumps(made))(X), made(X))
+
+
+def test_what_wraps_a_jitted_function_goes_too():
+    def loss(x: Any) -> Any:
+        return np.sum(np.sin(x) ** 2)
+
+    jitted = zenith.jit(loss)
+
+    @functools.wraps(jitted)
+    def own(x: Any) -> Any:
+        return jitted(x)
+
+    x = X.astype(np.float64)
+    wrapped = [zenith.vmap(jitted), zenith.grad(jitted), zenith.value_and_grad(jitted), zenith.checkpoint(jitted), own]
+    wrapped += [zenith.custom_vjp(jitted), zenith.jit(zenith.grad(jitted)), zenith.grad(own)]
+    for made in wrapped:
+        assert "_specializer" not in vars(made) or isinstance(made, type(jitted))
+        again = cloudpickle.loads(cloudpickle.dumps(made))
+        for one, other in zip(zenith.tree.flatten(again(x))[0], zenith.tree.flatten(made(x))[0], strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert again.__name__ == made.__name__ == "loss"
 
 
 def by_name_sum(x: Any) -> Any:

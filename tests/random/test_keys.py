@@ -177,5 +177,5 @@ def test_what_is_refused(call, error, message):
 def test_a_negative_size_of_a_traced_shape_is_refused():
     draw = zenith.jit(lambda key, x: random.bits(key, (x.shape[0] - 3,)))
     assert draw(random.key(0), np.zeros(5)).shape == (2,)
-    with pytest.raises(ShapeError, match=r"bits: the shape .* has a negative size"):
+    with pytest.raises(ShapeError, match=r"a shape has a negative size"):
         draw(random.key(0), np.zeros(2))

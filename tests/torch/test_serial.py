@@ -58,7 +58,7 @@ def test_a_transformer_of_any_size(path):
     loaded = zenith.load(path)
     for size in ((2, 6), (1, 9), (5, 3)):
         assert torch.equal(loaded(*words(*size)), fast(*words(*size)))
-    with pytest.raises(TraceError, match="in this structure, some by position and some by name"):
+    with pytest.raises(TraceError, match="in this structure: by position or by name"):
         loaded(words(2, 6)[0], mask=words(2, 6)[1])
 
 
@@ -242,14 +242,14 @@ def test_numpy_arrays_in_a_process_without_torch(tmp_path):
     line = simple(pair["a"])
     for function, name in ((fast, "folder"), (fast, "file.zenith"), (simple, "simple")):
         function.save(tmp_path / name)
-    arrays = {"a": pair["a"].numpy(), "b": pair["b"].numpy()}
+    arrays = {"b": pair["b"].numpy(), "a": pair["a"].numpy()}
     np.savez(tmp_path / "given.npz", y=wanted["y"].numpy(), line=line.numpy(), **arrays)
     script = """
     import sys
     sys.modules["torch"] = None
     import numpy as np, zenith
     given = np.load("given.npz")
-    pair = {name: given[name] for name in "ab"}
+    pair = {name: given[name] for name in "ba"}
     for name in ("folder", "file.zenith"):
         loaded = zenith.load(name)
         found = loaded(pair, scale=2.0)

@@ -304,5 +304,5 @@ def test_a_size_that_is_negative_in_a_later_call(name):
     fast = zenith.jit(NEGATIVE[name])
     fast(np.ones(5))
     for again in (fast, zenith.jit(NEGATIVE[name])):
-        with pytest.raises(ShapeError, match=r"is negative: (x0 >= 4|x0 - 4 >= 0) does not hold"):
+        with pytest.raises(ShapeError, match=r"negative.*: (x0 >= 4|x0 - 4 >= 0) does not hold"):
             again(np.ones(2))

@@ -7,7 +7,7 @@ import torch
 import zenith
 from tests.transforms.compare import agree, attention, jax_and_numpy, normalised, perceptron, picked, squared_error
 from zenith import grad, jit, jvp, value_and_grad, vmap
-from zenith.errors import DTypeError, ShapeError, TraceError, ZenithError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError, ZenithError
 
 RNG = np.random.default_rng(0)
 PARAMS = [
@@ -116,8 +116,8 @@ def test_negative_argnums_and_arguments_that_do_not_matter():
         (lambda: grad(lambda w: w * 2)(3), DTypeError, r"w has no derivative(.|\n)*i64(.|\n)*float32"),
         (lambda: grad(lambda p: p["a"] * 1.0)({"a": True}), DTypeError, r'p\["a"\] has no derivative'),
         (lambda: grad(np.sum, argnums=1)(np.ones(2)), TraceError, "argument 1, and the call has 1"),
-        (lambda: grad(np.sum, argnums=1.5)(np.ones(2)), TraceError, "argnums must be an integer, not float"),
-        (lambda: grad(np.sum, argnums=("x",))(np.ones(2)), TraceError, "argnums must be an integer, not str"),
+        (lambda: grad(np.sum, argnums=1.5)(np.ones(2)), ArgumentError, "argnums is 1.5, no number of an argument"),
+        (lambda: grad(np.sum, argnums=("x",))(np.ones(2)), ArgumentError, "argnums is .*, no number of an argument"),
         (lambda: grad(lambda x: "x")(1.0), TraceError, "a result is a str"),
         (lambda: grad(lambda x: x, has_aux=True)(1.0), TraceError, "returns a pair"),
         (lambda: grad(lambda x: x if x > 0 else -x)(1.0), TraceError, "Python condition"),

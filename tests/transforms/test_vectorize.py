@@ -6,7 +6,7 @@ import pytest
 import zenith
 from tests.transforms.compare import agree, attention, jax_and_numpy, normalised, picked
 from zenith import grad, jit, vmap
-from zenith.errors import AxisError, ShapeError, TraceError
+from zenith.errors import ArgumentError, AxisError, ShapeError, TraceError
 
 RNG = np.random.default_rng(2)
 X, Y = RNG.standard_normal((5, 4)), RNG.standard_normal((4, 5))
@@ -63,7 +63,7 @@ def test_one_program_for_any_number_of_examples():
         (lambda: vmap(np.sin, in_axes=None)(X), TraceError, "no argument has examples"),
         (lambda: vmap(np.sin, out_axes=None)(X), ShapeError, "differs between examples"),
         (lambda: vmap(np.sin, in_axes=-3)(X), AxisError, "has 2 axes, and its examples should be on axis -3"),
-        (lambda: vmap(np.sin, in_axes="a")(X), TraceError, "must be an integer, not str"),
+        (lambda: vmap(np.sin, in_axes="a")(X), ArgumentError, "in_axes says .a. for an axis"),
         (lambda: vmap(np.sin, out_axes=4)(X), AxisError, "out_axes: axis 4 is out of bounds for an array of 2 axes"),
         (lambda: vmap(np.sin, out_axes=-3)(X), AxisError, "out_axes: axis -3 is out of bounds"),
         (lambda: vmap(lambda x: (x, 1.0), out_axes=(0, 1))(X), AxisError, "out_axes: axis 1 is out of bounds"),

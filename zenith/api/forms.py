@@ -19,8 +19,10 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+import numpy as np
 
 from zenith import tree
 from zenith.errors import UnsupportedError
@@ -28,6 +30,7 @@ from zenith.errors import UnsupportedError
 Json = Any
 Finish = Callable[[list[Any]], Any]
 
+_PLAIN = frozenset({int, bool, str, type(None)})
 _KEYS = (str, int, float, bool, type(None))
 
 
@@ -46,12 +49,31 @@ class Form(ABC):
 def exactly(value: Any) -> Hashable:
     """What is equal only for values that a program may take for each other, unlike 1, True and 1.0, or 0.0 and -0.0.
 
+    Looks into tuples, frozen sets, and the fields of frozen dataclasses. A number that is not one equals itself.
+
     >>> exactly((1, 0.0)) == exactly((1.0, 0.0)), exactly(0.0) == exactly(-0.0)
     (False, False)
+    >>> exactly(float("nan")) == exactly(float("nan"))
+    True
     """
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
     if isinstance(value, tuple):
-        return type(value), *map(exactly, value)
-    return type(value), value.hex() if type(value) is float else value
+        return kind, *map(exactly, value)
+    if isinstance(value, frozenset):
+        return kind, frozenset(map(exactly, value))
+    if isinstance(value, np.generic):
+        return kind, value.tobytes() if isinstance(value, np.void) else repr(value)
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if parameters is not None and parameters.eq:
+        compared = [f.name for f in fields(kind) if (f.compare if f.hash is None else f.hash)]
+        return kind, value, *(exactly(getattr(value, name)) for name in compared)
+    return kind, value
 
 
 def form_of(key: Any) -> Form | None:
@@ -81,26 +103,34 @@ def _only(results: list[Any]) -> Any:
     return results[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, which takes twice as long to make, and every call makes one
 class CallForm(Form):
-    """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, their value."""
+    """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, and their values.
+
+    Functions see the order of a dict's keys, which does not tell structures apart: ``orders`` does.
+    """
 
     treedef: tree.TreeDef
-    static: tuple[tuple[int | str, Hashable, Any], ...]
+    orders: tuple[tuple[Any, ...], ...]
+    static: tuple[tuple[int | str, Hashable], ...]
+    values: tuple[Any, ...] = field(compare=False)
 
     def spelled(self) -> Json:
         """The structure, and the static values as Python literals; the same for equal forms."""
         return {
-            "tree": _in_order(spell(self.treedef)),
-            "static": [[where, _literal(value)] for where, _, value in self.static],
+            "tree": spell(self.treedef),
+            "static": [[where, _literal(value)] for where, value in self._given()],
         }
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
         """The structure, with static values in their places."""
         args, kwargs = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
-        static = {where: value for where, _, value in self.static}
+        static = dict(self._given())
         named = {name: value for name, value in static.items() if isinstance(name, str)}
         return [static.get(number, value) for number, value in enumerate(args)], {**kwargs, **named}
+
+    def _given(self) -> list[tuple[int | str, Any]]:
+        return [(where, value) for (where, _), value in zip(self.static, self.values, strict=True)]
 
 
 def _literal(value: Any) -> str:
@@ -175,7 +205,7 @@ def read_nested(spelled: Json) -> Any:
 
 
 def without_numbers(spelled: Json) -> tuple[str, list[int]]:
-    """A spelled nested structure as text that is the same for calls of one form, and its leaves' numbers in order."""
+    """Spelled arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
     numbers: list[int] = []
 
     def visit(part: Json) -> Json:
@@ -189,19 +219,9 @@ def without_numbers(spelled: Json) -> tuple[str, list[int]]:
                 return [visit(item) for item in part]
         return part
 
-    return json.dumps(visit(_in_order(spelled))), numbers
-
-
-def _in_order(spelled: Json) -> Json:
-    """A spelled structure with the entries of dicts sorted: calls give them in any order."""
-    match spelled:
-        case list():
-            return [_in_order(item) for item in spelled]
-        case {"dict": entries}:
-            return {"dict": sorted(([key, _in_order(value)] for key, value in entries), key=json.dumps)}
-        case dict():
-            return {name: _in_order(value) for name, value in spelled.items()}
-    return spelled
+    args, kwargs = spelled["list"]
+    in_order = {"dict": sorted(kwargs["dict"], key=lambda entry: str(entry[0]))}  # calls name arguments in any order
+    return json.dumps(visit({"list": [args, in_order]})), numbers
 
 
 def read(spelled: Json) -> tree.TreeDef:

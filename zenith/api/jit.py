@@ -25,7 +25,7 @@ from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
-from zenith.api.sizes import Declared, declare
+from zenith.api.sizes import Declared, checked, declare
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, maker_of_results
 from zenith.compile import BACKENDS
@@ -54,6 +54,8 @@ class Jitted(Compilable):
     """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
 
     FRONT = "jit"
+    # Kept out of __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
+    __slots__ = ("_backend", "_dims", "_find", "_has_static", "_methods", "_signature", "_specializer", "function")
 
     def __init__(
         self,
@@ -117,18 +119,18 @@ class Jitted(Compilable):
         donated = call.donated(self._signature.donated_numbers)
         where = choose(self._backend, zip(paths, call.leaves, strict=True), abstract)
         describe = partial(self._signature.describe, call)
-        return Request(call.leaves, lambda: self._build(call, paths, where), describe, where, donated)
+        return Request(call.leaves, lambda: self._build(call, paths, where, abstract), describe, where, donated)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         made, kwargs = with_stand_ins(args, kwargs, stand_in_for(self._backend))
         call = self._signature.split(made, kwargs)
         return call.key(lambda: self._signature.paths(call)), self._request(call, abstract=made is not args)
 
-    def _build(self, call: Call, paths: list[str], where: Where) -> Program:
+    def _build(self, call: Call, paths: list[str], where: Where, abstract: bool) -> Program:
         names = input_names(paths)
         sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
-        specs, conditions = declare(specs, self._dims)
+        specs, conditions = declare(specs, self._dims, abstract)
         flat = FlatFunction(self.function, call)
         traced = trace(flat, specs, self._signature.name, where.traffic)
         return Program(traced, Result.of(flat.treedef), tuple(conditions))
@@ -243,9 +245,9 @@ def jit(
         )  # fmt: skip
     if backend not in (None, *BACKENDS):
         raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    function = _plain(function)
-    signature = Signature.of(function, static_argnums, static_argnames, donate_argnums)
-    return Jitted(function, signature, backend, dims or {}, max_compilations, Numerics(repeatable, tf32, error_budget))
+    signature = Signature.of(function := _plain(function), static_argnums, static_argnames, donate_argnums)
+    numerics = Numerics(repeatable, tf32, error_budget)
+    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics)
 
 
 def _plain(function: Any) -> Callable[..., Any]:

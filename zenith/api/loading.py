@@ -155,7 +155,8 @@ class Loaded(Inspectable, ABC):
         fix = "have the function called so before it is saved: a loaded one cannot compile"
         if key not in entries:
             alike = words in [entry.description for entry in entries.values()]
-            structure = " in this structure, some by position and some by name" if alike else ""
+            structure = " in this structure: by position or by name, with the keys of dicts in this order"
+            structure = structure if alike else ""
             return TraceError(what + structure + saved, fix=fix)
         false = [s.binding.first_false(given.leaves) for s in entries[key].specializations]
         return ShapeError(f"{what} of these sizes: {broken_assumptions(false, ()).why}{saved}", fix=fix)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from zenith import tree
 from zenith.api.forms import CallForm, Json, exactly
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
-from zenith.errors import TraceError
+from zenith.errors import ArgumentError, TraceError, integers, user_line
 from zenith.trace import TracedSize, Tracer
 
 Names = str | Iterable[str]
@@ -48,7 +48,11 @@ class Call:
         plain = not self.static and not self.kwargs and len(self.leaves) == len(self.args)
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
-        return CallForm(self.treedef, tuple((where, exactly(v), v) for where, v in self.static)), keys
+        static = tuple([(where, exactly(v)) for where, v in self.static])
+        orders = tree.orders(self.treedef)
+        if static and len(self.kwargs) > 1:
+            orders += (tuple(self.kwargs),)  # the treedef has no static names
+        return CallForm(self.treedef, orders, static, tuple([v for _, v in self.static])), keys
 
     def donated(self, numbers: Collection[int]) -> list[bool]:
         """Which leaves belong to positional arguments of these numbers."""
@@ -65,7 +69,7 @@ class Call:
                 args[where] = value
             else:
                 kwargs[where] = value
-        return tuple(args), kwargs
+        return tuple(args), {name: kwargs[name] for name in self.kwargs}
 
 
 class FlatFunction:
@@ -86,7 +90,8 @@ class FlatFunction:
 class Signature:
     """A function's name and parameters, and which of them are static.
 
-    ``keywords`` are those that may also be given by name; ``variadic`` names what takes any further positional ones.
+    ``keywords`` are those that may also be given by name, ``named`` all that may be; ``variadic`` names what takes any
+    further positional ones.
     """
 
     name: str
@@ -96,6 +101,7 @@ class Signature:
     static_names: frozenset[str] = frozenset()
     static_numbers: frozenset[int] = frozenset()
     donated_numbers: frozenset[int] = frozenset()
+    named: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -112,6 +118,7 @@ class Signature:
             [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
             [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD],
             next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args"),
+            named=[p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)],
         )
         names, numbers = named._static(parameters, static_argnums, static_argnames)
         donated = named._numbers(parameters, donate_argnums, "donated")
@@ -126,6 +133,7 @@ class Signature:
             self,
             positional=self.positional[1:],
             keywords=[n for n in self.keywords if n != self.positional[0]],
+            named=[n for n in self.named if n != self.positional[0]],
             static_numbers=frozenset(n - 1 for n in self.static_numbers if n > 0),
             donated_numbers=frozenset(n - 1 for n in self.donated_numbers if n > 0),
         )
@@ -144,6 +152,8 @@ class Signature:
         kwargs = dict(kwargs)
         while len(args) < len(self.positional) and self.positional[len(args)] in kwargs.keys() & set(self.keywords):
             args = (*args, kwargs.pop(self.positional[len(args)]))
+        if len(kwargs) > 1:  # what has a name of its own may come in any order, what **kwargs takes may not
+            kwargs = {**{name: kwargs[name] for name in self.named if name in kwargs}, **kwargs}
         static: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(self.static_numbers) if i < len(args)]
         static += [(n, kwargs[n]) for n in sorted(self.static_names) if n in kwargs]
         for where, value in static:
@@ -188,7 +198,7 @@ class Signature:
         self, parameters: Sequence[inspect.Parameter], numbers: Numbers, names: Names
     ) -> tuple[frozenset[str], frozenset[int]]:
         found = self._numbers(parameters, numbers, "static")
-        called = {names} if isinstance(names, str) else set(names)
+        called = _listed_names(names)
         unknown = called - {p.name for p in parameters}
         if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
             raise self._no_argument(parameters, sorted(unknown), "static")
@@ -197,14 +207,15 @@ class Signature:
 
     def _numbers(self, parameters: Sequence[inspect.Parameter], numbers: Numbers, what: str) -> frozenset[int]:
         """Numbers of positional arguments, counted from the front."""
-        given = [numbers] if isinstance(numbers, int) else list(numbers)
+        given = integers(numbers, {"static": "static_argnums", "donated": "donate_argnums"}[what])
         found = frozenset(n + len(self.positional) if n < 0 else n for n in given)
-        if any(n < 0 for n in found):
+        takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        if any(n < 0 or (n >= len(self.positional) and not takes_any) for n in found):
             raise self._no_argument(parameters, [str(n) for n in given], what)
         return found
 
     def _no_argument(self, parameters: Sequence[inspect.Parameter], wrong: Sequence[str], what: str) -> TraceError:
-        return TraceError(f"{self.name} has no argument {', '.join(wrong)} to be {what}",
+        return TraceError(f"{self.name} has no argument {', '.join(wrong)} to be {what}", where=user_line(),
                           fix="its arguments are " + ", ".join(p.name for p in parameters))  # fmt: skip
 
     def _check_hashable(self, where: int | str, value: Any) -> None:
@@ -216,6 +227,15 @@ class Signature:
                 f"the static argument {name} of {self.name} is a {type(value).__name__}, which cannot be hashed",
                 fix="pass a hashable value (a tuple instead of a list), or do not declare it static",
             ) from None
+
+
+def _listed_names(names: Names) -> frozenset[str]:
+    """One name or several as a set."""
+    found = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(name, str) for name in found):
+        raise ArgumentError(f"static_argnames is {names!r}, no name of an argument", where=user_line(),
+                            fix="give a name, or a tuple of names")  # fmt: skip
+    return frozenset(found)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

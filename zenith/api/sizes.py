@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from zenith.api.binding import Condition
-from zenith.errors import ShapeError
+from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir import dims
 from zenith.trace import InputSpec
+from zenith.tree import as_read
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Dim:
     multiple_of: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_read(self.name))
         if not self.name.isidentifier():
             raise ShapeError(
                 f"a size is named by an identifier, not {self.name!r}",
@@ -59,23 +63,61 @@ class Dim:
 Declared = Mapping[str, Sequence[Any]]
 
 
-def declare(specs: Sequence[InputSpec], declared: Declared) -> tuple[list[InputSpec], list[Condition]]:
-    """Inputs with the sizes that ``declared`` gives by input name: a Dim, a name, an int, or None for a free axis.
+def checked(given: Any) -> Declared:
+    """What :func:`zenith.jit` was given as ``dims``; ArgumentError when it is no mapping of names to sizes of axes."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise _wrong(f"dims is a {type(given).__name__}, no dict")
+    found = {}
+    for name, sizes in given.items():
+        if not isinstance(name, str) or isinstance(sizes, str) or not isinstance(sizes, Sequence):
+            raise _wrong(f"dims declares {name!r} as {sizes!r}, and takes a tuple of sizes for the name of an argument")
+        found[as_read(name)] = tuple(_entry(name, axis, size) for axis, size in enumerate(sizes))
+    return found
 
-    Raises ShapeError when an input of that name does not exist or has another rank.
+
+def _entry(name: str, axis: int, size: Any) -> Any:
+    """One declaration; a Dim for a name."""
+    if size is None or isinstance(size, Dim):
+        return size
+    if isinstance(size, str) and as_read(size).isidentifier():
+        return Dim(size)
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0:
+        return int(size)
+    raise _wrong(f"axis {axis} of {name} is declared as {size!r}, which is no size")
+
+
+def _wrong(what: str) -> ArgumentError:
+    fix = 'give each axis a Dim, an identifier, an int or None, as in dims={"x": ("batch", 3, None)}'
+    return ArgumentError(what, where=user_line(), fix=fix)
+
+
+def declare(
+    specs: Sequence[InputSpec], declared: Declared, abstract: bool = False
+) -> tuple[list[InputSpec], list[Condition]]:
+    """Inputs with the sizes that ``declared`` gives by input name: a Dim, an int, or None for a free axis.
+
+    Raises ShapeError when an input of that name does not exist, has another rank, or another size than a number that is
+    declared, unless the call is ``abstract``: made of shapes, some of whose sizes stand for any.
     """
     known = {spec.name: spec for spec in specs}
     for name, sizes in declared.items():
         if name not in known or len(sizes) != len(known[name].sizes):
             what = "is no argument" if name not in known else f"has {len(known[name].sizes)} axes, not {len(sizes)}"
-            raise ShapeError(f"dims declares {name}, which {what}", fix="the arguments are " + ", ".join(known))
+            raise ShapeError(f"dims declares {name}, which {what}", where=user_line(),
+                             fix="the arguments are " + ", ".join(known))  # fmt: skip
     conditions: dict[Condition, None] = {}
     result = []
     for spec in specs:
         sizes = []
-        for size, declaration in zip(spec.sizes, declared.get(spec.name, [None] * len(spec.sizes)), strict=True):
+        entries = declared.get(spec.name, [None] * len(spec.sizes))
+        for axis, (size, declaration) in enumerate(zip(spec.sizes, entries, strict=True)):
             if isinstance(declaration, Dim):
                 conditions.update(dict.fromkeys(declaration.conditions()))
+            elif declaration is not None and not abstract and spec.hints[axis] != declaration:
+                what = f"axis {axis} of {spec.name} is declared as {declaration} and has size {spec.hints[axis]} here"
+                raise ShapeError(what, where=user_line(), fix="declare it as None, or pass an array of that size")
             sizes.append(_size(size, declaration))
         result.append(InputSpec(spec.name, spec.dtype, tuple(sizes), spec.hints, spec.weak))
     return result, list(conditions)
@@ -84,6 +126,4 @@ def declare(specs: Sequence[InputSpec], declared: Declared) -> tuple[list[InputS
 def _size(size: dims.Dim, declaration: Any) -> dims.Dim:
     if declaration is None:
         return size
-    if isinstance(declaration, Dim):
-        return dims.symbol(declaration.name)
-    return dims.symbol(declaration) if isinstance(declaration, str) else dims.dim(declaration)
+    return dims.symbol(declaration.name) if isinstance(declaration, Dim) else dims.dim(declaration)

@@ -8,8 +8,10 @@ specialise by themselves, so an entry usually has one specialisation.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
-from zenith.errors import SourceLine
+from zenith.errors import ArgumentError, SourceLine, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.target import EXACT, Numerics
@@ -189,6 +191,9 @@ class Specializer:
     def __init__(
         self, backend: str | None, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT
     ) -> None:
+        if max_compilations is not None and not (isinstance(max_compilations, int) and max_compilations >= 0):
+            raise ArgumentError(f"max_compilations is {max_compilations!r}", where=user_line(),
+                                fix="give a number of programs, or None for any number")  # fmt: skip
         self.backend, self.name, self.max_compilations = backend, name, max_compilations
         self.numerics = numerics
         self.hits = 0
@@ -200,6 +205,7 @@ class Specializer:
         self._entries: dict[Hashable, Entry] = {}
         self._dropped: dict[Hashable, str] = {}
         self._lock = threading.Lock()
+        _ALL.add(self)
 
     def find(self, key: Hashable, leaves: Sequence[Any]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
@@ -340,6 +346,12 @@ class Specializer:
             if not entry.specializations:
                 del self._entries[key]
 
+    def after_fork(self) -> None:
+        """Renew the locks in a child, whose owners may have stayed behind; what they compiled is compiled again."""
+        self._lock = threading.Lock()
+        for entry in self._entries.values():
+            entry.lock = threading.RLock()
+
     def _programs(self) -> list[tuple[Hashable, Specialization]]:
         return [(key, s) for key, entry in self._entries.items() for s in entry.specializations]
 
@@ -348,6 +360,17 @@ class Specializer:
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
+
+
+_ALL: weakref.WeakSet[Specializer] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for specializer in list(_ALL):
+        specializer.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _is_lent(adapter: Adapter) -> bool:

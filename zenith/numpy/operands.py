@@ -220,12 +220,11 @@ def sizes_of(shape: Any, what: str = "a size") -> tuple[Dim, ...]:
     """The sizes that a user's shape (one size or a sequence) means; ShapeError when one is negative in any call."""
     items = shape if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)
     found = tuple(size_dim(n, what) for n in items)
+    reason = f"a shape has a negative size: {shape_text(found)}"
     if any((d.static or 0) < 0 for d in found):
-        raise ShapeError(
-            f"a shape has a negative size: {shape_text(found)}", where=user_line(), fix="use sizes of 0 or more"
-        )
+        raise ShapeError(reason, where=user_line(), fix="use sizes of 0 or more")
     for size in found:
-        require_count(size, f"{what} is negative")
+        require_count(size, reason)
     return found
 
 

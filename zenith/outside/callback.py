@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -54,10 +54,11 @@ def pure_callback(function: Callable[..., Any], result_shape_dtypes: Any, *args:
     array([3.29, 2.16])
     """
     given, (types, treedef) = flatten("args", args), declared(result_shape_dtypes, "result_shape_dtypes")
+    inputs, options = given.form.treedef, (treedef, bool(vectorized))
     try:
-        external = _external(function, given.form.treedef, treedef, bool(vectorized))
+        external = _external(function, inputs, tree.orders(inputs), *options)
     except TypeError:  # a function without a hash is a new one each time
-        external = _external.__wrapped__(function, given.form.treedef, treedef, bool(vectorized))
+        external = _external.__wrapped__(function, inputs, (), *options)
     results = record(get("call_python"), given.arrays, function=external, results=types, mapped=0)
     return tree.unflatten(treedef, results)
 
@@ -85,8 +86,13 @@ def _declared_type(leaf: Any, name: str) -> ArrayType:
 
 
 @lru_cache(maxsize=256)
-def _external(function: Callable[..., Any], inputs: tree.TreeDef, outputs: tree.TreeDef, vectorized: bool) -> External:
-    """The function as nodes hold it: the same for the same function, so that equal calls are merged."""
+def _external(
+    function: Callable[..., Any], inputs: tree.TreeDef, orders: Hashable, outputs: tree.TreeDef, vectorized: bool
+) -> External:
+    """The function as nodes hold it: the same for the same function, so that equal calls are merged.
+
+    ``orders`` are those of the dicts in ``inputs``, which it would be given in the first call's order otherwise.
+    """
     label = label_of(function)
     call = flat_call(function, inputs, outputs, label)
     return External(label, call, vectorized, None, None, ADVICE)

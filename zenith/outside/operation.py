@@ -128,7 +128,7 @@ class CustomOp:
 
     def _external(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Any]) -> External:
         """The operation as nodes hold it: one for each structure and each value of the keywords."""
-        key = (inputs, outputs, tuple((name, exactly(static[name])) for name in sorted(static)))
+        key = (inputs, tree.orders(inputs), outputs, tuple((name, exactly(static[name])) for name in sorted(static)))
         try:
             known = self._known.get(key)
         except TypeError:

@@ -14,7 +14,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.primitive import get
 from zenith.ir.types import int64, uint32
 from zenith.numpy.joining import stack
-from zenith.numpy.operands import as_array, convert, dims_of, lift, require, shape_text, sizes_of
+from zenith.numpy.operands import as_array, convert, dims_of, lift, require, sizes_of
 from zenith.trace.bind import b
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
@@ -173,11 +173,7 @@ def mixed(word: Any) -> Any:
 
 def checked_shape(name: str, shape: Any) -> tuple[Dim, ...]:
     """The sizes that a user's shape means; ShapeError when one is negative."""
-    found = sizes_of(shape, f"{name}: a size")
-    for size in found:
-        if size.static is None:
-            require(size, ">=", 0, f"{name}: the shape {shape_text(found)} has a negative size")
-    return found
+    return sizes_of(shape, f"{name}: a size")
 
 
 def _word(high: Any, low: Any) -> Any:

@@ -7,7 +7,7 @@ import takes longer than the start of a saved program.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,22 +29,23 @@ _VALUES = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True, slots=True)
 class ModuleForm(Form):
-    """How the tensors of a call are nested, and the values that are no tensors: path, what equals it, value.
+    """How the tensors of a call are nested, and the values that are no tensors: path and value, what equals them.
 
     ``places`` are the values' numbers among all leaves.
     """
 
     spec: pytree.TreeSpec
-    values: tuple[tuple[str, Hashable, Any], ...]
+    values: tuple[tuple[str, Any], ...] = field(compare=False)
+    equal: tuple[Hashable, ...]
     places: tuple[int, ...]
 
     def spelled(self) -> Json:
         """Torch's own text of the structure, and the values."""
-        return {"spec": _dumps(self.spec), "values": [[path, _plain(value)] for path, _, value in self.values]}
+        return {"spec": _dumps(self.spec), "values": [[path, _plain(value)] for path, value in self.values]}
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
         """The structure, with the values in their places."""
-        values = {place: value for place, (_, _, value) in zip(self.places, self.values, strict=True)}
+        values = {place: value for place, (_, value) in zip(self.places, self.values, strict=True)}
         numbers = iter(range(self.spec.num_leaves))
         leaves = [values[i] if i in values else Leaf(next(numbers)) for i in range(self.spec.num_leaves)]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
@@ -64,7 +65,7 @@ class ModuleCall:
         values = [(_path(signature, leaves[i][0]), leaves[i][1]) for i in places]
         for path, value in values:
             _check_value(path, value)
-        self.form = ModuleForm(spec, tuple((path, exactly(value), value) for path, value in values), places)
+        self.form = ModuleForm(spec, tuple(values), tuple(exactly(value) for _, value in values), places)
 
     @cached_property
     def names(self) -> list[str]:
@@ -99,7 +100,7 @@ class ModuleCall:
     def describe(self) -> tuple[str, ...]:
         """Types and sizes of the tensors, and the other values, for messages."""
         tensors = [f"{path}: {dtype_text(t)}" for path, t in zip(self.paths, self.tensors, strict=True)]
-        return (*tensors, *(f"{path}={value!r}" for path, _, value in self.form.values))
+        return (*tensors, *(f"{path}={value!r}" for path, value in self.form.values))
 
 
 def module_kinds() -> dict[type, Callable[[Any], Hashable]]:

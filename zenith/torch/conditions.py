@@ -112,7 +112,7 @@ def _range(name: str, bounds: Any) -> Iterator[Condition]:
 
 
 def _renamed(text: str, symbols: Mapping[str, str]) -> str:
-    return re.sub(r"[A-Za-z_]\w*", lambda m: symbols.get(m[0], {"Max": "max", "Min": "min"}.get(m[0], m[0])), text)
+    return re.sub(r"[^\W\d]\w*", lambda m: symbols.get(m[0], {"Max": "max", "Min": "min"}.get(m[0], m[0])), text)
 
 
 # How torch.export writes functions of sizes, and the same in Python's operators and builtins.

@@ -96,7 +96,7 @@ def export(
         for own, fixed in zip(names, sizes, strict=True)
     ]
     conditions = conditions_of(program, examples, labels)
-    kept = tuple(c for c in conditions if re.search("[A-Za-z]", c.source))
+    kept = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
     writes = tuple(program.graph_signature.buffers_to_mutate.values())
     return Exported(program, sizes, kept, writes, differentiable)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
-from zenith.errors import DTypeError, TraceError, user_line
+from zenith.errors import DTypeError, TraceError, integers, user_line
 from zenith.ir.types import ArrayType, Type
-from zenith.numpy.operands import as_array, snapshot, static_int
+from zenith.numpy.operands import as_array, snapshot
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
 from zenith.trace.results import own_memory
@@ -129,9 +129,8 @@ def name_of(function: Function) -> str:
 
 
 def argument_numbers(argnums: Any, count: int) -> Numbers:
-    """``argnums`` counted from 0; TraceError for what is no integer or none of ``count`` positional arguments."""
-    several = isinstance(argnums, (Sequence, np.ndarray)) and not isinstance(argnums, str)
-    numbers = tuple(static_int(n, "argnums") for n in (argnums if several else (argnums,)))
+    """``argnums`` counted from 0; TraceError for a number that is none of ``count`` positional arguments."""
+    numbers = integers(argnums, "argnums")
     wrong = sorted(n for n in numbers if not -count <= n < count)
     if wrong:
         raise TraceError(
@@ -140,7 +139,7 @@ def argument_numbers(argnums: Any, count: int) -> Numbers:
             fix="pass the arguments to differentiate by position",
         )
     found = tuple(n % count for n in numbers)
-    return found if several else found[0]
+    return found if isinstance(argnums, Iterable) else found[0]
 
 
 def trace_call(

@@ -10,7 +10,7 @@ import optree
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.errors import AxisError, ShapeError, TraceError, user_line
+from zenith.errors import ArgumentError, AxisError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, prove_equal
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import normal_axis, static_int
@@ -97,6 +97,10 @@ def _prefix(axes: Axes, values: Any, what: str) -> list[int | None]:
     except ValueError as error:
         raise TraceError(f"{what} does not fit the structure it is for: {error}", where=user_line(),
                          fix="give an integer or None for each argument, or a tree like it") from error  # fmt: skip
+    wrong = [axis for axis in found if not (axis is None or hasattr(axis, "__index__"))]
+    if wrong:
+        raise ArgumentError(f"{what} says {wrong[0]!r} for an axis", where=user_line(),
+                            fix="give an integer or None for each argument, or a tree like it")  # fmt: skip
     return [axis for axis, leaf in zip(found, leaves, strict=True) if leaf is not None]
 
 

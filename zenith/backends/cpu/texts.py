@@ -30,7 +30,7 @@ TILE_FUNCTIONS = {
     "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,
 }  # fmt: skip
 _COMMENT = re.compile(r"\s+#.*")
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_WORD = re.compile(r"\b[^\W\d]\w*")
 
 
 def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
