@@ -44,7 +44,8 @@ def vmap(
     Raises
     ------
     ShapeError: arguments with different numbers of examples. AxisError: an array has no axis that ``in_axes`` or
-        ``out_axes`` names. TraceError: these do not fit the arguments or results, or hold what is no integer.
+        ``out_axes`` names. TraceError: these do not fit the arguments or results. ArgumentError: they hold what is no
+        integer.
     ZenithError: an operation cannot be batched; names its line.
 
     >>> import numpy as np
