@@ -17,8 +17,9 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,16 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _is(kind: Any, words: str) -> Callable[[Any], Any]:
-    def take(value: Any) -> Any:
-        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
-            raise TypeError(f"must be {words}")
-        return value
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("must be True or False")
+    return value
 
-    return take
+
+def _count(value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise TypeError("must be an integer of at least 1")
+    return int(value)
 
 
 def _path(value: Any) -> Path:
@@ -89,8 +93,8 @@ def _all_names(value: Any) -> tuple[str, ...]:
     return names
 
 
-_FLAG = {"read": _flag, "take": _is(bool, "True or False")}
-_COUNT = {"read": _positive, "take": _is(int, "an integer of at least 1")}
+_FLAG = {"read": _flag, "take": _bool}
+_COUNT = {"read": _positive, "take": _count}
 
 
 @dataclass

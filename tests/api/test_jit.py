@@ -169,6 +169,23 @@ def test_static_values_of_different_types_are_different():
     assert f.cache_info().misses == 3
 
 
+@dataclass
+class Named:
+    """Equal by its name; what else it has cannot be hashed."""
+
+    name: str
+    scales: dict
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+def test_a_static_argument_with_a_hash_of_its_own():
+    f = reference(lambda x, c: x * c.scales["a"], static_argnums=1)
+    assert f(np.ones(1), Named("a", {"a": 2.0}))[0] == 2.0
+    assert f(np.ones(1), Named("b", {"a": 3.0}))[0] == 3.0
+
+
 @dataclass(frozen=True)
 class Options:
     scale: object

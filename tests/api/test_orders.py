@@ -70,3 +70,12 @@ def test_callbacks_see_the_order_of_the_call():
         return one, zenith.pure_callback(host, result, {"b": 10 * x, "a": x})
 
     assert tuple(map(float, f(np.float64(1)))) == (21.0, 12.0)
+
+
+def test_static_names_keep_their_order_in_files(tmp_path):
+    f = zenith.jit(lambda x, **options: x * next(iter(options.values())), static_argnames=("a", "b"))
+    first, second = f(np.ones(2), a=2.0, b=3.0), f(np.ones(2), b=3.0, a=2.0)
+    assert (first[0], second[0]) == (2.0, 3.0)
+    f.save(tmp_path / "f.zenith")
+    again = zenith.load(tmp_path / "f.zenith")
+    assert again(np.ones(2), b=3.0, a=2.0)[0] == 3.0 and again(np.ones(2), a=2.0, b=3.0)[0] == 2.0

@@ -231,8 +231,9 @@ def test_as_many_numbers_as_a_size_says(name):
             expected = getattr(np, name)(low, high, count, endpoint=endpoint)
             np.testing.assert_allclose(fast(np.ones(count)), expected, rtol=1e-12)
         assert fast.cache_info().misses == 1
-    for count in (1, 3):
+    for count in (0, 1, 3):
         check(lambda xp, a, n=count: xp.linspace(a, 2.0, n, retstep=True), np.array([0.5, 1.0]))
+        check(lambda xp, a, n=count: xp.linspace(a, 2.0, n, False, retstep=True), np.array([0.5, 1.0]))
 
 
 @pytest.mark.parametrize("name", ENDS)

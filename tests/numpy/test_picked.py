@@ -7,7 +7,7 @@ import pytest
 import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import run_traced, values
-from zenith.errors import ArgumentError, DTypeError, TraceError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 X, Y, R = values(np.dtype("f8"), (4, 3), 1), values(np.dtype("f8"), (4, 3), 2), values(np.dtype("f8"), (3,), 3)
 
@@ -34,7 +34,9 @@ def rows(x, y, r):
 
 def sums(x, y, r):
     chosen = x[x > 0]
-    found = chosen.sum(), chosen.mean(), np.mean(x[y > 0] ** 2), chosen.max(initial=0), np.min(chosen, initial=9)
+    found: tuple = chosen.sum(), chosen.mean(), np.mean(x[y > 0] ** 2), chosen.max(initial=0), np.min(chosen, initial=9)
+    one = np.sum(chosen, keepdims=True), (chosen / chosen.sum(keepdims=True)).max(initial=0)
+    found += (*one, np.any(chosen > 1), np.all(chosen > 0), np.amax(chosen, 0, initial=0))
     more = (chosen > 1).any(), (r[0] * chosen).all(), np.std(x[x < 0], ddof=1), chosen.var(axis=0)
     return *found, *more, r.sum() * chosen.prod(), x[x > 9].sum(), chosen.astype(np.float32).sum(dtype=np.float64)
 
@@ -130,6 +132,10 @@ def test_what_asks_for_their_number_is_refused(name):
 def test_what_does_not_stand_beside_them():
     with pytest.raises(TraceError, match="how many elements the mask picks depends on its values"):
         zenith.jit(lambda a: (a[a > 0] + a[0]).sum())(X)
+    with pytest.raises(ShapeError, match=r"add would repeat what a mask picks of an array \(a0, 1\) to one \(a0, 3\)"):
+        zenith.jit(lambda a: (a[a[:, 0] > 0] + np.arange(3.0)).sum())(
+            X[:, :1],
+        )
     with pytest.raises(ArgumentError, match=r"max: the mask of where= may be false everywhere"):
         zenith.jit(lambda a: a[a > 0].max())(X)
     with pytest.raises(DTypeError, match="multiply gives float64 here, which cannot be written into int64"):

@@ -178,9 +178,16 @@ def test_what_is_no_array_equals_no_element():
         assert_same(actual, e)
 
 
+def rows_dispatcher(a):
+    """A user's function, whatever NumPy calls those of its own that end in this word."""
+    return [row * 2 for row in a]
+
+
 def test_asking_for_an_iterator_is_no_loop():
     x = values(F4, (2, 3))
     assert trace(lambda a: [a + np.iterable(a) * 2 + np.iterable(a[0, 0])], specs_for([x], True), "f")
+    with pytest.raises(TraceError, match="a Python loop over an axis"):
+        trace(rows_dispatcher, specs_for([x], True), "f")
     with pytest.raises(TraceError, match=r"a Python loop over an axis(.|\n)*fix: work on whole arrays"):
         trace(lambda a: [np.stack([row * 2 for row in a])], specs_for([x], True), "f")
     with pytest.raises(TraceError, match=r"fix: call zenith\.numpy\.concatenate, which takes a whole array"):

@@ -49,7 +49,8 @@ class Form(ABC):
 def exactly(value: Any) -> Hashable:
     """What is equal only for values that a program may take for each other, unlike 1, True and 1.0, or 0.0 and -0.0.
 
-    Looks into tuples, frozen sets, and the fields of frozen dataclasses. A number that is not one equals itself.
+    Looks into tuples, frozen sets, and the fields of dataclasses where these can be hashed. A number that is not one
+    equals itself.
 
     >>> exactly((1, 0.0)) == exactly((1.0, 0.0)), exactly(0.0) == exactly(-0.0)
     (False, False)
@@ -72,8 +73,17 @@ def exactly(value: Any) -> Hashable:
     parameters = getattr(kind, "__dataclass_params__", None)
     if parameters is not None and parameters.eq:
         compared = [f.name for f in fields(kind) if (f.compare if f.hash is None else f.hash)]
-        return kind, value, *(exactly(getattr(value, name)) for name in compared)
+        parts = tuple(exactly(getattr(value, name)) for name in compared)
+        return (kind, value, *parts) if _is_hashable(parts) else (kind, value)
     return kind, value
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def form_of(key: Any) -> Form | None:
@@ -107,11 +117,13 @@ def _only(results: list[Any]) -> Any:
 class CallForm(Form):
     """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, and their values.
 
-    Functions see the order of a dict's keys, which does not tell structures apart: ``orders`` does.
+    Functions see the order of a dict's keys, which does not tell structures apart: ``orders`` does, and ``named`` says
+    the order of all arguments given by name where some are static.
     """
 
     treedef: tree.TreeDef
     orders: tuple[tuple[Any, ...], ...]
+    named: tuple[str, ...]
     static: tuple[tuple[int | str, Hashable], ...]
     values: tuple[Any, ...] = field(compare=False)
 
@@ -120,14 +132,16 @@ class CallForm(Form):
         return {
             "tree": spell(self.treedef),
             "static": [[where, _literal(value)] for where, value in self._given()],
+            "named": list(self.named),
         }
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
         """The structure, with static values in their places."""
         args, kwargs = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
         static = dict(self._given())
-        named = {name: value for name, value in static.items() if isinstance(name, str)}
-        return [static.get(number, value) for number, value in enumerate(args)], {**kwargs, **named}
+        kwargs = {**kwargs, **{name: value for name, value in static.items() if isinstance(name, str)}}
+        ordered = {name: kwargs[name] for name in self.named} if self.named else kwargs
+        return [static.get(number, value) for number, value in enumerate(args)], ordered
 
     def _given(self) -> list[tuple[int | str, Any]]:
         return [(where, value) for (where, _), value in zip(self.static, self.values, strict=True)]

@@ -49,10 +49,10 @@ class Call:
         if plain and all(a is b for a, b in zip(self.leaves, self.args, strict=True)):
             return keys
         static = tuple([(where, exactly(v)) for where, v in self.static])
-        orders = tree.orders(self.treedef)
-        if static and len(self.kwargs) > 1:
-            orders += (tuple(self.kwargs),)  # the treedef has no static names
-        return CallForm(self.treedef, orders, static, tuple([v for _, v in self.static])), keys
+        named = tuple(self.kwargs) if static and len(self.kwargs) > 1 else ()  # the treedef has no static names
+        return CallForm(
+            self.treedef, tree.orders(self.treedef), named, static, tuple([v for _, v in self.static])
+        ), keys
 
     def donated(self, numbers: Collection[int]) -> list[bool]:
         """Which leaves belong to positional arguments of these numbers."""

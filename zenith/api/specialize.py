@@ -15,6 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Protocol
 
 from zenith.api.binding import Binding, Condition, make_binding
@@ -191,7 +192,7 @@ class Specializer:
     def __init__(
         self, backend: str | None, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT
     ) -> None:
-        if max_compilations is not None and not (isinstance(max_compilations, int) and max_compilations >= 0):
+        if max_compilations is not None and not (isinstance(max_compilations, Integral) and max_compilations >= 0):
             raise ArgumentError(f"max_compilations is {max_compilations!r}", where=user_line(),
                                 fix="give a number of programs, or None for any number")  # fmt: skip
         self.backend, self.name, self.max_compilations = backend, name, max_compilations

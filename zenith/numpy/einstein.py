@@ -121,7 +121,7 @@ def _expand(term: str, rank: int, dots: str) -> str:
 
 def _diagonals(term: str, x: Any) -> tuple[str, Any]:
     """An operand with every letter once: where one stands twice, the diagonal of these axes, which comes last."""
-    for letter in set(term):
+    for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             first, second = term.index(letter), term.rindex(letter)
             require(dims_of(x)[first], "==", dims_of(x)[second], f"einsum: the sizes of axis {letter!r} must be equal")

@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import DTypeError, SourceLine, TraceError, user_line
+from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
 from zenith.ir import params as params_
 from zenith.ir.graph import Value
 from zenith.ir.types import kind_of
-from zenith.numpy.operands import ask, convert, dims_of, element_type
+from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
 from zenith.numpy.selections import Masked, beside, mask_of, types_of
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
@@ -24,6 +24,7 @@ from zenith.trace.recorder import Recorder
 from zenith.trace.tracer import Tracer
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
+_PLACED = 2  # arguments of a reduction that may stand without their names: the elements and the axis
 _HARMLESS = 0.5
 _DEPTH = 8  # operations that two masks are compared by
 
@@ -75,17 +76,27 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         outs = options.pop("out", None)
         if method != "__call__" or options or ufunc.signature is not None:
             self.refuse()
-        results = ufunc(*map(self._beside, inputs))
+        found = ufunc(*map(self._beside, inputs))
+        results = found if ufunc.nout > 1 else (found,)
+        for result in results:
+            self._require_shape(ufunc.__name__, result)
         if outs is None:
-            made = [Picked(self.found, r, self.line) for r in (results if ufunc.nout > 1 else (results,))]
+            made = [Picked(self.found, result, self.line) for result in results]
             return tuple(made) if ufunc.nout > 1 else made[0]
         if ufunc.nout > 1 or outs[0] is not self:
             self.refuse()
-        if not np.can_cast(results.dtype, self.dtype, "same_kind"):
-            raise DTypeError(f"{ufunc.__name__} gives {results.dtype} here, which cannot be written into {self.dtype}",
+        if not np.can_cast(found.dtype, self.dtype, "same_kind"):
+            raise DTypeError(f"{ufunc.__name__} gives {found.dtype} here, which cannot be written into {self.dtype}",
                              where=user_line(), fix="convert the array first, as x = x.astype(...)")  # fmt: skip
-        self.whole = convert(results, self.dtype)
+        self.whole = convert(found, self.dtype)
         return self
+
+    def _require_shape(self, name: str, result: Any) -> None:
+        if dims_of(result) != dims_of(self.whole):
+            raise ShapeError(
+                f"{name} would repeat what a mask picks of an array {shape_text(dims_of(self.whole))} to one "
+                f"{shape_text(dims_of(result))}", where=user_line(), fix="repeat the array first: numpy.broadcast_to",
+            )  # fmt: skip
 
     def _beside(self, operand: Any) -> Any:
         """An operand as one of the whole array."""
@@ -98,15 +109,17 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         return beside(self.found, operand)
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-        name = getattr(function, "__name__", "").removeprefix("a")  # amax and amin
-        if name not in _REDUCTIONS or not args or args[0] is not self:
+        name = getattr(function, "__name__", "")
+        name = {"amax": "max", "amin": "min"}.get(name, name)
+        if name not in _REDUCTIONS or not 0 < len(args) <= _PLACED or args[0] is not self:
             self.refuse()
         return self._reduced(name, *args[1:], **options)
 
-    def _reduced(self, name: str, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def _reduced(self, name: str, axis: Any = None, keepdims: Any = False, **options: Any) -> Any:
         if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
             self.refuse()
-        return implementation(name)(self.whole, None, *args, where=mask_of(self.found), **options)
+        result = implementation(name)(self.whole, where=mask_of(self.found), **options)
+        return result.reshape((1,) * self.ndim) if keepdims else result
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self.refuse()
@@ -146,8 +159,8 @@ def picked(found: Masked, line: SourceLine | None) -> Picked:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def method(self: Picked, *args: Any, **options: Any) -> Any:
-        return self._reduced(name, *args, **options)
+    def method(self: Picked, axis: Any = None, **options: Any) -> Any:
+        return self._reduced(name, axis, **options)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As ``ndarray.{name}``, of all elements."

@@ -51,23 +51,22 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     check_device(device)
     exact = result_dtype("linspace", (start, stop, 1.0))
     count = size_dim(num, "linspace: num")
-    gaps = maximum(count - 1, 1) if endpoint else count
+    gaps = maximum(count - 1 if endpoint else count, 1)
     low, high = align("linspace", [convert(start, exact), convert(stop, exact)])
     place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
     step = ew.divide(ew.subtract(high, low), user_size(gaps))
     result = ew.add(ew.multiply(place, step), low)
     if endpoint:
         result = where(ew.equal(place, user_size(gaps)), high, result)
-        step = _of_gaps(step, count)
     result = moveaxis(result, 0, normal_axis("linspace", axis, result.ndim))
     if dtype is not None:
         target = compute_dtype("linspace", np.dtype(dtype))
         result = convert(ew.floor(result) if target.kind in "iu" else result, target)
-    return (result, step) if retstep else result
+    return (result, _of_gaps(step, count if endpoint else count + 1)) if retstep else result
 
 
 def _of_gaps(step: Any, count: Dim) -> Any:
-    """The distance of so many numbers; nan where there is one, as NumPy has it."""
+    """The distance of so many numbers, both ends counted; nan where there is one or none, as NumPy has it."""
     nothing = np.asarray(np.nan, step.dtype)
     if count.static is not None:
         return step if count.static > 1 else nothing

@@ -90,10 +90,10 @@ class TracedSize:
     __ceil__ = __trunc__ = __floor__
 
     def __lshift__(self, places: Any) -> Any:
-        return self * 2**places
+        return _shifted(self, places, operator.mul)
 
     def __rshift__(self, places: Any) -> Any:
-        return self // 2**places
+        return _shifted(self, places, operator.floordiv)
 
     def __truediv__(self, other: Any) -> Any:
         return _as_float(self, other, "divide")
@@ -194,6 +194,15 @@ def _power(base: Any, exponent: Any) -> Any:
     if whole and not recorder.holds(size_dim(exponent), ">=", 0):
         base = base * 1.0
     return _as_float(base, exponent, "power")
+
+
+def _shifted(size: TracedSize, places: Any, function: Callable[[Any, Any], Any]) -> Any:
+    number = _static_int(places)
+    if number is None:
+        return function(size, 2**places) if isinstance(places, TracedSize) else NotImplemented
+    if number < 0:
+        raise ValueError("negative shift count")
+    return function(size, 2**number)
 
 
 def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Callable[[Any, Any], Any]:

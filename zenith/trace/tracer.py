@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -261,8 +262,8 @@ class Tracer(dispatch.Traced):
     def _parts(self) -> Iterator[Any]:
         """The parts along the first axis. What only asks whether there is an iterator goes on without them."""
         size = self.shape[0]
-        if isinstance(size, TracedSize) and sys._getframe(1).f_code.co_name.endswith("_dispatcher"):
-            yield self  # NumPy looks for arrays that know its functions
+        if isinstance(size, TracedSize) and _looks_for_arrays(sys._getframe(1)):
+            yield self
         elif isinstance(size, TracedSize):
             line = user_line()
             whole = None if line is None else _TAKES_PARTS.search(line.code)
@@ -372,6 +373,12 @@ class Tracer(dispatch.Traced):
             types=(self.type,),
             fix="write it with functions that are supported",
         )
+
+
+def _looks_for_arrays(frame: FrameType) -> bool:
+    """Whether this is NumPy looking for arrays that know its functions, and not for their parts."""
+    module = frame.f_globals.get("__name__", "")
+    return module.startswith("numpy.") and frame.f_code.co_name.endswith("_dispatcher")
 
 
 def argument(recorder: Recorder, value: Value, weak: bool, name: str = "") -> Tracer:
