@@ -47,3 +47,18 @@ def test_values_stay(name):
 def test_other_reductions_stay(line, axes):
     body = f"v1 = {line}\nv2 = reduce_sum(v1, axes={axes if len(axes) > 1 else '(1,)'})\nreturn (v2,)"
     expect(small_windows, "x: f32[n, 50], y: f32[m]", body, body)
+
+
+@pytest.mark.parametrize("first", ["windows(x, window=(3,), stride=(1,), dilation=(1,))", "exp(x)"])
+def test_what_many_ways_lead_to_is_looked_at_once(first):
+    """Each of these products reads the one before it twice, so that 2**60 ways lead to the first value."""
+    last = 62
+    body = [f"v1 = {first}", *(f"v{i} = mul(v{i - 1}, v{i - 1})" for i in range(2, last))]
+    axis = 0 if first == "exp(x)" else 1
+    graph = program(
+        "x: f64[3]", "\n".join([*body, f"v{last} = reduce_sum(v{last - 1}, axes=({axis},))", f"return (v{last},)"])
+    )
+    after = small_windows(graph)
+    written_out = "reduce_sum" not in {node.primitive.name for _, node in after.nodes()}
+    assert written_out == (first != "exp(x)") and len(after) < 1000
+    np.testing.assert_array_equal(interpret(after, np.array([1.0, -1.0, 1.0]) * axis)[0], [3.0])

@@ -13,20 +13,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
-from zenith.ir import params as params_
-from zenith.ir.graph import Value
 from zenith.ir.types import kind_of
 from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
 from zenith.numpy.selections import Masked, beside, mask_of, types_of
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
-from zenith.trace.recorder import Recorder
+from zenith.trace.memory import same_value
 from zenith.trace.tracer import Tracer
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
 _PLACED = 2  # arguments of a reduction that may stand without their names: the elements and the axis
 _HARMLESS = 0.5
-_DEPTH = 8  # operations that two masks are compared by
 
 
 class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
@@ -175,22 +172,6 @@ def _same_places(one: Masked, other: Masked) -> bool:
     """Whether two masks pick at the same places of arrays of one shape."""
     if one.axis != other.axis or one.part.ndim != other.part.ndim or one.mask.recorder is not other.mask.recorder:
         return False
-    if not _same(one.mask.recorder, one.mask.value, other.mask.value, _DEPTH):
+    if not same_value(one.mask.recorder, one.mask.value, other.mask.value):
         return False
     return all(n == m or ask(n, "==", m) for n, m in zip(dims_of(one.part), dims_of(other.part), strict=True))
-
-
-def _same(recorder: Recorder, x: Value, y: Value, depth: int) -> bool:
-    """Whether two values are one, or made in the same way from the same ones."""
-    if x == y:
-        return True
-    graph = recorder.graph
-    first, second = graph.node(x.node), graph.node(y.node)
-    primitive = first.primitive
-    if not depth or x.output != y.output or primitive is not second.primitive:
-        return False
-    if primitive.effect or primitive.name == "input":
-        return False
-    known = [params_.substitute(primitive.params, node.params, recorder.equal) for node in (first, second)]
-    pairs = zip(graph.args(x.node), graph.args(y.node), strict=True)
-    return known[0] == known[1] and all(_same(recorder, a, b, depth - 1) for a, b in pairs)

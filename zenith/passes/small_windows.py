@@ -34,27 +34,36 @@ def _written_out(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[V
         terms *= n
     if axes != tuple(range(first, len(operand.shape))) or not 1 <= terms <= MAX_TERMS:
         return None
-    if not _has_windows(b, operand, first) or not _is_made_of_windows(b, operand, first):
+    if not _are_windows(b, _sources(b, operand), first):
         return None
     join = getattr(b, _JOINS[node.primitive.name])
-    return [_joined(join, [_element(b, operand, first, place) for place in every(*map(range, sizes))])]
+    return [_joined(join, [_Elements(b, first, place).of(operand) for place in every(*map(range, sizes))])]
 
 
-def _is_made_of_windows(b: Rewriter, value: Value, first: int) -> bool:
-    """Whether a value is computed, element by element, from windows of its axes from ``first`` on, and numbers."""
-    node = b.definition(value)
-    if isinstance(node.primitive.lowering, Scalar):
-        return all(_is_made_of_windows(b, a, first) for a in b.operands(value))
-    if node.primitive.name == "broadcast":
-        return all(axis < first for axis in node.params["axes"])
-    return _is_windows(node, value, first)
+def _are_windows(b: Rewriter, sources: Sequence[Value], first: int) -> bool:
+    """Whether values are windows of the axes from ``first`` on, one or more, and what is the same all over a window."""
+    found = False
+    for value in sources:
+        node = b.definition(value)
+        if _is_windows(node, value, first):
+            found = True
+        elif node.primitive.name != "broadcast" or any(axis >= first for axis in node.params["axes"]):
+            return False
+    return found
 
 
-def _has_windows(b: Rewriter, value: Value, first: int) -> bool:
-    node = b.definition(value)
-    if isinstance(node.primitive.lowering, Scalar):
-        return any(_has_windows(b, a, first) for a in b.operands(value))
-    return _is_windows(node, value, first)
+def _sources(b: Rewriter, value: Value) -> list[Value]:
+    """What a value is computed from element by element, each once, however many ways lead there."""
+    seen, rest, found = {value}, [value], []
+    while rest:
+        at = rest.pop()
+        if isinstance(b.definition(at).primitive.lowering, Scalar):
+            operands = [a for a in dict.fromkeys(b.operands(at)) if a not in seen]
+            seen.update(operands)
+            rest += operands
+        else:
+            found.append(at)
+    return found
 
 
 def _is_windows(node: Node, value: Value, first: int) -> bool:
@@ -64,18 +73,30 @@ def _is_windows(node: Node, value: Value, first: int) -> bool:
     return all(stride.static is not None for stride in node.params["stride"])
 
 
-def _element(b: Rewriter, value: Value, first: int, place: Sequence[int]) -> Value:
-    """One element of each window: the value at a place of its axes from ``first`` on, without these axes."""
-    node, shape = b.definition(value), value.shape[:first]
-    if isinstance(node.primitive.lowering, Scalar):
-        parts = [_element(b, a, first, place) for a in b.operands(value)]
-        return b.graph.add(node.primitive, parts, node.params, node.line)[0]
-    (source,) = b.operands(value)
-    if node.primitive.name == "broadcast":
-        same = source.shape == shape
-        found: Value = source if same else b.broadcast(source, shape=shape, axes=node.params["axes"])
-        return found
-    return _slice(b, node, source, shape, place)
+class _Elements:
+    """One element of each window: values at a place of their axes from ``first`` on, without these axes."""
+
+    def __init__(self, b: Rewriter, first: int, place: Sequence[int]) -> None:
+        self._b, self._first, self._place = b, first, place
+        self._made: dict[Value, Value] = {}
+
+    def of(self, value: Value) -> Value:
+        """The element of a value, made once."""
+        if value not in self._made:
+            self._made[value] = self._make(value)
+        return self._made[value]
+
+    def _make(self, value: Value) -> Value:
+        b, node, shape = self._b, self._b.definition(value), value.shape[: self._first]
+        if isinstance(node.primitive.lowering, Scalar):
+            parts = [self.of(a) for a in b.operands(value)]
+            return b.graph.add(node.primitive, parts, node.params, node.line)[0]
+        (source,) = b.operands(value)
+        if node.primitive.name == "broadcast":
+            same = source.shape == shape
+            found: Value = source if same else b.broadcast(source, shape=shape, axes=node.params["axes"])
+            return found
+        return _slice(b, node, source, shape, self._place)
 
 
 def _slice(b: Rewriter, node: Node, source: Value, shape: Sequence[Dim], place: Sequence[int]) -> Value:

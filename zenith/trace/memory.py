@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from zenith.errors import SourceLine, TraceError, user_line
+from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.lowering import Scalar
@@ -91,7 +92,7 @@ class Link:
         mine, theirs = (_canonical(recorder, link.params) for link in (self, other))
         if (self.primitive, mine) != (other.primitive, theirs):
             return False
-        return all(_same(recorder, a, b) for a, b in zip(self.rest, other.rest, strict=True))
+        return all(same_value(recorder, a, b) for a, b in zip(self.rest, other.rest, strict=True))
 
 
 def _canonical(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,14 +106,26 @@ def _canonical(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: known(param) for name, param in params.items()}
 
 
-def _same(recorder: Recorder, a: Value, b: Value) -> bool:
-    if a == b:
-        return True
-    (one, mine), (two, theirs) = ((recorder.graph.node(v.node), recorder.graph.args(v.node)) for v in (a, b))
-    alike = one.primitive is two.primitive and one.params == two.params and a.output == b.output
-    made = bool(mine) or one.primitive.name == "literal"
-    pairs = zip(mine, theirs, strict=False)
-    return alike and made and len(mine) == len(theirs) and all(_same(recorder, x, y) for x, y in pairs)
+def same_value(recorder: Recorder, a: Value, b: Value) -> bool:
+    """Whether two values are one, or made in the same way from the same ones, in the sizes known to be equal by now."""
+    graph, rest = recorder.graph, [(a, b)]
+    seen: set[tuple[Value, Value]] = set()
+    while rest:
+        x, y = pair = rest.pop()
+        if x == y or pair in seen:
+            continue
+        seen.add(pair)
+        (one, mine), (two, theirs) = ((graph.node(v.node), graph.args(v.node)) for v in pair)
+        primitive = one.primitive
+        if primitive is not two.primitive or x.output != y.output or len(mine) != len(theirs):
+            return False
+        if primitive.effect or primitive.name in ("input", "weight"):
+            return False
+        first, second = (params_.substitute(primitive.params, n.params, recorder.equal) for n in (one, two))
+        if first != second:
+            return False
+        rest += zip(mine, theirs, strict=True)
+    return True
 
 
 def _add(recorder: Recorder, name: str, *args: Value, **params: Any) -> Value:
