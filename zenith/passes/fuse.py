@@ -40,14 +40,14 @@ class _Emitter:
             if unit in self.g.groups:
                 self._emit_group(self.g.groups[unit], needed)
             else:
-                self._copy(self.g.first[unit])
+                self._copy(self.g.units.first[unit])
         self.target.set_outputs(self.values[v.node, v.output] for v in self.source.outputs)
         return self.target
 
     def _order(self) -> Iterator[int]:
-        waiting = {u: len(d) for u, d in self.g.deps.items()}
+        waiting = {u: len(d) for u, d in self.g.units.deps.items()}
         readers: dict[int, list[int]] = {u: [] for u in waiting}
-        for unit, deps in self.g.deps.items():
+        for unit, deps in self.g.units.deps.items():
             for d in deps:
                 readers[d].append(unit)
         ready = [(*self._turn(u), u) for u, count in waiting.items() if not count]
@@ -64,15 +64,15 @@ class _Emitter:
         """Program order; but what changes an array that others read waits for them, to change it in its place."""
         group = self.g.groups.get(unit)
         if group is None or group.kind not in ("update", "scatter"):
-            return False, self.g.first[unit]
+            return False, self.g.units.first[unit]
         array = self.g.args[max(group.members)][0]
-        return bool(self.g.users[array.node] - {*group.members}), self.g.first[unit]
+        return bool(self.g.maps.users[array.node] - {*group.members}), self.g.units.first[unit]
 
     def _needed_outside(self) -> set[tuple[int, int]]:
         needed = {(v.node, v.output) for v in self.source.outputs}
-        for number, unit in self.g.unit.items():
+        for number, unit in self.g.units.of.items():
             for read in self.g.reads(number):
-                if self.g.unit[read.value.node] != unit:
+                if self.g.units.of[read.value.node] != unit:
                     needed.add((read.value.node, read.value.output))
         return needed
 

@@ -54,8 +54,7 @@ def _sums_with_terms(graph: Graph) -> dict[int, set[int]]:
         if not _is_sum_of_columns(graph, number):
             continue
         (operand,) = graph.args(number)
-        unit = grouping.unit.get(operand.node)
-        group = grouping.groups.get(unit) if unit is not None else None
+        group = grouping.group_of(operand.node)
         if group is None or group.kind != "loops" or group.space != operand.shape:
             continue
         if not _is_stored(graph, operand, group) and (terms := _terms(graph, operand, group)):

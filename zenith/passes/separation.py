@@ -13,7 +13,8 @@ from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Overwrite, Prefix, Region, Scatter, Tile, View
 from zenith.passes.fuse import fuse
-from zenith.passes.grouping import JOINED, MAX_MEMBERS, Group, Grouping, Read
+from zenith.passes.grouping import JOINED, MAX_MEMBERS, Group, Grouping
+from zenith.passes.index_maps import Read
 from zenith.passes.pipeline import PIPELINE, run
 
 CYCLE = "a third kernel needs the one and is needed by the other"
@@ -65,11 +66,12 @@ def separations(graph: Graph) -> list[Separation]:
     ('exp', 'sub', 'it reads elements at other places than the one that it computes')
     """
     grouping = Grouping(graph)
+    units = grouping.units.of
     found: dict[tuple[int, int], Separation] = {}
     for number, _ in graph.nodes():
-        for read in grouping.reads(number) if number in grouping.unit else ():
+        for read in grouping.reads(number) if number in units else ():
             pair = read.value.node, number
-            if grouping.unit[pair[0]] in grouping.groups and grouping.unit[pair[0]] != grouping.unit[number]:
+            if grouping.group_of(pair[0]) is not None and units[pair[0]] != units[number]:
                 first, then = (graph.node(n) for n in pair)
                 reason = _reason(grouping, number, read)
                 found[pair] = Separation(first.primitive.name, first.line, then.primitive.name, then.line, reason)
@@ -81,13 +83,13 @@ def _reason(g: Grouping, number: int, read: Read) -> str:
     for form, reason in WHOLE.items():
         if isinstance(lowering, form):
             return reason
-    front = g.groups[g.unit[read.value.node]]
+    front = g.groups[g.units.of[read.value.node]]
     rules = {Fold: _fold_rules, Prefix: _prefix_rules}.get(type(lowering), _scalar_rules)
     return next(rules(g, number, read, front))
 
 
 def _prefix_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterator[str]:
-    own = g.groups[g.unit[number]]
+    own = g.groups[g.units.of[number]]
     if read.access == "same" and front.kind in JOINED and front.space == own.space:
         kind_differs = front.kind != "loops" and (front.kind, front.outer) != (own.kind, own.outer)
         if kind_differs or front.along not in (None, own.along):
@@ -112,7 +114,7 @@ def _fold_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterator[
 
 
 def _scalar_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterator[str]:
-    unit, other = g.unit[number], g.unit[read.value.node]
+    unit, other = g.units.of[number], g.units.of[read.value.node]
     own = g.groups[unit]
     level = front.level(Value(number, 0, g.graph.node(number).types[0]).shape)
     if front.kind not in JOINED:
@@ -121,10 +123,10 @@ def _scalar_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterato
         yield ELSEWHERE
     if level is None or front.level(read.value.shape) is None:
         yield OTHER_SHAPE
-    between = [r for member in own.members for r in g.reads(member) if g.unit[r.value.node] == other]
+    between = [r for member in own.members for r in g.reads(member) if g.units.of[r.value.node] == other]
     if level is None or not all(g.reads_in_place(r, front, level) for r in between):
         yield ELSEWHERE_TOO
-    if g.reaches(g.deps[unit] - {other}, other) or g.reaches(g.deps[other] - {unit}, unit):
+    if g.units.has_detour(unit, other):
         yield CYCLE
     if len(front.members) + len(own.members) > MAX_MEMBERS:
         yield FULL

@@ -1,0 +1,121 @@
+"""Index maps: what a node reads once movements of elements, which belong to no kernel of their own, are looked through.
+
+An index map (broadcast, transpose, slice, literals ...) that is *virtual* is copied into each of its readers; one whose
+value itself is needed stands in memory, and is computed on its own. The widening of a 16-bit float is virtual, too:
+every reader makes its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Elements, HostCall, NativeCall, Region, Scalar, Tile, View
+from zenith.ir.primitive import get
+from zenith.passes.borders import written_borders
+from zenith.passes.widenings import is_widening
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A computed value that a node reads, directly (``same``), repeated along a row (``spread``) or otherwise."""
+
+    value: Value
+    access: str
+
+
+class IndexMaps:
+    """Which nodes of a graph are virtual, and who reads what through them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.args = {number: graph.args(number) for number, _ in graph.nodes()}
+        self.users: dict[int, set[int]] = {number: set() for number in self.args}
+        for number, args in self.args.items():
+            for a in args:
+                self.users[a.node].add(number)
+        self.borders = written_borders(graph)
+        self.materialized = {v.node for v in graph.outputs}
+        self._virtual: dict[int, bool] = {}  # what is known while nothing more is found to stand in memory
+        self._found: dict[tuple[Value, str], tuple[Read, ...]] = {}
+        self._reads: dict[int, tuple[Read, ...]] = {}
+        for number, node in graph.nodes():
+            if needed := self._needed_whole(number, node) - self.materialized:
+                self.materialized |= needed
+                self._virtual.clear()
+
+    def is_virtual(self, number: int) -> bool:
+        """Whether a node is an index map, or a number made of literals and sizes, that is copied into its readers."""
+        if number not in self._virtual:
+            maps = number not in self.materialized and (self.is_map(number) or is_widening(self.graph, number))
+            self._virtual[number] = maps
+        return self._virtual[number]
+
+    def is_map(self, number: int) -> bool:
+        """Whether a node only says where elements are found, or is a number made of literals and sizes."""
+        node = self.graph.node(number)
+        lowering = node.primitive.lowering
+        if number in self.borders:
+            return False
+        if isinstance(lowering, Scalar) and not Value(number, 0, node.types[0]).shape:
+            return all(self.is_virtual(a.node) for a in self.args[number])
+        return (isinstance(lowering, Elements) and lowering.cheap) or node.primitive is get("literal")
+
+    def _needed_whole(self, number: int, node: Node) -> set[int]:
+        """The arguments that must stand in memory: all of what no kernel computes, those a tile cannot stride over."""
+        operands = {a.node for a in self.args[number]}
+        if isinstance(node.primitive.lowering, (View, HostCall, NativeCall, Region)):
+            return operands
+        if isinstance(node.primitive.lowering, Tile):
+            matrices = self.args[number][: node.primitive.lowering.matrices]
+            return {a.node for a in matrices if not self._is_strided(a.node)}
+        return set()
+
+    def _is_strided(self, number: int) -> bool:
+        while self.is_virtual(number):
+            lowering = self.graph.node(number).primitive.lowering
+            strided = isinstance(lowering, Elements) and lowering.strided
+            if not strided and not is_widening(self.graph, number):
+                return False
+            number = self.args[number][0].node
+        return True
+
+    def reads(self, number: int) -> tuple[Read, ...]:
+        """What a node reads once index maps are looked through."""
+        if number not in self._reads:
+            self._reads[number] = tuple(read for value in self.args[number] for read in self.leaves(value))
+        return self._reads[number]
+
+    def leaves(self, value: Value, access: str = "same") -> tuple[Read, ...]:
+        """Each array that a value is copied from, once for each way: maps that share operands are many paths."""
+        if (value, access) not in self._found:
+            self._found[value, access] = tuple(dict.fromkeys(self._leaves_of(value, access)))
+        return self._found[value, access]
+
+    def _leaves_of(self, value: Value, access: str) -> Iterator[Read]:
+        if not self.is_virtual(value.node):
+            yield Read(value, access)
+            return
+        node = self.graph.node(value.node)
+        if is_widening(self.graph, value.node):
+            yield from self.leaves(self.args[value.node][0], access)
+            return
+        spreads = access == "same" and node.primitive is get("broadcast")
+        for arg in self.args[value.node]:
+            plain = spreads and node.params["axes"] == tuple(range(len(arg.shape))) and not self.is_virtual(arg.node)
+            yield from self.leaves(arg, "spread" if plain else "other")
+
+    def read_from(self, value: Value) -> Value:
+        """The 16-bit float that a value widens, else the value itself."""
+        widens = self.is_virtual(value.node) and is_widening(self.graph, value.node)
+        return self.args[value.node][0] if widens else value
+
+    def readers_of(self, number: int) -> set[int]:
+        """Who reads a node, those behind a widening in its place."""
+        copied = {u for u in self.users[number] if self.is_virtual(u) and is_widening(self.graph, u)}
+        return self.users[number] - copied | {reader for u in copied for reader in self.users[u]}
+
+    def users_of(self, value: Value) -> set[int]:
+        """The nodes that read one result of a node."""
+        return {user for output, user, _ in self.graph.users(value.node) if output == value.output}
