@@ -117,9 +117,9 @@ def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
         planner.plan()
         lives = _lives(graph)
         lives |= {
-            v: range(lives[v].start, lives[v].stop - 1) for v in planner.passed_on
+            v: range(lives[v].start, lives[v].stop - 1) for v in planner.places.passed_on
         }  # its last reader writes there
-        slots = [(p.name, lives[value]) for value, p in planner.places.items() if p.kind == "slot"]
+        slots = [(p.name, lives[value]) for value, p in planner.places.at.items() if p.kind == "slot"]
         for (one, life), (other, while_) in combinations(slots, 2):
             assert one != other or not _overlap(life, while_), f"program {seed}: {one} is in use twice"
             shared += one == other

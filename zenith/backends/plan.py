@@ -21,12 +21,13 @@ from zenith.backends.beside import Pair, arranged, pairs
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
 from zenith.backends.footprint import symbols_of
-from zenith.backends.in_place import UPDATES, is_last_reader, made_of, overwritten
+from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.groups import Lowered, lower_beside, lower_group, temporaries
 from zenith.backends.lower.library_product import SUMS
 from zenith.backends.lower.native import lower_native
-from zenith.backends.outputs import copying_body, own_outputs, root_of
+from zenith.backends.outputs import copying_body, own_outputs
+from zenith.backends.places import Places
 from zenith.backends.routines import Use
 from zenith.backends.steps import (
     COUNTERS,
@@ -46,7 +47,7 @@ from zenith.backends.work import Work, bytes_of, work_of
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import HostCall, NativeCall, View
+from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.primitive import get
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, Type
@@ -121,21 +122,19 @@ class _Shared:
 class _Planner:
     """Plans a graph, or a body in the graph of the planner ``around``, whose inputs and outputs have places already.
 
-    In a loop's body, ``still`` names the places that are the same in all steps. Launches that read such places only
-    run ahead of the loop, in memory that nothing else in the loop uses.
+    Launches of a loop's body that read nothing but places which are ``still``, the same in all steps, run ahead of the
+    loop, in memory that nothing else in the loop uses.
     """
 
-    def __init__(self, graph: Graph, target: Target, around: _Planner | None = None) -> None:
+    def __init__(
+        self, graph: Graph, target: Target, around: _Planner | None = None, still: Iterable[Place] | None = None
+    ) -> None:
         self.graph, self.target, self.around = graph, target, around
         self.shared: _Shared = _Shared() if around is None else around.shared
         self.arena = self.shared.arena
-        self.still: set[str] | None = None
+        self.places = Places(graph, self.arena, still)
         self.kept: list[Place] = []  # what launches ahead of the loop in progress have made for it
-        self.places: dict[tuple[int, int], Place] = {}
-        self.bound: set[tuple[int, int]] = set()  # what lives longer than this graph
-        self.passed_on: set[tuple[int, int]] = set()  # values in whose memory another one stands
         self.steps: list[Step] = []
-        self.last_use = self._last_uses()
         self.pairs = pairs(graph) if target.libraries and around is None else {}
         self.begun: dict[int, int] = {}  # how many steps there were in front of a node's
 
@@ -144,10 +143,11 @@ class _Planner:
         for value in self.graph.inputs:
             name = str(self.graph.node(value.node).params["name"])
             inputs.append(name)
-            self.places[value.node, 0] = Place("input", name)
-        self._place_outputs([Place("output", f"result{i}") for i in range(len(self.graph.outputs))])
+            self.places.put(value.node, Place("input", name))
+        self.places.put_outputs([Place("output", f"result{i}") for i in range(len(self.graph.outputs))])
         steps = self._all_steps()
-        outputs = tuple((f"result{i}", v.type) for i, v in enumerate(self._returned()) if isinstance(v.type, ArrayType))
+        returned = enumerate(self.places.returned)
+        outputs = tuple((f"result{i}", v.type) for i, v in returned if isinstance(v.type, ArrayType))
         self.arena.add_workspace()
         symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
         shared = self.shared
@@ -161,7 +161,7 @@ class _Planner:
         for number, node in self.graph.nodes():
             self.begun[number] = len(self.steps)
             self._visit(number, node)
-            self._release(number)
+            self.places.release(number)
         return tuple(self.steps)
 
     def body(
@@ -173,12 +173,8 @@ class _Planner:
         between: Mapping[Value, Place],
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them."""
-        planner = _Planner(own_outputs(graph), self.target, self)
-        planner.still = None if still is None else {place.name for place in still}
-        planner.places = {(v.node, 0): place for v, place in zip(graph.inputs, inputs, strict=True)}
-        planner.places.update({(v.node, v.output): place for v, place in between.items()})
-        planner._place_outputs(outputs)
-        planner.bound = set(planner.places)
+        planner = _Planner(own_outputs(graph), self.target, self, still)
+        planner.places.bind(inputs, outputs, between)
         return planner._all_steps()
 
     def _outer_symbols(self) -> set[str]:
@@ -188,40 +184,11 @@ class _Planner:
                 found |= {s for size in value.shape for s in size.symbols()}
         return found
 
-    def _place_outputs(self, places: Iterable[Place]) -> None:
-        """Let results be made where they are returned, and so what they are made of in place."""
-        arrays = [(root_of(self.graph, v), p) for v, p in zip(self._returned(), places, strict=False)]
-        for root, place in arrays:
-            self.places[root.node, root.output] = place
-        for root, place in arrays:
-            for value in made_of(self.graph, root):
-                if (value.node, value.output) in self.places:
-                    break
-                self.places[value.node, value.output] = place
-
-    def _returned(self) -> list[Value]:
-        return [v for v in self.graph.outputs if isinstance(v.type, ArrayType)]
-
-    def _last_uses(self) -> dict[tuple[int, int], int]:
-        last: dict[tuple[int, int], int] = {}
-        for number, node in self.graph.nodes():
-            for arg in self.graph.args(number):
-                root = root_of(self.graph, arg)
-                use = number
-                if isinstance(node.primitive.lowering, View):
-                    continue
-                last[root.node, root.output] = max(use, last.get((root.node, root.output), use))
-        return last
-
-    def _place(self, value: Value) -> Place:
-        root = root_of(self.graph, value)
-        return self.places[root.node, root.output]
-
     def _visit(self, number: int, node: Node) -> None:
         if node.primitive is get("constant"):
-            self.places[number, 0] = Place("constant", node.params["id"])
+            self.places.put(number, Place("constant", node.params["id"]))
         elif node.primitive is get("weight"):
-            place = self.places[number, 0] = Place("weight", f"weight {node.params['name']}")
+            place = self.places.put(number, Place("weight", f"weight {node.params['name']}"))
             (type,) = node.types
             assert isinstance(type, ArrayType)
             self.shared.weights[place.name] = Weight(node.params["name"], type)
@@ -239,9 +206,9 @@ class _Planner:
             what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
             raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
         arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
-        results = self._place_results(number, node)
+        results = self.places.put_results(number, node)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
-        places = (*map(self._place, arrays), *results)
+        places = (*map(self.places.of, arrays), *results)
         self.steps.append(Call.of(node, places, types, self.target.libraries))
 
     def _call_native(self, number: int, node: Node) -> None:
@@ -249,44 +216,39 @@ class _Planner:
         function, args = node.params["function"], self.graph.args(number)
         address = Place("constant", f"address of {function.name}")
         self.shared.constants[address.name] = np.array([function.address])
-        bound = {f"p{i}": self._place(a) for i, a in enumerate(args)}
-        bound |= {f"out{i}": place for i, place in enumerate(self._place_results(number, node))}
+        bound = {f"p{i}": self.places.of(a) for i, a in enumerate(args)}
+        bound |= {f"out{i}": place for i, place in enumerate(self.places.put_results(number, node))}
         kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
         held = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
         lines = () if node.line is None else (node.line,)
         self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *held))
 
-    def _place_results(self, number: int, node: Node) -> list[Place]:
-        """Places for the arrays that a node gives, where they have none yet."""
-        for i, type in enumerate(node.types):
-            if isinstance(type, ArrayType) and (number, i) not in self.places:
-                self.places[number, i] = self.arena.allocate(type.size, type.dtype)
-        return [self.places[number, i] for i, type in enumerate(node.types) if isinstance(type, ArrayType)]
-
     def _control(self, number: int, node: Node) -> None:
-        self._reuse(number, node)
-        args, results = [self._place(a) for a in self.graph.args(number)], self._place_results(number, node)
+        self.places.reuse(number, node)
+        args, results = [self.places.of(a) for a in self.graph.args(number)], self.places.put_results(number, node)
         self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
         if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
-            self._place_results(number, node)  # they never have an element: there is no kernel
+            self.places.put_results(number, node)  # they never have an element: there is no kernel
             return
-        bound = {str(body.node(v.node).params["name"]): self._place(a)
+        bound = {str(body.node(v.node).params["name"]): self.places.of(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
         fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
-        self._reuse(number, node)
+        self.places.reuse(number, node)
         by_libraries = any(place.kind not in FIXED for place in bound.values())  # what is prepared, kernels make
-        in_place = self._is_in_place(number, node)
+        in_place = self.places.is_in_place(number, node)
         lowered = self._lowered(body, node.params["anchor"], fixed, in_place, by_libraries)
         once = self._runs_once(number, node, lowered.kernels)
-        home = self if once else self._home_of_group(number, node, lowered.kernels, bound.values())
+        home = self if once else self._home_of_group(number, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
-            if (number, i) not in self.places:
-                self.places[number, i] = self._new_prepared() if once else self._make(home, type.size, type.dtype)
-            bound[f"out{i}"] = self.places[number, i]
+            place = self.places.known(number, i)
+            if place is None:
+                made = self._new_prepared() if once else self._make(home, type.size, type.dtype)
+                place = self.places.put(number, made, i)
+            bound[f"out{i}"] = place
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         parts = (*(lowered.calls.parts if lowered.calls else ()), *lowered.kernels)
         self.shared.groups.append(PlannedGroup(lowered.choice, tuple(part.name for part in parts), lines))
@@ -330,7 +292,7 @@ class _Planner:
             told = replace(choice, others=(*choice.others, (f"sums beside by {choice.engine}", calls.why)))
             self.shared.groups[-1] = replace(self.shared.groups[-1], choice=told)
             return
-        places = {**bound, SUMS: self._place(pair.total)}
+        places = {**bound, SUMS: self.places.of(pair.total)}
         first = self._parts(self, calls.parts, places, lines, body)
         self.steps[before:] = [Either(calls.gain, calls.least, first, tuple(self.steps[before:]), lines)]
         self.shared.groups.append(PlannedGroup(choice, tuple(part.name for part in calls.parts), lines))
@@ -364,24 +326,6 @@ class _Planner:
         if part.workspace != 0:
             found = (*found, self.arena.workspace(part.workspace))
         return Call(part.routine, found, tuple(b.type for b in part.buffers), len(written), lines, work)
-
-    def _reuse(self, number: int, node: Node) -> None:
-        """Let results stand in the memory of what they are made of, where nobody reads that any more."""
-        for i, type in enumerate(node.types):
-            operand = None if (number, i) in self.places else overwritten(self.graph, Value(number, i, type))
-            if operand is None:
-                continue
-            root = root_of(self.graph, operand)
-            place = self._place(root)
-            ours = (root.node, root.output) not in self.bound and place.name not in (self.still or ())
-            if place.kind == "slot" and ours and is_last_reader(self.graph, root, number):
-                self.places[number, i] = place
-                self.passed_on.add((root.node, root.output))
-
-    def _is_in_place(self, number: int, node: Node) -> bool:
-        """Whether a group's result stands where the operand does that it is made of."""
-        operand = overwritten(self.graph, Value(number, 0, node.types[0]))
-        return operand is not None and self.places.get((number, 0)) == self._place(operand)
 
     def copy(self, value: Value, source: Place, target: Place, line: SourceLine | None) -> None:
         """Copy an array of the type of ``value`` from one place to another."""
@@ -418,14 +362,13 @@ class _Planner:
     def _home(self, places: Iterable[Place]) -> _Planner:
         """The outermost planner in which a launch that works on these places can run as well."""
         planner, moving = self, [p for p in places if p.kind not in FIXED]
-        while planner.around is not None and planner.still is not None and planner.still.issuperset(map(str, moving)):
+        while planner.around is not None and planner.places.are_still(moving):
             planner = planner.around
         return planner
 
-    def _home_of_group(self, number: int, node: Node, kernels: Sequence[Kernel], reads: Iterable[Place]) -> _Planner:
+    def _home_of_group(self, number: int, kernels: Sequence[Kernel], reads: Iterable[Place]) -> _Planner:
         """Where a whole group runs. What may fail stays where it is: the loop may have no step."""
-        bound = any((number, i) in self.places for i in range(len(node.types)))
-        return self if bound or any(k.can_fail for k in kernels) else self._home(reads)
+        return self if self.places.is_any_known(number) or any(k.can_fail for k in kernels) else self._home(reads)
 
     def _make(self, home: _Planner, size: Dim, dtype: DType) -> Place:
         """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""
@@ -434,8 +377,8 @@ class _Planner:
         place = self.arena.extend(size, dtype)
         planner = self
         while planner is not home:
-            assert planner.still is not None and planner.around is not None
-            planner.still.add(place.name)
+            assert planner.around is not None
+            planner.places.hold_still(place)
             planner = planner.around
         home.kept.append(place)
         return place
@@ -449,9 +392,9 @@ class _Planner:
     def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
         """Whether a group's results are prepared: made of fixed values only, and not much larger than these."""
         args = self.graph.args(number)
-        if not args or not all(self._place(a).kind in FIXED for a in args) or not all(map(_is_static, kernels)):
+        if not args or not all(self.places.of(a).kind in FIXED for a in args) or not all(map(_is_static, kernels)):
             return False
-        if any((number, i) in self.places for i in range(len(node.types))):
+        if self.places.is_any_known(number):
             return False  # the caller's results are written by every call
         if node.params["anchor"] in UPDATES:
             return False  # a result is prepared by one launch
@@ -465,18 +408,6 @@ class _Planner:
         """A place that a loop moves."""
         self.shared.moving += 1
         return Place("moving", f"moving{self.shared.moving}")
-
-    def _release(self, number: int) -> None:
-        """Return the slots whose last reader was this node, and those of results that nobody reads.
-
-        What was made ahead of a loop stays: every step reads it.
-        """
-        roots = {(r.node, r.output) for r in (root_of(self.graph, a) for a in self.graph.args(number))}
-        own = {(number, i) for i in range(len(self.graph.node(number).types))}
-        for key in sorted((roots | own) - self.bound - self.passed_on):
-            place = self.places.get(key)
-            if place is not None and self.last_use.get(key, key[0]) == number and place.name not in (self.still or ()):
-                self.arena.give_back(place)
 
 
 def _is_static(kernel: Kernel) -> bool:
