@@ -16,8 +16,9 @@ from zenith.ir.types import ArrayType, bool_
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import ask, convert, dims_of, require, result_dtype
 from zenith.trace.bodies import Body, close, trace_body
+from zenith.trace.operators import is_weak
 from zenith.trace.sizes import size_dim
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer
 
 
 def scan(

@@ -16,9 +16,10 @@ from zenith.ir.types import ArrayType
 from zenith.numpy.operands import as_array, asked_recorder, convert, dims_of, element_type, result_dtype, strong
 from zenith.numpy.promotion import promote
 from zenith.trace.bind import array_type, bind, graph_value, known_dtype
+from zenith.trace.operators import is_weak
 from zenith.trace.recorder import current_recorder
 from zenith.trace.results import own_memory
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)

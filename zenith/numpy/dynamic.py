@@ -28,8 +28,9 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.selection import where
 from zenith.trace.bind import b
+from zenith.trace.operators import is_weak
 from zenith.trace.sizes import user_size
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer
 
 __all__ = [
     "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",

@@ -38,8 +38,8 @@ from zenith.numpy.operands import (
 )
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements, reduce_by
+from zenith.trace.operators import is_weak
 from zenith.trace.sizes import user_size
-from zenith.trace.tracer import is_weak
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod",

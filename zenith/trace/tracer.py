@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -18,8 +18,9 @@ from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, Tra
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
-from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, Memory, check_writable, raise_lost
+from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, Memory, raise_lost
 from zenith.trace.numbers import number_of_sizes
+from zenith.trace.operators import Operators, keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, user_size
 
@@ -35,7 +36,7 @@ _COUNTING = (
 )
 
 
-class Tracer(dispatch.Traced):
+class Tracer(Operators):
     """An array (or, when ``weak``, a Python number) of the trace that ``recorder`` writes down.
 
     It owns its ``memory``, or is a view: then ``link`` says how it shows the array ``source``.
@@ -172,7 +173,7 @@ class Tracer(dispatch.Traced):
     @property
     def real(self) -> Any:
         """The real part; of a real array the array itself."""
-        return _keep_weak(dispatch.implementation("real")(self), self)
+        return keep_weak(dispatch.implementation("real")(self), self)
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -181,7 +182,7 @@ class Tracer(dispatch.Traced):
     @property
     def imag(self) -> Any:
         """The imaginary part; zeros for a real array."""
-        return _keep_weak(dispatch.implementation("imag")(self), self)
+        return keep_weak(dispatch.implementation("imag")(self), self)
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -384,95 +385,3 @@ def _looks_for_arrays(frame: FrameType) -> bool:
 def argument(recorder: Recorder, value: Value, weak: bool, name: str = "") -> Tracer:
     """The stand-in for an argument, whose memory is the caller's; one without axes is a number."""
     return Tracer(recorder, value, weak, access=ARGUMENT if len(value.shape) else NUMBER, name=name)
-
-
-def is_weak(value: Any) -> bool:
-    """Whether a value acts as a Python number under NEP 50."""
-    if isinstance(value, Tracer):
-        return value.weak
-    return isinstance(value, TracedSize) or (
-        isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
-    )
-
-
-def _is_operand(value: Any) -> bool:
-    if isinstance(value, dispatch.Unsized):
-        return False  # which knows how to stand beside an array
-    known = isinstance(value, (Tracer, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
-    return known or hasattr(value, "__array__")
-
-
-def _keep_weak(result: Any, *operands: Any) -> Any:
-    """Mark what was computed from Python numbers only, by Python's operators, as a Python number."""
-    if all(map(is_weak, operands)):
-        for part in result if isinstance(result, tuple) else (result,):
-            part.weak = part.weak or part.dtype.kind != "b"
-    return result
-
-
-_OF_ANYTHING = ("equal", "not_equal")
-
-
-def _binary(name: str, reflected: bool) -> Callable[[Tracer, Any], Any]:
-    def method(self: Tracer, other: Any) -> Any:
-        if not _is_operand(other):
-            if name in _OF_ANYTHING and self.ndim and (other is None or isinstance(other, (str, bytes))):
-                return dispatch.implementation("full")(self.shape, name == "not_equal", bool)  # no element is that
-            return NotImplemented
-        operands = (other, self) if reflected else (self, other)
-        return _keep_weak(dispatch.implementation(name)(*operands), *operands)
-
-    return method
-
-
-def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
-    def method(self: Tracer, other: Any) -> Any:
-        if not _is_operand(other) or self.memory.access == NUMBER:
-            return NotImplemented  # Python then computes a new number
-        check_writable(self)
-        return dispatch.implementation("_write_result")(self, dispatch.implementation(name)(self, other), name)
-
-    return method
-
-
-def _unary(name: str) -> Callable[[Tracer], Any]:
-    return lambda self: _keep_weak(dispatch.implementation(name)(self), self)
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        return dispatch.implementation(name)(self, *args, **kwargs)
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"As ``ndarray.{name}``."
-    return method
-
-
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-    "mod": "remainder", "divmod": "divmod", "pow": "_operator_power", "matmul": "matmul", "lshift": "left_shift",
-    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-}  # fmt: skip
-_COMPARISONS = {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-}  # fmt: skip
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
-_METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate", "copy",
-    "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
-    "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
-)  # fmt: skip
-for _name, _function in _BINARY.items():
-    setattr(Tracer, f"__{_name}__", _binary(_function, False))
-    setattr(Tracer, f"__r{_name}__", _binary(_function, True))
-    if _name != "divmod":
-        setattr(Tracer, f"__i{_name}__", _in_place(_function))
-for _name, _function in _COMPARISONS.items():
-    setattr(Tracer, f"__{_name}__", _binary(_function, False))
-for _name, _function in _UNARY.items():
-    setattr(Tracer, f"__{_name}__", _unary(_function))
-for _name in _METHODS:
-    setattr(Tracer, _name, _method(_name))
-Tracer.conj = Tracer.conjugate  # type: ignore[attr-defined]
-for _name in ("compress", "fill", "partition", "put", "reshape", "sort", "transpose"):
-    setattr(Tracer, _name, _method(f"_method_{_name}"))

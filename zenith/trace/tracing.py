@@ -16,9 +16,10 @@ from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.dispatch import Unsized
+from zenith.trace.operators import is_weak
 from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
-from zenith.trace.tracer import Tracer, argument, is_weak
+from zenith.trace.tracer import Tracer, argument
 
 
 @dataclass(frozen=True, slots=True)

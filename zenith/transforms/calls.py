@@ -16,9 +16,10 @@ from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
+from zenith.trace.operators import is_weak
 from zenith.trace.results import own_memory
 from zenith.trace.sizes import TracedSize
-from zenith.trace.tracer import Tracer, is_weak
+from zenith.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 Numbers = int | Sequence[int]

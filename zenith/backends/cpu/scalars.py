@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
+from zenith.backends.cpu.division import divide_floats, divide_integers
+from zenith.backends.cpu.instructions import call_intrinsic
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
 from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
 from zenith.backends.vecmath.formats import FORMATS
@@ -31,12 +33,6 @@ NUMBA_TYPES = {
 }  # fmt: skip
 
 Emit = Callable[..., Any]
-
-
-def _intrinsic(builder: Any, name: str, args: Any) -> Any:
-    suffix = "f32" if isinstance(args[0].type, ir.FloatType) else "f64"
-    kind = ir.FunctionType(args[0].type, [a.type for a in args])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{suffix}"), args)
 
 
 def _teach(function: Any, accepts: Callable[..., Any], emit: Emit, arity: int) -> None:
@@ -129,7 +125,7 @@ for _name, _function in s.CONVERT.items():
 
 
 def _floats(name: str) -> Emit:
-    return lambda context, builder, signature, args: _intrinsic(builder, name, list(args))
+    return lambda context, builder, signature, args: call_intrinsic(builder, name, list(args))
 
 
 _teach(s.floor, _same_float, _floats("floor"), 1)
@@ -164,12 +160,12 @@ def _emit_divide_same(context: Any, builder: Any, signature: Any, args: Any) -> 
     exponent = builder.and_(builder.bitcast(y, word), word((2 * form.exponent_bias + 1) << form.mantissa_bits))
     wanted = builder.sub(top, exponent)
     factor = builder.bitcast(builder.select(builder.icmp_signed(">", wanted, one), wanted, one), x.type)
-    factor = _intrinsic(builder, "copysign", [factor, y])
+    factor = call_intrinsic(builder, "copysign", [factor, y])
     x, y = builder.fmul(x, factor), builder.fmul(y, factor)
     inverse = builder.fdiv(ir.Constant(x.type, 1.0), y)
     quotient = builder.fmul(x, inverse)
-    excess = _intrinsic(builder, "fma", [quotient, y, builder.fneg(x)])
-    corrected = _intrinsic(builder, "fma", [builder.fneg(excess), inverse, quotient])
+    excess = call_intrinsic(builder, "fma", [quotient, y, builder.fneg(x)])
+    corrected = call_intrinsic(builder, "fma", [builder.fneg(excess), inverse, quotient])
     return builder.select(builder.fcmp_ordered("ord", corrected, corrected), corrected, quotient)
 
 
@@ -187,7 +183,7 @@ def _extreme(intrinsic: str, relation: str) -> Emit:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
         if kind in FLOATS:
-            return _intrinsic(builder, intrinsic, list(args))
+            return call_intrinsic(builder, intrinsic, list(args))
         compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
         return builder.select(compare(relation, *args), *args)
 
@@ -214,7 +210,7 @@ _teach(s.fold_mul, _same_number, _fold("fmul", "mul"), 2)
 def _emit_magnitude(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     (x,) = args
     if signature.args[0] in FLOATS:
-        return _intrinsic(builder, "fabs", [x])
+        return call_intrinsic(builder, "fabs", [x])
     return builder.select(builder.icmp_signed("<", x, x.type(0)), builder.neg(x), x)
 
 
@@ -240,86 +236,12 @@ _teach(s.sign, _same_number, _emit_sign, 1)
 # --- division --------------------------------------------------------------------------------------------------
 
 
-def _divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Quotient and remainder rounded down; both 0 for a divisor of 0, and no trap for the smallest integer by -1."""
-    zero, one = x.type(0), x.type(1)
-    nothing = builder.icmp_signed("==", y, zero)
-    divisor = builder.select(nothing, one, y)
-    if x.type.width < ir.IntType(32).width and "nvptx" not in builder.module.triple:
-        quotient, rest = _divide_small(builder, kind, x, divisor)
-    else:
-        quotient, rest = _divide_words(builder, kind, x, divisor)
-    return builder.select(nothing, zero, quotient), builder.select(nothing, zero, rest)
-
-
-def _divide_words(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
-    """By the processor's division, for a divisor that is not 0."""
-    zero, one = x.type(0), x.type(1)
-    if not kind.signed:
-        return builder.udiv(x, divisor), builder.urem(x, divisor)
-    flips = builder.icmp_signed("==", divisor, x.type(-1))
-    safe = builder.select(flips, one, divisor)
-    quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
-    return _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
-
-
-def _rounded_down(builder: Any, quotient: Any, rest: Any, divisor: Any) -> tuple[Any, Any]:
-    """Quotient and remainder rounded down, of those rounded towards zero."""
-    zero, one = quotient.type(0), quotient.type(1)
-    differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
-    down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
-    quotient = builder.select(down, builder.sub(quotient, one), quotient)
-    return quotient, builder.select(down, builder.add(rest, divisor), rest)
-
-
-def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
-    """8 and 16 bits in vectors: no processor divides vectors of integers, and float32 quotients are exact enough.
-
-    Where x / y is no whole number it is 1 / y from one at least, which is more than 2**-17 of it, and rounding moves it
-    by 2**-24. Of a constant divisor LLVM makes a multiplication of integers, and leaves the other way out.
-    """
-    width, word, single = x.type, ir.IntType(32), ir.FloatType()
-    asked = ir.FunctionType(ir.IntType(1), [width])
-    name = f"llvm.is.constant.i{width.width}"
-    known = builder.call(cgutils.get_or_insert_function(builder.module, asked, name), [divisor])
-    by_words = _divide_words(builder, kind, x, builder.select(known, divisor, width(1)))
-    x, y = ((builder.sext if kind.signed else builder.zext)(v, word) for v in (x, divisor))
-    quotient = builder.fptosi(builder.fdiv(builder.sitofp(x, single), builder.sitofp(y, single)), word)
-    rest = builder.sub(x, builder.mul(quotient, y))
-    by_floats = _rounded_down(builder, quotient, rest, y) if kind.signed else (quotient, rest)
-    pairs = zip(by_words, by_floats, strict=True)
-    quotient, rest = (builder.select(known, w, builder.trunc(f, width)) for w, f in pairs)
-    return quotient, rest
-
-
-def _divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Floor quotient and remainder as NumPy's divmod gives them, from the exact ``fmod``."""
-    zero, one = ir.Constant(x.type, 0.0), ir.Constant(x.type, 1.0)
-    rest = builder.frem(x, y)
-    quotient = builder.fdiv(builder.fsub(x, rest), y)
-    differ = builder.xor(builder.fcmp_ordered("<", y, zero), builder.fcmp_ordered("<", rest, zero))
-    moves = builder.and_(builder.fcmp_ordered("!=", rest, zero), differ)
-    quotient = builder.select(moves, builder.fsub(quotient, one), quotient)
-    unsigned_rest = builder.select(
-        builder.fcmp_unordered("!=", rest, zero), rest, _intrinsic(builder, "copysign", [zero, y])
-    )
-    rest = builder.select(moves, builder.fadd(rest, y), unsigned_rest)
-    floor = _intrinsic(builder, "floor", [quotient])
-    gap = builder.fsub(quotient, floor)
-    floor = builder.select(builder.fcmp_ordered(">", gap, ir.Constant(x.type, 0.5)), builder.fadd(floor, one), floor)
-    true = builder.fdiv(x, y)
-    signed_zero = _intrinsic(builder, "copysign", [zero, true])
-    floor = builder.select(builder.fcmp_unordered("!=", quotient, zero), floor, signed_zero)
-    by_zero = builder.fcmp_ordered("==", y, zero)
-    return builder.select(by_zero, true, floor), rest
-
-
 def _division(which: int) -> Emit:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
         if kind in FLOATS:
-            return _divide_floats(builder, *args)[which]
-        return _divide_integers(builder, kind, *args)[which]
+            return divide_floats(builder, *args)[which]
+        return divide_integers(builder, kind, *args)[which]
 
     return emit
 
@@ -376,10 +298,7 @@ def _emit_bit_count(context: Any, builder: Any, signature: Any, args: Any) -> An
     x = _emit_magnitude(context, builder, signature, args) if signature.args[0].signed else args[0]
     wide = ir.IntType(max(x.type.width, 32))
     x = builder.zext(x, wide) if x.type.width < wide.width else x
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(wide, [wide]), f"llvm.ctpop.i{wide.width}"
-    )
-    return builder.trunc(builder.call(function, [x]), ir.IntType(8))
+    return builder.trunc(call_intrinsic(builder, "ctpop", [x]), ir.IntType(8))
 
 
 _teach(s.bit_count, lambda x: types.uint8 if x in INTEGERS else None, _emit_bit_count, 1)

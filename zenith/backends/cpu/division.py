@@ -1,0 +1,84 @@
+"""Division rounded down, as LLVM instructions: branch-free, and defined for every pair of numbers.
+
+By zero the quotient is NumPy's, 0 for integers; nothing traps, and vectors of small integers are divided as vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from zenith.backends.cpu.instructions import call_intrinsic
+
+
+def divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient and remainder rounded down; both 0 for a divisor of 0, and no trap for the smallest integer by -1."""
+    zero, one = x.type(0), x.type(1)
+    nothing = builder.icmp_signed("==", y, zero)
+    divisor = builder.select(nothing, one, y)
+    if x.type.width < ir.IntType(32).width and "nvptx" not in builder.module.triple:
+        quotient, rest = _divide_small(builder, kind, x, divisor)
+    else:
+        quotient, rest = _divide_words(builder, kind, x, divisor)
+    return builder.select(nothing, zero, quotient), builder.select(nothing, zero, rest)
+
+
+def _divide_words(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+    """By the processor's division, for a divisor that is not 0."""
+    zero, one = x.type(0), x.type(1)
+    if not kind.signed:
+        return builder.udiv(x, divisor), builder.urem(x, divisor)
+    flips = builder.icmp_signed("==", divisor, x.type(-1))
+    safe = builder.select(flips, one, divisor)
+    quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
+    return _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
+
+
+def _rounded_down(builder: Any, quotient: Any, rest: Any, divisor: Any) -> tuple[Any, Any]:
+    """Quotient and remainder rounded down, of those rounded towards zero."""
+    zero, one = quotient.type(0), quotient.type(1)
+    differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
+    down = builder.and_(builder.icmp_signed("!=", rest, zero), differ)
+    quotient = builder.select(down, builder.sub(quotient, one), quotient)
+    return quotient, builder.select(down, builder.add(rest, divisor), rest)
+
+
+def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+    """8 and 16 bits in vectors: no processor divides vectors of integers, and float32 quotients are exact enough.
+
+    Where x / y is no whole number it is 1 / y from one at least, which is more than 2**-17 of it, and rounding moves it
+    by 2**-24. Of a constant divisor LLVM makes a multiplication of integers, and leaves the other way out.
+    """
+    width, word, single = x.type, ir.IntType(32), ir.FloatType()
+    known = call_intrinsic(builder, "is.constant", [divisor], ir.IntType(1))
+    by_words = _divide_words(builder, kind, x, builder.select(known, divisor, width(1)))
+    x, y = ((builder.sext if kind.signed else builder.zext)(v, word) for v in (x, divisor))
+    quotient = builder.fptosi(builder.fdiv(builder.sitofp(x, single), builder.sitofp(y, single)), word)
+    rest = builder.sub(x, builder.mul(quotient, y))
+    by_floats = _rounded_down(builder, quotient, rest, y) if kind.signed else (quotient, rest)
+    pairs = zip(by_words, by_floats, strict=True)
+    quotient, rest = (builder.select(known, w, builder.trunc(f, width)) for w, f in pairs)
+    return quotient, rest
+
+
+def divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Floor quotient and remainder as NumPy's divmod gives them, from the exact ``fmod``."""
+    zero, one = ir.Constant(x.type, 0.0), ir.Constant(x.type, 1.0)
+    rest = builder.frem(x, y)
+    quotient = builder.fdiv(builder.fsub(x, rest), y)
+    differ = builder.xor(builder.fcmp_ordered("<", y, zero), builder.fcmp_ordered("<", rest, zero))
+    moves = builder.and_(builder.fcmp_ordered("!=", rest, zero), differ)
+    quotient = builder.select(moves, builder.fsub(quotient, one), quotient)
+    unsigned_rest = builder.select(
+        builder.fcmp_unordered("!=", rest, zero), rest, call_intrinsic(builder, "copysign", [zero, y])
+    )
+    rest = builder.select(moves, builder.fadd(rest, y), unsigned_rest)
+    floor = call_intrinsic(builder, "floor", [quotient])
+    gap = builder.fsub(quotient, floor)
+    floor = builder.select(builder.fcmp_ordered(">", gap, ir.Constant(x.type, 0.5)), builder.fadd(floor, one), floor)
+    true = builder.fdiv(x, y)
+    signed_zero = call_intrinsic(builder, "copysign", [zero, true])
+    floor = builder.select(builder.fcmp_unordered("!=", quotient, zero), floor, signed_zero)
+    by_zero = builder.fcmp_ordered("==", y, zero)
+    return builder.select(by_zero, true, floor), rest

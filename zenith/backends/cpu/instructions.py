@@ -1,0 +1,17 @@
+"""LLVM's intrinsics inside kernels: operations that it knows by name and has no builder for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+
+def call_intrinsic(builder: Any, name: str, args: Sequence[Any], returns: Any = None) -> Any:
+    """Call ``llvm.<name>`` of the type of its arguments, which is also that of its result unless told."""
+    of = args[0].type
+    suffix = f"i{of.width}" if isinstance(of, ir.IntType) else "f32" if isinstance(of, ir.FloatType) else "f64"
+    kind = ir.FunctionType(returns or of, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{suffix}"), args)

@@ -1,0 +1,114 @@
+"""What a traced array does with Python's operators and as methods: the calls of NumPy's functions that these mean.
+
+What operators compute of Python numbers only is a Python number, too: weak, it takes the type of what it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zenith.trace import dispatch
+from zenith.trace.memory import NUMBER, check_writable
+from zenith.trace.sizes import TracedSize
+
+
+class Operators(dispatch.Traced):
+    """A traced array as far as its operators and methods go; every one is an implementation of the same name."""
+
+    __slots__ = ()
+    weak: bool
+
+
+def is_weak(value: Any) -> bool:
+    """Whether a value acts as a Python number under NEP 50."""
+    if isinstance(value, Operators):
+        return value.weak
+    return isinstance(value, TracedSize) or (
+        isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
+    )
+
+
+def _is_operand(value: Any) -> bool:
+    if isinstance(value, dispatch.Unsized):
+        return False  # which knows how to stand beside an array
+    known = isinstance(value, (Operators, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
+    return known or hasattr(value, "__array__")
+
+
+def keep_weak(result: Any, *operands: Any) -> Any:
+    """Mark what was computed from Python numbers only, by Python's operators, as a Python number."""
+    if all(map(is_weak, operands)):
+        for part in result if isinstance(result, tuple) else (result,):
+            part.weak = part.weak or part.dtype.kind != "b"
+    return result
+
+
+_OF_ANYTHING = ("equal", "not_equal")
+
+
+def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            if name in _OF_ANYTHING and self.ndim and (other is None or isinstance(other, (str, bytes))):
+                return dispatch.implementation("full")(self.shape, name == "not_equal", bool)  # no element is that
+            return NotImplemented
+        operands = (other, self) if reflected else (self, other)
+        return keep_weak(dispatch.implementation(name)(*operands), *operands)
+
+    return method
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other) or self.memory.access == NUMBER:
+            return NotImplemented  # Python then computes a new number
+        check_writable(self)
+        return dispatch.implementation("_write_result")(self, dispatch.implementation(name)(self, other), name)
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    return lambda self: keep_weak(dispatch.implementation(name)(self), self)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dispatch.implementation(name)(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``ndarray.{name}``."
+    return method
+
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "divmod": "divmod", "pow": "_operator_power", "matmul": "matmul", "lshift": "left_shift",
+    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+_METHODS = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate", "copy",
+    "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
+    "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
+)  # fmt: skip
+for _name, _function in _BINARY.items():
+    setattr(Operators, f"__{_name}__", _binary(_function, False))
+    setattr(Operators, f"__r{_name}__", _binary(_function, True))
+    if _name != "divmod":
+        setattr(Operators, f"__i{_name}__", _in_place(_function))
+for _name, _function in _COMPARISONS.items():
+    setattr(Operators, f"__{_name}__", _binary(_function, False))
+for _name, _function in _UNARY.items():
+    setattr(Operators, f"__{_name}__", _unary(_function))
+for _name in _METHODS:
+    setattr(Operators, _name, _method(_name))
+Operators.conj = Operators.conjugate  # type: ignore[attr-defined]
+for _name in ("compress", "fill", "partition", "put", "reshape", "sort", "transpose"):
+    setattr(Operators, _name, _method(f"_method_{_name}"))
