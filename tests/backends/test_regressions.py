@@ -141,6 +141,23 @@ def program(x: f32[m, m]) -> (f32[m, m]):
 """,
         [np.linspace(-3, 3, 16, dtype=np.float32).reshape(4, 4)],
     ),
+    "the sign of a zero that is a logarithm of 1": (
+        """
+def program(x: f32[m, n], y: f32[m, n]) -> (f32[m, n]):
+    v1 = cumlogsumexp(x, axis=1, reverse=True)
+    v2 = arctan2(v1, y)
+    return (v2,)
+""",
+        [np.array([[1, -0.0], [2, 0.0]], np.float32), np.full((2, 2), -1, np.float32)],
+    ),
+    "an infinite factor of the nothing in front of a recurrence": (
+        """
+def program(x: f64[n], y: f64[n]) -> (f64[n]):
+    v1 = recurrence(x, y, axis=0, reverse=False)
+    return (v1,)
+""",
+        [np.array([np.inf, 0.5, 2]), np.ones(3)],
+    ),
 }
 
 

@@ -54,10 +54,15 @@ def _of_ufunc(function: np.ufunc) -> Accumulate:
     return lambda x: function.accumulate(x, axis=0, dtype=x.dtype)
 
 
+def _log_of_sums(x: Any) -> Any:
+    """NumPy leaves the first element as it is; log(exp(-0.0)) is 0.0, and so it is in kernels."""
+    return np.logaddexp.accumulate(x, axis=0, dtype=x.dtype) + 0.0
+
+
 def _recur(a: Any, b: Any) -> Any:
-    out = np.array(b)
-    for i in range(1, len(out)):
-        out[i] = a[i] * out[i - 1] + b[i]
+    out, before = np.array(b), b.dtype.type(0)
+    for i in range(len(out)):
+        out[i] = before = a[i] * before + b[i]
     return out
 
 
@@ -225,9 +230,9 @@ _prefix("cummax", "The largest of all elements up to each one, nan from the firs
 _prefix("cummin", "The smallest of all elements up to each one, nan from the first nan on; the derivative is that of "
         "the last place that attains it.", Prefix("minimum(x, y)", highest, 1), _of_ufunc(np.minimum),
         _extreme_jvp, _extreme_vjp)  # fmt: skip
-_prefix("cumlogsumexp", "log of the sum of exp of all elements up to each one.",
-        Prefix("logaddexp(x, y)", _number(-INF), 30), _of_ufunc(np.logaddexp), _cumlogsumexp_jvp, _cumlogsumexp_vjp,
+_prefix("cumlogsumexp", "log of the sum of exp of all elements up to each one; a zero is 0.0, never -0.0.",
+        Prefix("logaddexp(x, y)", _number(-INF), 30), _log_of_sums, _cumlogsumexp_jvp, _cumlogsumexp_vjp,
         kinds="f", ulp=8)  # fmt: skip
-_prefix("recurrence", "y[i] = x[i] * y[i - 1] + z[i] for factors x and terms z; y begins with its first term.",
+_prefix("recurrence", "y[i] = x[i] * y[i - 1] + z[i] for factors x and terms z, where y[-1] is 0.",
         Prefix("x * z + y", _number(0.0), 2, Parts(recurrence_so_far, 40)), _recur, _recurrence_jvp, _recurrence_vjp,
         kinds="fc", operands=2, ulp=8)  # fmt: skip
