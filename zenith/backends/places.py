@@ -13,7 +13,7 @@ from zenith.backends.arena import Arena
 from zenith.backends.in_place import is_last_reader, made_of, overwritten
 from zenith.backends.outputs import root_of
 from zenith.backends.steps import Place
-from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import View
 from zenith.ir.types import ArrayType
 
@@ -79,17 +79,18 @@ class Places:
         self.put_outputs(outputs)
         self._bound = set(self.at)
 
-    def put_results(self, number: int, node: Node) -> list[Place]:
+    def put_results(self, number: int) -> list[Place]:
         """Places for the arrays that a node gives, where they have none yet."""
-        arrays = [(i, type) for i, type in enumerate(node.types) if isinstance(type, ArrayType)]
+        types = self.graph.node(number).types
+        arrays = [(i, type) for i, type in enumerate(types) if isinstance(type, ArrayType)]
         for i, type in arrays:
             if (number, i) not in self.at:
                 self.at[number, i] = self.arena.allocate(type.size, type.dtype)
         return [self.at[number, i] for i, _ in arrays]
 
-    def reuse(self, number: int, node: Node) -> None:
+    def reuse(self, number: int) -> None:
         """Let results stand in the memory of what they are made of, where nobody reads that any more."""
-        for i, type in enumerate(node.types):
+        for i, type in enumerate(self.graph.node(number).types):
             operand = None if (number, i) in self.at else overwritten(self.graph, Value(number, i, type))
             if operand is None:
                 continue
@@ -100,9 +101,9 @@ class Places:
                 self.at[number, i] = place
                 self.passed_on.add((root.node, root.output))
 
-    def is_in_place(self, number: int, node: Node) -> bool:
-        """Whether a node's result stands where the operand does that it is made of."""
-        operand = overwritten(self.graph, Value(number, 0, node.types[0]))
+    def is_in_place(self, number: int) -> bool:
+        """Whether a node's first result stands where the operand does that it is made of."""
+        operand = overwritten(self.graph, Value(number, 0, self.graph.node(number).types[0]))
         return operand is not None and self.known(number) == self.of(operand)
 
     def release(self, number: int) -> None:

@@ -1,10 +1,9 @@
 """The plan: a fused graph as a list of steps on memory.
 
-Every value gets a *place*: an input, an output, a constant, a weight, or a slot of the arena, memory that one call of
-the program leases. Slots are shared by values of equal size whose lives do not meet; outputs are written where they are
-returned. A step launches a kernel on places, calls a routine, or is a loop, branch or choice by sizes, with steps in
-the same arena. What depends on constants and weights only is *prepared*: launched once, and again when such a weight
-changes. Sizes stay symbolic throughout.
+Every value gets a *place* (:mod:`zenith.backends.places`): an input, an output, a constant, a weight, or a slot of the
+arena, memory that one call of the program leases. A step launches a kernel on places, calls a routine, or is a loop,
+branch or choice by sizes, with steps in the same arena. What depends on constants and weights only is *prepared*:
+launched once, and again when such a weight changes. Sizes stay symbolic throughout.
 """
 
 from __future__ import annotations
@@ -206,7 +205,7 @@ class _Planner:
             what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
             raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
         arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
-        results = self.places.put_results(number, node)
+        results = self.places.put_results(number)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
         places = (*map(self.places.of, arrays), *results)
         self.steps.append(Call.of(node, places, types, self.target.libraries))
@@ -217,28 +216,28 @@ class _Planner:
         address = Place("constant", f"address of {function.name}")
         self.shared.constants[address.name] = np.array([function.address])
         bound = {f"p{i}": self.places.of(a) for i, a in enumerate(args)}
-        bound |= {f"out{i}": place for i, place in enumerate(self.places.put_results(number, node))}
+        bound |= {f"out{i}": place for i, place in enumerate(self.places.put_results(number))}
         kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
         held = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
         lines = () if node.line is None else (node.line,)
         self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *held))
 
     def _control(self, number: int, node: Node) -> None:
-        self.places.reuse(number, node)
-        args, results = [self.places.of(a) for a in self.graph.args(number)], self.places.put_results(number, node)
+        self.places.reuse(number)
+        args, results = [self.places.of(a) for a in self.graph.args(number)], self.places.put_results(number)
         self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
         if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
-            self.places.put_results(number, node)  # they never have an element: there is no kernel
+            self.places.put_results(number)  # they never have an element: there is no kernel
             return
         bound = {str(body.node(v.node).params["name"]): self.places.of(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
         fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
-        self.places.reuse(number, node)
+        self.places.reuse(number)
         by_libraries = any(place.kind not in FIXED for place in bound.values())  # what is prepared, kernels make
-        in_place = self.places.is_in_place(number, node)
+        in_place = self.places.is_in_place(number)
         lowered = self._lowered(body, node.params["anchor"], fixed, in_place, by_libraries)
         once = self._runs_once(number, node, lowered.kernels)
         home = self if once else self._home_of_group(number, lowered.kernels, bound.values())

@@ -17,14 +17,14 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``sort``: the order of each row's elements, which are read through index maps;
 * ``top_k``: the best of them.
 
-Index maps (broadcast, transpose, slice, literals ...) belong to no group: each group that reads through one gets its
-own copy, and one is computed on its own only where its value itself is needed; a transpose that keeps rows together is
-then how a product or attention stores its result, and so is a border around that of a convolution. The widening of a
-16-bit float is in no group either: every reader makes its own; what rounds a result of attention to one is how that is
-stored.
-Groups grow greedily in program order:
-an operation joins the latest group that computes one of its operands at the same place, and unites it with the other
-groups that do, unless a path through another group leads back (groups must stay acyclic).
+Index maps and widenings of 16-bit floats that are copied into their readers belong to no group (see
+:mod:`zenith.passes.index_maps`). Of those whose value itself is needed, a transpose that keeps rows together is how a
+product or attention stores its result, and so is a border around that of a convolution; what rounds a result of
+attention to 16 bits is how that is stored.
+
+Groups grow greedily in program order: an operation joins the latest group that computes one of its operands at the same
+place, and unites it with the other groups that do, unless a path through another group leads back (groups must stay
+acyclic).
 """
 
 from __future__ import annotations
@@ -159,14 +159,14 @@ class Grouping:
         if source.node in self.turned or kind not in TILES or node.params["axes"][last] != last:
             return False
         alone = self.maps.users[source.node] == {number} and source.node not in self.maps.materialized
-        return alone or (kind in ATTENTION and not self.maps.users_of(source) & self.turned)
+        return alone or (kind in ATTENTION and not self._users_of(source) & self.turned)
 
     def _is_bordered_result(self, number: int) -> bool:
         """Whether a result is stored inside a border; it may have other readers, and is stored twice."""
         if number not in self.maps.borders or self._kind_of(self.args[number][0]) not in BORDERED:
             return False
         source = self.args[number][0]
-        return source.node not in self.turned and not self.maps.users_of(source) & self.turned
+        return source.node not in self.turned and not self._users_of(source) & self.turned
 
     def _has_border(self, group: Group) -> bool:
         """Whether a group writes a result inside a border, which keeps its kind."""
@@ -177,13 +177,17 @@ class Grouping:
         node, (source, *_) = self.graph.node(number), (*self.args[number], None)
         if source is None or node.primitive is not get("cast") or self._kind_of(source) not in ATTENTION:
             return False
-        alone = self.maps.users_of(source) == {number} and source not in self.graph.outputs
+        alone = self._users_of(source) == {number} and source not in self.graph.outputs
         return alone and node.params["dtype"].is_narrow
 
     def _kind_of(self, value: Value) -> str:
         """The kind of the group that computes a value."""
         group = self.group_of(value.node)
         return "" if group is None else group.kind
+
+    def _users_of(self, value: Value) -> set[int]:
+        """The nodes that read one result of a node."""
+        return {user for output, user, _ in self.graph.users(value.node) if output == value.output}
 
     def _shape(self, number: int) -> Shape:
         """The shape over which a node's result is computed."""
@@ -204,7 +208,7 @@ class Grouping:
         return self.maps.reads(number)
 
     def _nodes_read(self, number: int) -> set[int]:
-        return {read.value.node for read in self.maps.reads(number)}
+        return {read.value.node for read in self.reads(number)}
 
     def _new_unit(self, number: int, group: Group | None) -> None:
         unit = self.units.new(number, self._nodes_read(number))

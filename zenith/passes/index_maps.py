@@ -1,4 +1,4 @@
-"""Index maps: what a node reads once movements of elements, which belong to no kernel of their own, are looked through.
+"""Index maps: what a node reads once those that are copied into their readers are looked through.
 
 An index map (broadcast, transpose, slice, literals ...) that is *virtual* is copied into each of its readers; one whose
 value itself is needed stands in memory, and is computed on its own. The widening of a 16-bit float is virtual, too:
@@ -115,7 +115,3 @@ class IndexMaps:
         """Who reads a node, those behind a widening in its place."""
         copied = {u for u in self.users[number] if self.is_virtual(u) and is_widening(self.graph, u)}
         return self.users[number] - copied | {reader for u in copied for reader in self.users[u]}
-
-    def users_of(self, value: Value) -> set[int]:
-        """The nodes that read one result of a node."""
-        return {user for output, user, _ in self.graph.users(value.node) if output == value.output}

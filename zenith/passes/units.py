@@ -1,4 +1,4 @@
-"""Units: sets of nodes and which of them read which, kept free of cycles.
+"""Units: sets of nodes, and which of them read which; who joins two of them asks first whether that makes a cycle.
 
 Nodes that one kernel computes are a unit, and so is each node that no kernel computes. Two questions must be quick,
 since fusion asks them of every edge: who a unit reads, and whether one depends on another by any way.
@@ -14,7 +14,7 @@ class Units:
 
     def __init__(self) -> None:
         self.of: dict[int, int] = {}
-        self.deps, self.readers = dict[int, set[int]](), dict[int, set[int]]()
+        self.deps, self._readers = dict[int, set[int]](), dict[int, set[int]]()
         self.first, self.last = dict[int, int](), dict[int, int]()
         self._top: dict[int, int] = {}  # the last node of a unit and of all that it depends on
         self._count = 0
@@ -23,7 +23,7 @@ class Units:
         """A unit of one node, which reads other nodes."""
         unit = self._count
         self._count += 1
-        self.deps[unit], self.readers[unit] = set(), set()
+        self.deps[unit], self._readers[unit] = set(), set()
         self.first[unit] = self.last[unit] = self._top[unit] = number
         self.add(number, unit, read)
         return unit
@@ -42,27 +42,27 @@ class Units:
         self.first[unit] = min(self.first[unit], self.first.pop(other))
         self.last[unit] = max(self.last[unit], self.last.pop(other))
         del self._top[other]
-        for reader in self.readers.pop(other) - {unit}:
+        for reader in self._readers.pop(other) - {unit}:
             self.deps[reader] = (self.deps[reader] - {other}) | {unit}
-            self.readers[unit].add(reader)
+            self._readers[unit].add(reader)
         self.deps[unit].discard(other)
-        self.readers[unit].discard(other)
+        self._readers[unit].discard(other)
         others = self.deps.pop(other) - {unit}
         for read in others:
-            self.readers[read].discard(other)
+            self._readers[read].discard(other)
         self._depend(unit, others)
 
     def _depend(self, unit: int, others: set[int]) -> None:
         """Note that a unit, which may have grown, reads others."""
         self.deps[unit] |= others
         for other in others:
-            self.readers[other].add(unit)
+            self._readers[other].add(unit)
         rising = [(unit, max([self.last[unit], *(self._top[other] for other in others)]))]
         while rising:
             current, top = rising.pop()
             if top > self._top[current]:
                 self._top[current] = top
-                rising += [(reader, top) for reader in self.readers[current] if top > self._top[reader]]
+                rising += [(reader, top) for reader in self._readers[current] if top > self._top[reader]]
 
     def reaches(self, start: set[int], unit: int) -> bool:
         """Whether one of the units in ``start`` depends on ``unit``."""

@@ -16,7 +16,7 @@ from zenith.trace.sizes import TracedSize
 
 
 class Operators(dispatch.Traced):
-    """A traced array as far as its operators and methods go; every one is an implementation of the same name."""
+    """The operators and methods of a traced array that are a call of an implementation; tables below say which."""
 
     __slots__ = ()
     weak: bool

@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from zenith.backends.cpu.instructions import call_intrinsic
+from zenith.backends.cpu.intrinsics import call_intrinsic
 
 
 def divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]:

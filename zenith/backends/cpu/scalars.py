@@ -15,7 +15,7 @@ from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
 from zenith.backends.cpu.division import divide_floats, divide_integers
-from zenith.backends.cpu.instructions import call_intrinsic
+from zenith.backends.cpu.intrinsics import call_intrinsic
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
 from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
 from zenith.backends.vecmath.formats import FORMATS

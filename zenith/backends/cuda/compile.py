@@ -30,9 +30,8 @@ from zenith.ir.types import DType
 
 PACKAGES = ("numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 _HERE = Path(__file__).parent
-_GENERATOR = (_HERE, _HERE.parent / "scalars.py", _HERE.parent / "vecmath", _HERE.parent / "cpu" / "scalars.py",
-              _HERE.parent / "cpu" / "vector_math.py", _HERE.parent / "cpu" / "narrow.py",
-              _HERE.parent / "cpu" / "order_code.py")  # fmt: skip
+# The sources that give a text its meaning; those for the CPU teach Numba what both targets share.
+_GENERATOR = (_HERE, _HERE.parent / "scalars.py", _HERE.parent / "vecmath", _HERE.parent / "cpu")
 
 
 @dataclass(frozen=True, slots=True)
