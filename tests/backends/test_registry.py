@@ -49,19 +49,20 @@ LONG = ("attention", "attention_vjp", "conv", "reduce_max", "reduce_min", "reduc
 
 
 def _planned_cases() -> Iterator[Any]:
-    """Each primitive on most element types, and on those that are left."""
+    """Each primitive on most element types, and on those that are left; as planned for a GPU every second one."""
     for number, primitive in enumerate(OTHERS):
         groups: list[list[DType]] = [[], []]
         for dtype in (t for p, t in SUPPORTED if p is primitive):
             groups[not in_turn(number, dtype)].append(dtype)
         for dtypes, rest in zip(groups, ([], ["rest"]), strict=True):
-            if dtypes:
-                marks = [pytest.mark.thorough] * (bool(rest) or primitive.name in LONG)
-                yield pytest.param(primitive, dtypes, marks=marks, id="-".join([primitive.name, *rest]))
+            for backend in ("cpu", "cuda on lanes", "cuda") if dtypes else ():
+                later = bool(rest) or primitive.name in LONG or (backend == "cuda on lanes" and number % 2 == 1)
+                marks = [pytest.mark.thorough] * later + [pytest.mark.gpu] * (backend == "cuda")
+                name = "-".join([primitive.name, *rest, backend])
+                yield pytest.param(primitive, dtypes, backend, marks=marks, id=name)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "cuda on lanes", GPU])
-@pytest.mark.parametrize(("primitive", "dtypes"), list(_planned_cases()))
+@pytest.mark.parametrize(("primitive", "dtypes", "backend"), list(_planned_cases()))
 def test_samples_as_planned_for_each_target(primitive: Primitive, dtypes: list[DType], backend: str) -> None:
     """Sample k of all element types is one program, whose kernels other samples share: sizes are symbols."""
     samples = [list(primitive.samples(t.numpy)) for t in dtypes]

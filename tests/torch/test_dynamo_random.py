@@ -92,6 +92,7 @@ def test_random_modules(sample):
     check(sample, "reference")
 
 
+@pytest.mark.thorough
 @pytest.mark.fuzz
 @seed(FIRST)
 @settings(SETTINGS, max_examples=programs(2, one_in=50))
