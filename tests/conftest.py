@@ -1,6 +1,7 @@
 """What every test shares: deterministic examples, a seeded generator, and a cache of compiled kernels of its own."""
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -23,6 +24,17 @@ settings.register_profile(
     "deterministic", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("deterministic")
+
+# A process of tests keeps some gigabytes of modules, graphs and kernels; Python would look through them all the time.
+gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """What is alive after a file of tests stays for the run: the collector need not look at it again."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionstart(session):

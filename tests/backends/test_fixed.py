@@ -77,7 +77,7 @@ def test_steps_do_only_what_depends_on_arguments() -> None:
 @pytest.mark.parametrize("backend", ["cpu", "lanes"])
 def test_random_programs_with_weights_for_constants(backend: str) -> None:
     changed = 0
-    for seed in range(30):
+    for seed in range(12):
         graph, args = random_program(seed)
         if not graph.constants:
             continue
@@ -88,7 +88,7 @@ def test_random_programs_with_weights_for_constants(backend: str) -> None:
             check(call(executable, graph, args), graph, args)
             table.change({name: np.roll(array, 1) for name, array in table.items()})
             changed += 1
-    assert changed > 20
+    assert changed > 8
 
 
 def test_results_that_are_much_larger_than_what_they_are_made_of_are_not_kept() -> None:

@@ -60,7 +60,7 @@ def test_permutations_of_many_sizes_are_one_program_a_number_of_rounds():
 
 @pytest.mark.parametrize("chances", [None, CHANCES], ids=["alike", "told"])
 @pytest.mark.parametrize("replace", [True, False])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,)], ids=str)
+@pytest.mark.parametrize("shape", [pytest.param((3,), marks=pytest.mark.thorough), (), (2, 2), (0,)], ids=str)
 def test_choice_is_that_of_jax(shape, replace, chances):
     key, slices = random.key(4), np.arange(24.0, dtype=np.float32).reshape(2, 4, 3)
     found = random.choice(key, slices, shape, replace, chances, axis=1)

@@ -86,7 +86,7 @@ def check(sample, kind):
 
 @pytest.mark.fuzz
 @seed(FIRST)
-@settings(SETTINGS, max_examples=programs(4, one_in=10))
+@settings(SETTINGS, max_examples=programs(2, one_in=10))
 @given(sample=samples())
 def test_random_modules(sample):
     check(sample, "reference")

@@ -1,6 +1,7 @@
 """Modules in half precision and bfloat16: as near to float64 as PyTorch's own, operator by operator and as a whole."""
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from tests.sampling import leave
 from tests.torch.function import Function
 from tests.torch.test_models import EAGER, SDPA, SMALL, build, rmse, tensors, text, transformers  # noqa: F401
 
@@ -65,8 +67,9 @@ def test_linear_layers(batch, dtype):
     check(module, torch.randn(batch, 70), dtype=dtype)
 
 
-@DTYPES
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("causal", "dtype"), leave(
+    ((False, torch.float16), (True, torch.bfloat16)), itertools.product((False, True), (torch.float16, torch.bfloat16))
+), ids=str)  # fmt: skip
 def test_attention(causal, dtype):
     torch.manual_seed(2)
     q, k, v = (torch.randn(2, 3, n, 16) for n in (19, 21, 21))
@@ -81,7 +84,8 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)], ids=str)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "dtype"), leave(
+    lambda case: case != ("Llama", torch.float16), itertools.product(MODELS, (torch.float16, torch.bfloat16))
+), ids=str)  # fmt: skip
 def test_architectures(transformers, name, dtype):  # noqa: F811
     check(build(transformers, name, **MODELS[name]), dtype=dtype, **text(2, 7))

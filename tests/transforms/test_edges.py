@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.sampling import leave
 from tests.transforms.compare import jax_and_numpy
 from zenith import grad, jit, jvp, vmap
 
@@ -67,7 +68,9 @@ def test_edges_are_those_of_jax(name):
     np.testing.assert_array_equal(forward, jax.jvp(lambda x: function(x, jnp), (x,), (np.ones_like(x),))[1])
 
 
-@pytest.mark.parametrize("x", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [2.0, 0.0, 0.0, 0.0], [0.5, 2.0, 3.0]])
+@pytest.mark.parametrize("x", leave(
+    ([0.0, 2.0, 3.0], [2.0, 0.0, 0.0, 0.0]), [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [2.0, 0.0, 0.0, 0.0], [0.5, 2.0, 3.0]]
+))  # fmt: skip
 def test_products_with_zeros_have_all_their_derivatives(x):
     jax, jnp = jax_and_numpy()
     x = np.array(x)

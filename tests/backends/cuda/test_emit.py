@@ -1,5 +1,6 @@
 """CUDA sources: readable (a golden file; ``ZENITH_RENEW=1`` writes it anew) and right in plain Python."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.backends.cuda.grid import GridExecutable
 from tests.backends.cuda.programs import PROGRAMS, graph, kernels, plan_of_program
 from tests.backends.running import call
+from tests.sampling import leave
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.barriers import Barriers
@@ -49,8 +51,13 @@ def arguments(name, sizes):
     return made
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", PROGRAMS)
+# These run for long thread by thread: one such way each.
+LONG = {"attended": "grid", "attended back": "grid", "product": "widest", "sorted": "teams of two warps"}
+
+
+@pytest.mark.parametrize(("name", "way"), leave(
+    lambda case: case[1] not in ("lanes", LONG.get(case[0], case[1])), itertools.product(PROGRAMS, WAYS)
+))  # fmt: skip
 def test_values(name, way):
     sizes, make = WAYS[way]
     source, args = graph(name), arguments(name, sizes)
