@@ -1,33 +1,30 @@
 """Random programs: the generator and its error bounds hold what they should, and every pass and backend agrees.
 
 Programs run by all ways there are: the interpreter without each pass, kernels as NumPy on lanes, some of them planned
-for a GPU, compiled kernels; with symbolic sizes and static ones. One that fails is shrunk and printed as a script;
-ZENITH_FUZZ_PROGRAMS says how many, and ZENITH_FUZZ_FIRST the number of the first.
+for a GPU, compiled kernels; with symbolic sizes and static ones (``tests/ways.py``). One that fails is shrunk and
+printed as a script; ZENITH_FUZZ_PROGRAMS says how many, and ZENITH_FUZZ_FIRST the number of the first.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import fuzz
-from tests.backends.running import call, compiled
 from tests.bounds import RUNS, perturbation
-from tests.minimize import as_script, minimize
 from tests.programs import discarded, element_types, generated_primitives, random_program, reference_bounds, violations
 from tests.rewrite import widen
+from tests.ways import STATIC_SHARE, STATIC_WAYS, WAYS, check, complaint, report, turns
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import Data
 from zenith.ir.text import parse
 from zenith.ir.types import ArrayType, float32, kind_of
 from zenith.ir.verify import verify
-from zenith.passes.pipeline import PIPELINE, run
 
 PROGRAMS = 300
 EACH = 50 / 1000  # every primitive is in at least this share of programs
@@ -178,89 +175,18 @@ FUZZ = FIRST + fuzz.programs(30)
 BLOCK = 5  # programs a test: small, so that workers finish together
 CENSUS = 2000  # programs in one count of what was discarded and of which primitives there were
 
-Way = Callable[[Graph, list[Any]], list[Any]]
-
-
-def _backend(name: str) -> Way:
-    return lambda graph, args: call(compiled(graph, name), graph, args)
-
-
-def _without(name: str) -> Way:
-    return lambda graph, args: interpret(verify(run(graph, disabled={name} - {"none"})[0]), *args)
-
-
-def _text(graph: Graph, args: list[Any]) -> list[Any]:
-    again = parse(str(graph), graph.constants)
-    assert again == graph, "the text form does not parse back to the same program"
-    return interpret(again, *args)
-
-
-PASSES = tuple(dict.fromkeys(p.__name__ for p in PIPELINE))
-WAYS: dict[str, Way] = {
-    "text": _text,
-    **{f"without {name}": _without(name) for name in ("none", *PASSES)},
-    "lanes": _backend("lanes"),
-    "cpu": _backend("cpu"),
-    "cuda on lanes": _backend("cuda on lanes"),
-}
-STATIC_WAYS = ("lanes", "cpu", "cuda on lanes")
-# One program in so many, as ways take turns: most groups of a GPU are the same kernels as on lanes, a pass that is
-# needed shows in many programs, and kernels of fixed sizes are those of symbolic ones with numbers in them.
-SHARES = {"cuda on lanes": 5, **{f"without {name}": 8 for name in PASSES}}
-STATIC_SHARE = 4  # of these turns, where sizes are fixed
-_SCRIPT = """from tests.programs import reference_bounds, violations
-from tests.test_programs import WAYS
-
-print(*violations(WAYS[{way!r}](graph, args), reference_bounds(graph, args)), sep="\\n")"""
-
-
-def _complaint(way: str, graph: Graph, args: Sequence[Any]) -> str:
-    """What is wrong with a program's results by one way; nothing when all is well."""
-    try:
-        results = WAYS[way](graph, list(args))
-    except Exception as error:  # whatever it is, it is the finding
-        return f"{type(error).__name__}: {error}"
-    return "\n".join(violations(results, reference_bounds(graph, args)))
-
-
-def _report(way: str, graph: Graph, args: Sequence[Any]) -> str:
-    """The complaint about the smallest program that still fails, and a script that shows it."""
-    graph, args = minimize(graph, args, lambda g, a: bool(_complaint(way, g, a)))
-    return f"{way}: {_complaint(way, graph, args)}\n\n{as_script(graph, args, _SCRIPT.format(way=way))}"
-
-
-def _has_turn(way: str, seed: int, symbolic: bool) -> bool:
-    share = SHARES.get(way, 1) * (1 if symbolic else STATIC_SHARE)
-    return (seed + list(WAYS).index(way)) % share == 0
-
-
-def _turns(seed: int) -> dict[bool, list[str]]:
-    """The ways that run a program, with symbolic sizes and with static ones."""
-    ways = {True: tuple(WAYS), False: STATIC_WAYS}
-    return {symbolic: [w for w in ways[symbolic] if _has_turn(w, seed, symbolic)] for symbolic in ways}
-
 
 def test_every_way_has_its_turns() -> None:
-    turns = [_turns(seed) for seed in range(8 * STATIC_SHARE * 5)]
-    assert set().union(*(t[True] for t in turns)) == set(WAYS)
-    assert set().union(*(t[False] for t in turns)) == set(STATIC_WAYS)
+    every = [turns(seed) for seed in range(8 * STATIC_SHARE * 5)]
+    assert set().union(*(t[True] for t in every)) == set(WAYS)
+    assert set().union(*(t[False] for t in every)) == set(STATIC_WAYS)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("first", range(FIRST, FUZZ, BLOCK))
 def test_every_way_of_running_a_program_agrees(first: int) -> None:
     for seed in range(first, min(first + BLOCK, FUZZ)):
-        for symbolic, ways in _turns(seed).items():
-            if not ways:
-                continue
-            graph, args = random_program(seed, symbolic=symbolic)
-            bounds = reference_bounds(graph, args)
-            for way in ways:
-                try:
-                    wrong = violations(WAYS[way](graph, args), bounds)
-                except Exception as error:
-                    raise AssertionError(f"program {seed}: {_report(way, graph, args)}") from error
-                assert not wrong, f"program {seed}: {_report(way, graph, args)}"
+        check(seed)
 
 
 @pytest.mark.fuzz
@@ -283,9 +209,9 @@ def test_a_failing_program_is_shrunk_to_a_script(monkeypatch: pytest.MonkeyPatch
         return [r + 1 if tanh and kind_of(r.dtype) == "f" else r for r in interpret(graph, *args)]
 
     monkeypatch.setitem(WAYS, "cpu", broken)
-    seed = next(s for s in range(50) if _complaint("cpu", *random_program(s)))
-    report = _report("cpu", *random_program(seed))
-    assert report.startswith("cpu: output 0: ") and report.count(" = tanh(") == 1 and report.count("\n    v") == 1
+    seed = next(s for s in range(50) if complaint("cpu", *random_program(s)))
+    found = report("cpu", *random_program(seed))
+    assert found.startswith("cpu: output 0: ") and found.count(" = tanh(") == 1 and found.count("\n    v") == 1
     scope: dict[str, Any] = {}
-    exec(report.split("\n\n", 1)[1], scope)
+    exec(found.split("\n\n", 1)[1], scope)
     assert len(scope["graph"]) <= 2
