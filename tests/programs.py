@@ -4,6 +4,8 @@ It reads the registry: a primitive added there appears in programs without a lin
 reductions are proposed from their lowering and their samples' element types; what moves elements has a hint below
 that chooses its parameters; everything else runs on its own samples. Each node is computed while it is proposed, so
 that values stay finite: what leaves the domain is tried again on arguments squashed into the samples' range.
+
+There are two streams. In the second one calls of libraries stand between kernels (``tests/program_calls.py``).
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ import numpy as np
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
 from tests.ir.cases import ALIKE
+from tests.program_calls import call
+from tests.program_moves import MOST_AXES, argmax, broadcast, concat, pad, reshape, reverse, slice_of, transpose
 from tests.program_places import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
 from tests.rewrite import specialize, widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
-from zenith.ir.dims import Dim, dim, minimum, symbol
+from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Composite, Data, Fold, HostCall, NativeCall, Prefix, Region, Scalar
+from zenith.ir.lowering import Data, Fold, HostCall, NativeCall, Prefix, Region, Scalar
 from zenith.ir.primitive import Primitive, all_primitives, get
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, float64, int64, kind_of
 
@@ -34,9 +38,16 @@ WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) 
 TURNS = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
 _LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
 _MOST_ELEMENTS = 1500
-_MOST_AXES = 4
 _MOST_INPUTS = 10
 _SIZES, _CHANCES = (0, 1, 2, 3, 4, 6), (0.05, 0.2, 0.2, 0.25, 0.2, 0.1)
+_CALLS = 0.5  # the share of calls among the operations of a program that has them
+# Primitives with samples that no program has, and why.
+LEFT_OUT = {
+    **dict.fromkeys(
+        ("float_bits", "bits_float"), "the bits of floats are others in the wider type that is the reference"
+    ),
+    **dict.fromkeys(("conv_blocks", "conv_blocks_weights"), "convolutions expand to it, and programs have these"),
+}
 
 
 class _Rejected(Exception):
@@ -44,41 +55,33 @@ class _Rejected(Exception):
 
 
 def generated_primitives() -> list[Primitive]:
-    """What programs are made of: not inputs, constants and weights, tokens, other code, and what only passes make.
-
-    Nor composites without samples, which hold subgraphs or mean something to transforms alone; nor the bits of floats,
-    which are others in the wider type that is the reference; nor what convolutions expand to.
-    """
-    left_out = (
-        "input",
-        "constant",
-        "weight",
-        "token",
-        "float_bits",
-        "bits_float",
-        "conv_blocks",
-        "conv_blocks_weights",
-    )
+    """What programs are made of: not calls, loops and branches, what has no samples, and what is left out above."""
+    outside = (HostCall, NativeCall, Region)
     return [
         p for p in all_primitives()
-        if not isinstance(p.lowering, HostCall | NativeCall | Region) and p.name not in left_out
-        and not (isinstance(p.lowering, Composite) and not any(list(p.samples(t.numpy)) for t in DTYPES))
+        if not isinstance(p.lowering, outside) and p.name not in LEFT_OUT
+        and any(list(p.samples(t.numpy)) for t in DTYPES)
     ]  # fmt: skip
 
 
-def random_program(seed: int, size: int | None = None, symbolic: bool = True) -> tuple[Graph, list[Any]]:
+def random_program(
+    seed: int, size: int | None = None, symbolic: bool = True, calls: bool = False
+) -> tuple[Graph, list[Any]]:
     """A program of ``size`` operations (20 to 40 when not told), literals not counted, and arguments for it.
 
-    The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number.
+    The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number. With
+    ``calls=True`` it is a program of the second stream.
     """
-    rng = np.random.default_rng(zlib.crc32(f"program {seed}".encode()))
+    rng = np.random.default_rng(zlib.crc32(f"program {seed}{' with calls' if calls else ''}".encode()))
     program = _Program(rng, element_types(seed))
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
-        primitive = primitives[rng.integers(len(primitives))]
         try:
-            _propose(program, primitive)
+            if calls and program.chance(_CALLS):
+                call(program)
+            else:
+                _propose(program, primitives[rng.integers(len(primitives))])
         except _Rejected:
             continue
     program.finish()
@@ -153,6 +156,15 @@ class _Program:
     # --- growth ---
 
     def emit(self, name: str, *args: Value, **params: Any) -> Value:
+        """Append a node whose results others may read, and give the first one."""
+        return self.show(self.compute(name, *args, **params))[0]
+
+    def show(self, values: Sequence[Value]) -> Sequence[Value]:
+        """From now on other operations may read these values, and the program may return them."""
+        self.values += values
+        return values
+
+    def compute(self, name: str, *args: Value, **params: Any) -> Sequence[Value]:
         """Append a node and compute it; rejected when types do not fit or values leave what is sane."""
         primitive = get(name)
         try:
@@ -167,12 +179,11 @@ class _Program:
             raise _Rejected
         self.used.update((a.node, a.output) for a in args)
         self.operations += not isinstance(primitive.lowering, Data)
-        return self._keep(self.graph.add(primitive, args, params), arrays)[0]
+        return self._keep(self.graph.add(primitive, args, params), arrays)
 
     def _keep(self, values: Sequence[Value], arrays: Sequence[Any]) -> Sequence[Value]:
         for value, array in zip(values, arrays, strict=True):
             self.arrays[value.node, value.output] = array
-            self.values.append(value)
         return values
 
     def input(self, dtype: DType, shape: Sequence[Dim]) -> Value:
@@ -182,7 +193,7 @@ class _Program:
         array = self._random(dtype, [s.evaluate(self.sizes) for s in shape])
         value = self.graph.add_input(ArrayType(dtype, shape), "xyzwabcdefgh"[len(self.args)])
         self.args.append(array)
-        return self._keep([value], [array])[0]
+        return self.show(self._keep([value], [array]))[0]
 
     def _random(self, dtype: DType, shape: Sequence[int]) -> Any:
         if dtype.kind == "b":
@@ -202,13 +213,21 @@ class _Program:
             self.args.append(array)
         else:
             value = self.graph.add_constant(array)
-        return self._keep([value], [array])[0]
+        return self.show(self._keep([value], [array]))[0]
 
     def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A literal, repeated to a shape."""
         exact = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype.kind](dtype.numpy.type(number))
         scalar = self.emit("literal", value=exact, dtype=dtype)
         return self.emit("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
+
+    def operand(self, primitive: Primitive, least_rank: int = 0) -> Value:
+        """A value of a type that the primitive takes."""
+        dtypes = _dtypes(self, primitive)
+        try:
+            return self.pick(lambda v: v.dtype in dtypes and len(v.shape) >= least_rank)
+        except _Rejected:
+            return self.convert(self.pick(lambda v: len(v.shape) >= least_rank), self.one(dtypes))
 
     def find(self, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A value of a type: one that is there, else one converted, repeated, given, or a literal."""
@@ -276,7 +295,7 @@ def _known(array: Any) -> DType:
 
 
 def _sane(array: Any) -> bool:
-    if array.size > _MOST_ELEMENTS or array.ndim > _MOST_AXES:
+    if array.size > _MOST_ELEMENTS or array.ndim > MOST_AXES:
         return False
     return (
         kind_of(array.dtype) not in ("f", "c") or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
@@ -295,7 +314,7 @@ def _propose(program: _Program, primitive: Primitive) -> None:
     elif isinstance(primitive.lowering, Prefix) and not program.chance(0.05):
         _elementwise(program, primitive, least_rank=1)
     elif isinstance(primitive.lowering, Fold) and not program.chance(0.1):
-        x = _operand(program, primitive)
+        x = program.operand(primitive)
         program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
     else:
         sample = program.one(_samples(primitive, program.one(_dtypes(program, primitive))))
@@ -310,18 +329,9 @@ def _dtypes(program: _Program, primitive: Primitive) -> list[DType]:
     return [t for t in program.dtypes if _samples(primitive, t)]
 
 
-def _operand(program: _Program, primitive: Primitive, least_rank: int = 0) -> Value:
-    """A value of a type that the primitive takes."""
-    dtypes = _dtypes(program, primitive)
-    try:
-        return program.pick(lambda v: v.dtype in dtypes and len(v.shape) >= least_rank)
-    except _Rejected:
-        return program.convert(program.pick(lambda v: len(v.shape) >= least_rank), program.one(dtypes))
-
-
 def _elementwise(program: _Program, primitive: Primitive, least_rank: int = 0) -> None:
     """Operands of one shape; on a second try inside the range of the primitive's samples."""
-    anchor = _operand(program, primitive, least_rank)
+    anchor = program.operand(primitive, least_rank)
     samples = _samples(primitive, anchor.dtype)
     sample = program.one(samples)
     params = sample.params if not least_rank else {**sample.params, "axis": program.one(range(len(anchor.shape)))}
@@ -370,87 +380,15 @@ def _cast(program: _Program, name: str) -> None:
     program.convert(program.pick(), program.one(program.dtypes))
 
 
-def _broadcast(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) < _MOST_AXES)
-    shape, axes = [program.size() if s == 1 else s for s in x.shape], list(range(len(x.shape)))
-    for _ in range(program.rng.integers(0 if shape else 1, _MOST_AXES - len(axes) + 1)):
-        place = int(program.rng.integers(len(shape) + 1))
-        shape.insert(place, program.size())
-        axes = [a + (a >= place) for a in axes]
-    program.emit(name, x, shape=tuple(shape), axes=tuple(axes))
-
-
-def _transpose(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    program.emit(name, x, axes=tuple(int(a) for a in program.rng.permutation(len(x.shape))))
-
-
-def _reshape(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) < _MOST_AXES)
-    shape = list(x.shape)
-    place = int(program.rng.integers(len(shape) + 1))
-    even = [a for a, s in enumerate(shape) if s.static is not None and s.static > 2 and s.static % 2 == 0]
-    if even and program.chance(0.5):
-        axis = program.one(even)
-        shape[axis : axis + 1] = [dim(2), shape[axis] // 2]
-    elif len(shape) > 1 and program.chance(0.7):
-        axis = int(program.rng.integers(len(shape) - 1))
-        shape[axis : axis + 2] = [shape[axis] * shape[axis + 1]]
-    else:
-        shape.insert(place, dim(1))
-    program.emit(name, x, shape=tuple(shape))
-
-
-def _slice(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    start, stop = [], []
-    for size in x.shape:
-        low, high = minimum(1, size) if program.chance(0.5) else dim(0), size
-        if program.chance(0.3):
-            high = low + (size - low) // 2
-        start.append(low)
-        stop.append(high)
-    step = tuple(int(s) for s in program.rng.integers(1, 4, len(start)))
-    program.emit(name, x, start=tuple(start), stop=tuple(stop), step=step)
-
-
-def _reverse(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    program.emit(name, x, axes=program.subset(len(x.shape), least=1))
-
-
-def _pad(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    edges = {side: tuple(dim(int(program.rng.integers(0, 3))) for _ in x.shape) for side in ("low", "high")}
-    interior = tuple(int(program.rng.integers(0, 2) * program.rng.integers(0, 3)) for _ in x.shape)
-    program.emit(name, x, program.find(x.dtype, ()), **edges, interior=interior)
-
-
-def _concat(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    axis = int(program.rng.integers(len(x.shape)))
-
-    def fits(v: Value) -> bool:
-        same = len(v.shape) == len(x.shape) and v.dtype == x.dtype
-        return same and all(a == axis or s == t for a, (s, t) in enumerate(zip(v.shape, x.shape, strict=True)))
-
-    program.emit(name, x, *(program.pick(fits) for _ in range(program.rng.integers(0, 3))), axis=axis)
-
-
-def _argmax(program: _Program, name: str) -> None:
-    x = program.pick(lambda v: len(v.shape) >= 1)
-    program.emit(name, x, axis=int(program.rng.integers(len(x.shape))))
-
-
 def _scatter(program: _Program, name: str) -> None:
-    x = _operand(program, get(name), least_rank=1)
+    x = program.operand(get(name), least_rank=1)
     places = index_arrays(program, x)
     updates = program.find(x.dtype, (*places[0].shape, *x.shape[len(places) :]))
     program.emit(name, x, updates, *places)
 
 
 def _matmul(program: _Program, name: str) -> None:
-    x = _operand(program, get(name), least_rank=2)
+    x = program.operand(get(name), least_rank=2)
     lead, inner = x.shape[:-2], x.shape[-1]
     fitting = [v for v in program.values if v.dtype == x.dtype and v.shape[:-1] == (*lead, inner)]
     if fitting and program.chance(0.8):
@@ -463,9 +401,9 @@ def _matmul(program: _Program, name: str) -> None:
 
 
 _HINTS: dict[str, Callable[[_Program, str], None]] = {
-    "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": _broadcast,
-    "transpose": _transpose, "reshape": _reshape, "slice": _slice, "reverse": _reverse, "pad": _pad, "concat": _concat,
-    "argmax": _argmax, "take": take, "gather": gather, "matmul": _matmul, "scatter_set": _scatter,
+    "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": broadcast,
+    "transpose": transpose, "reshape": reshape, "slice": slice_of, "reverse": reverse, "pad": pad, "concat": concat,
+    "argmax": argmax, "take": take, "gather": gather, "matmul": _matmul, "scatter_set": _scatter,
     "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
     "update_slice": update_slice, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update,
     **dict.fromkeys(("real", "imag", "complex", "conj"), lambda program, name: _elementwise(program, get(name))),
