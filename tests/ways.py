@@ -1,6 +1,7 @@
-"""Every way of running a program: the text form, the interpreter without each pass, backends, with sizes fixed or not.
+"""Every way of running a program: its text, the interpreter without each pass, backends, with operations fused or not.
 
-A program that fails by one of them is shrunk and printed as a script.
+Backends run it with symbolic sizes and with fixed ones. A program that fails by one of the ways is shrunk and printed
+as a script.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.backends.running import call, compiled
+from tests.backends.running import call, compiled, compiled_unfused
 from tests.minimize import as_script, minimize
 from tests.programs import random_program, reference_bounds, violations
 from zenith.ir.graph import Graph
@@ -22,6 +23,10 @@ Way = Callable[[Graph, list[Any]], list[Any]]
 
 def _backend(name: str) -> Way:
     return lambda graph, args: call(compiled(graph, name), graph, args)
+
+
+def _unfused(name: str) -> Way:
+    return lambda graph, args: call(compiled_unfused(graph, name), graph, args)
 
 
 def _without(name: str) -> Way:
@@ -41,11 +46,14 @@ WAYS: dict[str, Way] = {
     "lanes": _backend("lanes"),
     "cpu": _backend("cpu"),
     "cuda on lanes": _backend("cuda on lanes"),
+    "lanes unfused": _unfused("lanes"),
+    "cpu unfused": _unfused("cpu"),
 }
 STATIC_WAYS = ("lanes", "cpu", "cuda on lanes")
 # One program in so many, as ways take turns: most groups of a GPU are the same kernels as on lanes, a pass that is
-# needed shows in many programs, and kernels of fixed sizes are those of symbolic ones with numbers in them.
-SHARES = {"cuda on lanes": 5, **{f"without {name}": 8 for name in PASSES}}
+# needed shows in many programs, kernels of one operation are short and soon known, and kernels of fixed sizes are those
+# of symbolic ones with numbers in them.
+SHARES = {"cuda on lanes": 5, "cpu unfused": 8, **{f"without {name}": 8 for name in PASSES}}
 STATIC_SHARE = 4  # of these turns, where sizes are fixed
 _SCRIPT = """from tests.programs import reference_bounds, violations
 from tests.ways import WAYS

@@ -21,13 +21,14 @@ from zenith.backends.lanes import LanesExecutable
 from zenith.backends.plan import Plan, plan
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.weights import WeightTable
-from zenith.compile import compile_graph
+from zenith.compile import LoweredGraph, Lowering, compile_graph, link_graph
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.primitive import Primitive, Sample
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, dtype_of
+from zenith.passes.fuse import fuse
 from zenith.passes.pipeline import passes_for
 from zenith.passes.pipeline import run as run_passes
 
@@ -75,6 +76,19 @@ def compiled(graph: Graph, backend: str) -> Any:
     if backend == "cuda on lanes":
         return LanesExecutable(plan_of(graph, cuda_target()), TILE_FUNCTIONS, WeightTable.of(graph))
     return compile_graph(graph, backend)
+
+
+def _unfused(graph: Graph) -> Graph:
+    return fuse(graph, grow=False)
+
+
+def compiled_unfused(graph: Graph, backend: str) -> Any:
+    """The executable of ``cpu`` or ``lanes`` in which each operation is a kernel of its own."""
+    lowered = LoweredGraph(graph, backend)
+    *before, _ = passes_for(lowered.target())
+    unfused, reports = run_passes(graph, (*before, _unfused))
+    lowered.lowering = Lowering(unfused, reports, plan(unfused, lowered.target()))
+    return link_graph(lowered)
 
 
 def call(executable: Any, graph: Graph, args: Sequence[Any]) -> list[Any]:

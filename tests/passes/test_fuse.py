@@ -18,10 +18,10 @@ from zenith.passes.fuse import fuse
 from zenith.passes.grouping import MAX_MEMBERS
 
 
-def groups(program: str) -> list[tuple[str, list[str]]]:
+def groups(program: str, grow: bool = True) -> list[tuple[str, list[str]]]:
     """The kind and the operations of each group of a program, index maps left out."""
     found = []
-    for _, node in verify(fuse(parse(program))).nodes():
+    for _, node in verify(fuse(parse(program), grow)).nodes():
         if node.primitive.name == "fused":
             names = [n.primitive.name for _, n in node.params["body"].nodes()]
             found.append((node.params["anchor"], [n for n in names if n not in ("input", "broadcast", "literal")]))
@@ -186,11 +186,31 @@ def test_groups_are_bounded() -> None:
     assert len(bodies) == 3 and all(len(b) <= MAX_MEMBERS + 1 for b in bodies)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_programs_keep_their_meaning(seed: int) -> None:
+def test_groups_that_do_not_grow_have_one_operation_each() -> None:
+    program = """
+def f(x: f32[n, m], y: f32[m, k]) -> (f32[n], f32[n, k], f32[m]):
+    a = exp(x)
+    b = mul(a, x)
+    rows = reduce_sum(b, axes=(1,))
+    columns = reduce_sum(b, axes=(0,))
+    running = cumsum(a, axis=1, reverse=False)
+    p = matmul(running, y)
+    q = tanh(p)
+    return (rows, q, columns)
+"""
+    assert groups(program, grow=False) == [
+        ("loops", ["exp"]), ("loops", ["mul"]), ("rows", ["reduce_sum"]), ("columns", ["reduce_sum"]),
+        ("rows", ["cumsum"]), ("product", ["matmul"]), ("loops", ["tanh"]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seed", "grow"), [*((seed, True) for seed in range(60)), *((seed, False) for seed in range(8))]
+)
+def test_random_programs_keep_their_meaning(seed: int, grow: bool) -> None:
     graph, args = random_program(seed)
     before = str(graph)
-    fused = verify(fuse(graph))
+    fused = verify(fuse(graph, grow))
     assert str(graph) == before
     outside = [n.primitive for _, n in fused.nodes() if not isinstance(n.primitive.lowering, Data | Region | View)]
     assert all(isinstance(p.lowering, Composite) for p in outside), "what computes elements is in a group"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from functools import partial
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
@@ -15,9 +16,13 @@ from zenith.ir.primitive import get
 from zenith.passes.grouping import Group, Grouping
 
 
-def fuse(graph: Graph) -> Graph:
-    """The graph with kernels' worth of operations gathered into ``fused`` nodes."""
-    return _Emitter(Grouping(graph)).emit()
+def fuse(graph: Graph, grow: bool = True) -> Graph:
+    """The graph with kernels' worth of operations gathered into ``fused`` nodes.
+
+    Where groups do not ``grow``, each operation is a kernel of its own, with the index maps through which it reads: the
+    same program, slower, for whoever asks whether fusion changed a result.
+    """
+    return _Emitter(Grouping(graph, grow)).emit()
 
 
 class _Emitter:
@@ -81,7 +86,7 @@ class _Emitter:
         if node.primitive is get("input"):
             return
         args = [self.values[a.node, a.output] for a in self.g.args[number]]
-        results = self.target.add_record(node.with_bodies(fuse), tuple(args))
+        results = self.target.add_record(node.with_bodies(partial(fuse, grow=self.g.grow)), tuple(args))
         self.values.update({(number, i): r for i, r in enumerate(results)})
 
     def _emit_group(self, group: Group, needed: set[tuple[int, int]]) -> None:

@@ -92,10 +92,13 @@ class Group:
 
 
 class Grouping:
-    """Assigns every computed node to a group (a *unit*); nodes that no kernel computes are units of their own."""
+    """Assigns every computed node to a group (a *unit*); nodes that no kernel computes are units of their own.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    Where groups do not ``grow``, each node is alone in the one that it begins.
+    """
+
+    def __init__(self, graph: Graph, grow: bool = True) -> None:
+        self.graph, self.grow = graph, grow
         self.maps = IndexMaps(graph)
         self.args = self.maps.args
         self.units = Units()
@@ -108,15 +111,15 @@ class Grouping:
     def _place(self, number: int) -> None:
         lowering = self.graph.node(number).primitive.lowering
         if isinstance(lowering, (View, HostCall, NativeCall, Region, Data)) and not self.maps.is_map(number):
-            self._new_unit(number, None)
+            self.units.new(number, self._nodes_read(number))
+        elif not self.grow or isinstance(lowering, Scatter):
+            self._begin(number)
         elif isinstance(lowering, Fold):
             self._place_fold(number)
         elif isinstance(lowering, Prefix):
             self._place_prefix(number)
         elif isinstance(lowering, Tile):
             self._place_tile(number, lowering)
-        elif isinstance(lowering, Scatter):
-            self._new_unit(number, Group("scatter", self._shape(number), 0))
         elif isinstance(lowering, Overwrite):
             self._place_update(number)
         elif self._is_turned_result(number) or self._is_bordered_result(number):
@@ -125,14 +128,34 @@ class Grouping:
         elif self._is_rounded_result(number):
             self._add(number, self.units.of[self.args[number][0].node])
         elif not (isinstance(lowering, Scalar | Interleave) and self._join_any(number)):
-            self._new_unit(number, Group("loops", self._shape(number), 0))
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        """A group of a node alone, of the kind that it makes a group."""
+        node, shape, along = self.graph.node(number), self._shape(number), None
+        kind, outer = "loops", 0
+        match node.primitive.lowering:
+            case Fold():
+                shape, trailing = self._reduced(number)
+                kind, outer = ("columns", 0) if trailing is None else ("rows", trailing)
+            case Prefix():
+                along = node.params["axis"], node.params["reverse"]
+                kind, outer = self._walk(number)
+            case Tile(kernel=kernel):
+                kind = kernel
+            case Scatter():
+                kind = "scatter"
+            case Overwrite():
+                kind = "update"
+        unit = self.units.new(number, self._nodes_read(number))
+        self.groups[unit] = Group(kind, shape, outer, [number], along)
 
     def _place_tile(self, number: int, lowering: Tile) -> None:
         """A tile kernel begins a group, or takes over the one that sums rows for it alone."""
         summed = None if lowering.summed is None else self.args[number][lowering.summed].node
         group = None if summed is None else self.group_of(summed)
         if summed is None or group is None or not self._only_sums(group, summed, number):
-            self._new_unit(number, Group(lowering.kernel, self._shape(number), 0))
+            self._begin(number)
             return
         group.kind, group.space = lowering.kernel, self._shape(number)
         self._add(number, self.units.of[summed])
@@ -210,12 +233,6 @@ class Grouping:
     def _nodes_read(self, number: int) -> set[int]:
         return {read.value.node for read in self.reads(number)}
 
-    def _new_unit(self, number: int, group: Group | None) -> None:
-        unit = self.units.new(number, self._nodes_read(number))
-        if group is not None:
-            self.groups[unit] = group
-            group.members.append(number)
-
     def _add(self, number: int, unit: int) -> None:
         self.units.add(number, unit, self._nodes_read(number))
         self.groups[unit].members.append(number)
@@ -290,12 +307,15 @@ class Grouping:
             return source == level
         return read.access == "spread" and level == "element" and source == "row"
 
+    def _reduced(self, number: int) -> tuple[Shape, int | None]:
+        """The shape that a reduction reads, and the number of axes in front of those that it reduces, if they trail."""
+        shape, axes = self.maps.read_from(self.args[number][0]).shape, self.graph.node(number).params["axes"]
+        outer = len(shape) - len(axes)
+        return shape, outer if axes == tuple(range(outer, len(shape))) else None
+
     def _place_fold(self, number: int) -> None:
-        operand = self.maps.read_from(self.args[number][0])
-        axes = self.graph.node(number).params["axes"]
-        rank = len(operand.shape)
-        outer = rank - len(axes)
-        if axes != tuple(range(outer, rank)):
+        operand, (_, outer) = self.maps.read_from(self.args[number][0]), self._reduced(number)
+        if outer is None:
             self._place_columns(number, operand)
             return
         group = self.group_of(operand.node)
@@ -305,13 +325,17 @@ class Grouping:
             if group.kind == "rows" and group.outer == outer:
                 self._add(number, self.units.of[operand.node])
                 return
-        self._new_unit(number, Group("rows", operand.shape, outer))
+        self._begin(number)
+
+    def _walk(self, number: int) -> tuple[str, int]:
+        """The kind of the group in which a prefix walks along its axis, and the axes in front of it that are rows."""
+        last = len(self._shape(number)) - 1
+        return ("rows", last) if self.graph.node(number).params["axis"] == last else ("prefix", 0)
 
     def _place_prefix(self, number: int) -> None:
         """A prefix joins the latest group that computes one of its operands in place, as what it makes of it."""
         node, reads = self.graph.node(number), self.reads(number)
-        space, along = self._shape(number), (node.params["axis"], node.params["reverse"])
-        kind, outer = ("rows", len(space) - 1) if along[0] == len(space) - 1 else ("prefix", 0)
+        along, (kind, outer) = (node.params["axis"], node.params["reverse"]), self._walk(number)
         for unit in self._candidates(reads):
             group = self.groups[unit]
             fits = group.kind == "loops" and not self._has_border(group)
@@ -322,13 +346,13 @@ class Grouping:
                 group.kind, group.outer, group.along = kind, outer, along
                 self._add(number, unit)
                 return
-        self._new_unit(number, Group(kind, space, outer, along=along))
+        self._begin(number)
 
     def _place_columns(self, number: int, operand: Value) -> None:
         """A reduction of other axes takes over the group in front of it when nobody else needs its values."""
         unit = self._taken_over(number, operand)
         if unit is None:
-            self._new_unit(number, Group("columns", operand.shape, 0))
+            self._begin(number)
         else:
             self.groups[unit].kind = "columns"
             self._add(number, unit)
@@ -341,7 +365,7 @@ class Grouping:
         read = own | {r.value.node for member in own for r in self.reads(member)}
         moved = bool(arrays & read) and not self._reads_where_written(number, own)
         if unit is None or moved or self._leads_back(self.reads(number), unit):
-            self._new_unit(number, Group("update", self._shape(number), 0))
+            self._begin(number)
         else:
             self.groups[unit].kind, self.groups[unit].space = "update", self._shape(number)
             self._add(number, unit)
