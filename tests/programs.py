@@ -10,8 +10,10 @@ There are two streams. In the second one calls of libraries stand between kernel
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,7 @@ __all__ = ["Bound", "discarded", "generated_primitives", "random_program", "refe
 WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex and t not in ALIKE)
 WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
 TURNS = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
-_LARGEST = 1e3  # floating-point magnitudes beyond this are squashed
-_MOST_ELEMENTS = 1500
 _MOST_INPUTS = 10
-_SIZES, _CHANCES = (0, 1, 2, 3, 4, 6), (0.05, 0.2, 0.2, 0.25, 0.2, 0.1)
 _CALLS = 0.5  # the share of calls among the operations of a program that has them
 # Primitives with samples that no program has, and why.
 LEFT_OUT = {
@@ -48,6 +47,28 @@ LEFT_OUT = {
     ),
     **dict.fromkeys(("conv_blocks", "conv_blocks_weights"), "convolutions expand to it, and programs have these"),
 }
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large arrays are.
+
+    Axes of so many ``elements`` are chosen with these ``chances`` where a size is a symbol, which a ``symbolic`` share
+    of them is; the first arguments have ``axes`` at least. An operation's result has ``most`` elements at most, an
+    argument as many as are ``given``, and no magnitude is beyond the ``largest``.
+    """
+
+    elements: tuple[int, ...]
+    chances: tuple[float, ...]
+    symbolic: float
+    axes: int
+    most: int
+    given: float
+    largest: float
+
+
+SMALL = Extent((0, 1, 2, 3, 4, 6), (0.05, 0.2, 0.2, 0.25, 0.2, 0.1), 0.65, 0, 1500, math.inf, 1e3)
+LARGE = Extent((60, 250, 600), (0.25, 0.45, 0.3), 0.95, 2, 200_000, 200_000, 1e6)  # threads share many kernels
 
 
 class _Rejected(Exception):
@@ -65,15 +86,15 @@ def generated_primitives() -> list[Primitive]:
 
 
 def random_program(
-    seed: int, size: int | None = None, symbolic: bool = True, calls: bool = False
+    seed: int, size: int | None = None, symbolic: bool = True, calls: bool = False, extent: Extent = SMALL
 ) -> tuple[Graph, list[Any]]:
     """A program of ``size`` operations (20 to 40 when not told), literals not counted, and arguments for it.
 
     The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number. With
-    ``calls=True`` it is a program of the second stream.
+    ``calls=True`` it is a program of the second stream, and with ``extent=LARGE`` another one, on larger arrays.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}{' with calls' if calls else ''}".encode()))
-    program = _Program(rng, element_types(seed))
+    program = _Program(rng, element_types(seed), extent)
     count = int(rng.integers(20, 41)) if size is None else size
     primitives = generated_primitives()
     while program.operations < count:
@@ -102,8 +123,8 @@ def element_types(seed: int) -> tuple[DType, ...]:
 class _Program:
     """A program while it grows: its graph, and the array that every value holds for the chosen arguments."""
 
-    def __init__(self, rng: np.random.Generator, dtypes: Sequence[DType]) -> None:
-        self.rng, self.dtypes = rng, dtypes
+    def __init__(self, rng: np.random.Generator, dtypes: Sequence[DType], extent: Extent) -> None:
+        self.rng, self.dtypes, self.extent = rng, dtypes, extent
         self.graph = Graph("program")
         self.args: list[Any] = []
         self.arrays: dict[tuple[int, int], Any] = {}
@@ -111,9 +132,12 @@ class _Program:
         self.used: set[tuple[int, int]] = set()
         self.operations = 0
         names = ("n", "m", "k")[: rng.integers(2, 4)]
-        self.sizes = {name: int(rng.choice(_SIZES, p=_CHANCES)) for name in names}
+        self.sizes = {name: int(rng.choice(extent.elements, p=extent.chances)) for name in names}
         for dtype in rng.permutation(len(dtypes))[:4]:
-            self.input(dtypes[dtype], [self.size() for _ in range(rng.integers(0, 4))])
+            shape = [self.size() for _ in range(rng.integers(extent.axes, 4))]
+            while self.elements(shape) > self.extent.given:
+                shape.pop()
+            self.input(dtypes[dtype], shape)
         for name in sorted(self.sizes.keys() - set(self.graph.symbols())):
             self.input(self.one(dtypes), [symbol(name)])
 
@@ -132,6 +156,10 @@ class _Program:
         if not fits:
             raise _Rejected
 
+    def elements(self, shape: Sequence[Dim]) -> int:
+        """How many elements an array has."""
+        return math.prod(s.evaluate(self.sizes) for s in shape)
+
     def one(self, items: Sequence[Any]) -> Any:
         """One of the items; rejects the proposal when there is none."""
         self.require(bool(items))
@@ -139,7 +167,11 @@ class _Program:
 
     def size(self) -> Dim:
         """A symbol, or a small number."""
-        return symbol(self.one(list(self.sizes))) if self.chance(0.65) else dim(int(self.rng.integers(1, 5)))
+        return (
+            symbol(self.one(list(self.sizes)))
+            if self.chance(self.extent.symbolic)
+            else dim(int(self.rng.integers(1, 5)))
+        )
 
     def subset(self, rank: int, least: int = 0) -> tuple[int, ...]:
         """Some of the axes, growing."""
@@ -169,17 +201,23 @@ class _Program:
         primitive = get(name)
         try:
             normal = params_.normalize(primitive.params, params)
-            primitive.typing([a.type for a in args], normal)
+            types = primitive.typing([a.type for a in args], normal)
+            shapes = [t.shape for t in types if isinstance(t, ArrayType)]
+            self.require(all(self.elements(s) <= self.extent.most and len(s) <= MOST_AXES for s in shapes))
             concrete = params_.evaluate(primitive.params, normal, self.sizes)
             results = primitive.evaluate([self.arrays[a.node, a.output] for a in args], concrete)
         except ZenithError as error:
             raise _Rejected from error
         arrays = [np.asarray(r) for r in results]
-        if not all(map(_sane, arrays)):
-            raise _Rejected
+        self.require(all(map(self._sane, arrays)))
         self.used.update((a.node, a.output) for a in args)
         self.operations += not isinstance(primitive.lowering, Data)
         return self._keep(self.graph.add(primitive, args, params), arrays)
+
+    def _sane(self, array: Any) -> bool:
+        """Whether there is no nan, and nothing is too large."""
+        inexact = kind_of(array.dtype) in ("f", "c") and array.size > 0
+        return not inexact or bool(np.abs(widen_array(array)).max() <= self.extent.largest)
 
     def _keep(self, values: Sequence[Value], arrays: Sequence[Any]) -> Sequence[Value]:
         for value, array in zip(values, arrays, strict=True):
@@ -188,8 +226,7 @@ class _Program:
 
     def input(self, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A new argument of the program."""
-        if len(self.args) >= _MOST_INPUTS:
-            raise _Rejected
+        self.require(len(self.args) < _MOST_INPUTS and self.elements(shape) <= self.extent.given)
         array = self._random(dtype, [s.evaluate(self.sizes) for s in shape])
         value = self.graph.add_input(ArrayType(dtype, shape), "xyzwabcdefgh"[len(self.args)])
         self.args.append(array)
@@ -292,14 +329,6 @@ def _known(array: Any) -> DType:
     dtype = dtype_of(array.dtype)
     assert dtype is not None
     return dtype
-
-
-def _sane(array: Any) -> bool:
-    if array.size > _MOST_ELEMENTS or array.ndim > MOST_AXES:
-        return False
-    return (
-        kind_of(array.dtype) not in ("f", "c") or not array.size or bool(np.abs(widen_array(array)).max() <= _LARGEST)
-    )
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------
