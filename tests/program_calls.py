@@ -27,12 +27,6 @@ def library_primitives() -> list[Primitive]:
     return [p for p in all_primitives() if isinstance(p.lowering, HostCall) and p.lowering.part]
 
 
-def call(program: _Program) -> None:
-    """Propose a call of one of them."""
-    name = program.one(library_primitives()).name
-    CALLS[name](program, name)
-
-
 # --- matrices --------------------------------------------------------------------------------------------------------
 
 

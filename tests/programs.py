@@ -21,7 +21,7 @@ import numpy as np
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
 from tests.ir.cases import ALIKE
-from tests.program_calls import call
+from tests.program_calls import CALLS, library_primitives
 from tests.program_moves import MOST_AXES, argmax, broadcast, concat, pad, reshape, reverse, slice_of, transpose
 from tests.program_places import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
 from tests.rewrite import specialize, widen_array
@@ -100,7 +100,7 @@ def random_program(
     while program.operations < count:
         try:
             if calls and program.chance(_CALLS):
-                call(program)
+                _propose_call(program)
             else:
                 _propose(program, primitives[rng.integers(len(primitives))])
         except _Rejected:
@@ -346,8 +346,21 @@ def _propose(program: _Program, primitive: Primitive) -> None:
         x = program.operand(primitive)
         program.emit(primitive.name, x, axes=program.subset(len(x.shape)) if x.shape else ())
     else:
-        sample = program.one(_samples(primitive, program.one(_dtypes(program, primitive))))
-        program.emit(primitive.name, *(program.constant(np.asarray(v)) for v in sample.values), **sample.params)
+        _sampled(program, primitive)
+
+
+def _propose_call(program: _Program) -> None:
+    primitive = program.one(library_primitives())
+    if primitive.name in CALLS:
+        CALLS[primitive.name](program, primitive.name)
+    else:
+        _sampled(program, primitive)
+
+
+def _sampled(program: _Program, primitive: Primitive) -> None:
+    """The primitive on one of its own samples."""
+    sample = program.one(_samples(primitive, program.one(_dtypes(program, primitive))))
+    program.emit(primitive.name, *(program.constant(np.asarray(v)) for v in sample.values), **sample.params)
 
 
 def _samples(primitive: Primitive, dtype: DType) -> list[Any]:

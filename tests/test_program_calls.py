@@ -18,7 +18,7 @@ from zenith.ir.primitive import all_primitives, get
 from zenith.ir.text import parse
 from zenith.ir.verify import verify
 
-PROGRAMS = 100
+PROGRAMS = 60
 FUZZ = programs(4, one_in=10)
 BLOCK = 2
 EACH = 0.05  # every routine is in at least this share of programs
@@ -29,7 +29,7 @@ def test_every_primitive_is_in_a_stream_or_it_is_said_why_not() -> None:
     reasons = {*WITHOUT_SAMPLES, *LEFT_OUT}
     assert not streams & reasons
     assert streams | reasons == {p.name for p in all_primitives()}
-    assert set(CALLS) == {p.name for p in library_primitives()}
+    assert set(CALLS) <= {p.name for p in library_primitives()}
 
 
 def test_programs_call_every_routine_and_few_elements_are_discarded() -> None:
@@ -37,10 +37,10 @@ def test_programs_call_every_routine_and_few_elements_are_discarded() -> None:
     for seed in range(PROGRAMS):
         graph, args = random_program(seed, calls=True)
         verify(graph)
-        seen.update({n.primitive.name for _, n in graph.nodes()} & set(CALLS))
+        seen.update({n.primitive.name for _, n in graph.nodes()})
         lost += discarded(reference_bounds(graph, args)) > 0.5
     assert lost <= 0.05 * PROGRAMS
-    assert not {name: seen[name] for name in CALLS if seen[name] < EACH * PROGRAMS}
+    assert not {p.name: seen[p.name] for p in library_primitives() if seen[p.name] < EACH * PROGRAMS}
 
 
 def test_the_same_seed_is_the_same_program_static_or_symbolic() -> None:
