@@ -46,6 +46,13 @@ def loop(ufunc: np.ufunc, keys: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
     return _asked(ask, keys)
 
 
+def castable(found: np.dtype[Any], wanted: np.dtype[Any], casting: str) -> bool:
+    """Whether NumPy's rule ``casting`` lets one element type become another."""
+    if {found, wanted} == {_HALF, _BRAIN}:
+        return casting in ("same_kind", "unsafe")  # neither holds the other
+    return bool(np.can_cast(found, wanted, casting))  # type: ignore[arg-type]
+
+
 def _asked(ask: Callable[[tuple[Key, ...]], tuple[np.dtype[Any], ...]], keys: tuple[Key, ...]) -> Any:
     """NumPy's answer, with float16 standing for bfloat16, or float32 for both where both are there."""
     if _BRAIN not in keys:
