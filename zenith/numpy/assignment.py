@@ -24,6 +24,7 @@ from zenith.numpy.operands import (
     align,
     as_array,
     ask,
+    check_rule,
     contains_traced,
     convert,
     dims_of,
@@ -35,6 +36,7 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.picked import Picked
+from zenith.numpy.promotion import castable
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selections import Masked, Selection, beside, index_array, mask_of, select, types_of
 from zenith.numpy.shaping import ravel
@@ -148,25 +150,26 @@ def _write_part(x: Any, name: str, value: Any) -> None:
 
 
 @implements(gives="view")
-def _write_result(array: Any, result: Any, name: str) -> Any:
+def _write_result(array: Any, result: Any, name: str, casting: str = "same_kind") -> Any:
     """Write the result of a function into an array and give that: for ``out=`` and in-place operators."""
     if isinstance(result, tuple) and isinstance(array, tuple):
-        return tuple(r if a is None else _write_result(a, r, name) for a, r in zip(array, result, strict=True))
+        return tuple(r if a is None else _write_result(a, r, name, casting) for a, r in zip(array, result, strict=True))
     if not isinstance(array, Tracer):
         if contains_traced(result):
             refuse_numpy(name, array, types_of(result))
-        np.copyto(array, result, casting="same_kind")
+        np.copyto(array, result, casting=casting)  # type: ignore[arg-type]
         return array
     target = as_array(array)
     check_writable(target)
     given = as_array(result)
-    _require_kind(name, given.dtype, target.dtype)
+    _require_kind(name, given.dtype, target.dtype, casting)
     _set(target, _fitted(given, target.dtype, dims_of(target)))
     return array
 
 
-def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
-    if not np.can_cast(found, wanted, "same_kind"):
+def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
+    check_rule(name, casting)
+    if not castable(found, wanted, casting):
         raise DTypeError(
             f"{name} gives {found} here, which cannot be written into {wanted}", where=user_line(),
             fix=f"convert first, as numpy.{name}(...).astype(numpy.{wanted}), or make the array of {found}",
@@ -177,20 +180,20 @@ def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> Non
 def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """A ufunc with ``out=``, and with ``where=`` only for some elements."""
     rest = {k: v for k, v in options.items() if k not in ("out", "where")}
-    outs, mask = options["out"], options.get("where", True)
+    outs, mask, casting = options["out"], options.get("where", True), options.get("casting", "same_kind")
     result = function(*inputs, **rest)
     pairs = list(zip(outs, result if ufunc.nout > 1 else (result,), strict=True))
     if mask is not True:
-        pairs = [(o, _chosen(ufunc.__name__, mask, r, o)) for o, r in pairs]
-    written = tuple(r if o is None else _write_result(o, r, ufunc.__name__) for o, r in pairs)
+        pairs = [(o, _chosen(ufunc.__name__, mask, r, o, casting)) for o, r in pairs]
+    written = tuple(r if o is None else _write_result(o, r, ufunc.__name__, casting) for o, r in pairs)
     return written if ufunc.nout > 1 else written[0]
 
 
-def _chosen(name: str, mask: Any, result: Any, out: Any) -> Any:
+def _chosen(name: str, mask: Any, result: Any, out: Any, casting: str) -> Any:
     if out is None:
         raise UnsupportedError(f"{name}: where= without out= leaves elements without a value", where=user_line(),
                                fix="use numpy.where(mask, f(x), y)")  # fmt: skip
-    _require_kind(name, as_array(result).dtype, out.dtype)
+    _require_kind(name, as_array(result).dtype, out.dtype, casting)
     return b.where(*align(name, [convert(mask, BOOL), convert(result, out.dtype), as_array(out)]))
 
 
@@ -248,9 +251,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     target = _target("copyto", dst, src, where)
     if target is None:
         return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
-    if casting != "unsafe":
-        source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
-        _require_kind("copyto", source, target.dtype)
+    source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
+    _require_kind("copyto", source, target.dtype, casting)
     new = _fitted(src, target.dtype, dims_of(target))
     _set(target, new if where is True else b.where(_fitted(where, BOOL, dims_of(target)), new, target))
     return None

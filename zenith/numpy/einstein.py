@@ -26,7 +26,9 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     require,
+    require_cast,
     result_dtype,
+    weak_kind,
 )
 from zenith.numpy.shaping import transpose
 from zenith.trace.bind import b
@@ -36,8 +38,11 @@ __all__ = ["einsum"]
 
 
 @implements(np.einsum, gives="maybe")
-def einsum(subscripts: Any, *operands: Any, dtype: Any = None, optimize: Any = False, **options: Any) -> Any:
+def einsum(subscripts: Any, *operands: Any, dtype: Any = None, casting: str = "safe", optimize: Any = False,
+           **options: Any) -> Any:  # fmt: skip
     """As ``numpy.einsum``: with a text, or with operands and lists of numbers in turn; of bools whether any is true.
+
+    It is computed in ``dtype``, which the rule ``casting`` must let the operands become (DTypeError).
 
     >>> einsum("ii->i", [[1, 2], [3, 4]]), einsum([[1, 2], [3, 4]], [0, 1], [1, 1], [1], [0])
     (array([1, 4]), array([3, 7]))
@@ -48,6 +53,9 @@ def einsum(subscripts: Any, *operands: Any, dtype: Any = None, optimize: Any = F
     if not isinstance(subscripts, str):
         subscripts, operands = _text_of_lists((subscripts, *operands))
     wanted = result_dtype("einsum", operands) if dtype is None else compute_dtype("einsum", np.dtype(dtype))
+    for operand in operands:
+        if weak_kind(operand) is None:
+            require_cast("einsum", as_array(operand).dtype, wanted, casting)
     if wanted.kind == "b":
         counts = einsum(subscripts, *(convert(convert(x, wanted), FLOAT32) for x in operands))
         return ew.not_equal(counts, 0)

@@ -22,6 +22,7 @@ from zenith.numpy.operands import (
     align,
     as_array,
     broadcast_dims,
+    check_rule,
     compute_dtype,
     convert,
     dims_of,
@@ -48,23 +49,33 @@ __all__ = [
 Rule = Callable[..., Any]
 
 
-def resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
-    """The types in which a ufunc computes for operands; DTypeError where it does not, or where Zenith has not one."""
+def resolve(
+    ufunc: np.ufunc, operands: tuple[Any, ...], name: str, dtype: Any = None, casting: str = "same_kind"
+) -> tuple[np.dtype[Any], ...]:
+    """The types in which a ufunc computes for operands, where results of ``dtype`` and a rule of casting may be asked.
+
+    Raises DTypeError where it does not, or where Zenith has not one.
+    """
+    check_rule(name, casting)
     keys = tuple(map(type_key, operands))
+    wanted = None if dtype is None else compute_dtype(name, np.dtype(dtype))
     try:
-        found = loop(ufunc, keys)
+        found = loop(ufunc, keys, wanted, casting)
     except TypeError as error:
         types = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
-        what = f"{name} is not defined for these element types"
+        asked = "" if wanted is None else f" and dtype={wanted}"
+        what = f"{name} is not defined for these element types{asked}"
         raise DTypeError(what, where=user_line(), types=types, fix=f"cast an operand first ({error})") from None
-    for dtype in found:
-        compute_dtype(name, dtype, keys)
+    for computed in found:
+        compute_dtype(name, computed, keys)
     return found
 
 
-def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
+def apply(
+    ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...], dtype: Any, casting: str
+) -> Any:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
-    types = resolve(ufunc, operands, name)
+    types = resolve(ufunc, operands, name, dtype, casting)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
     return rules[kind_of(types[0])](*arrays)
 
@@ -74,7 +85,7 @@ def _refuse_options(name: str, options: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"{name}: the options {', '.join(sorted(options))} are not supported",
             where=user_line(),
-            fix="use numpy.where for where=, astype for dtype=",
+            fix="use numpy.where for where=",
         )
 
 
@@ -83,13 +94,11 @@ def _define(ufunc: np.ufunc, rule: str | Rule, *, name: str = "", **special: str
     label = name or ufunc.__name__
     rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
-    def function(*operands: Any, dtype: Any = None, **options: Any) -> Any:
+    def function(*operands: Any, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
         _refuse_options(label, options)
         if len(operands) != ufunc.nin:
             raise TypeError(f"{label}() takes {ufunc.nin} operands, not {len(operands)}")
-        if dtype is not None:
-            operands = tuple(convert(o, np.dtype(dtype)) for o in operands)
-        return apply(ufunc, rules, label, operands)
+        return apply(ufunc, rules, label, operands, dtype, casting)
 
     function.__name__ = function.__qualname__ = label
     function.__doc__ = f"As ``numpy.{label}``, elementwise with broadcasting (array in, array of the same kind out)."

@@ -24,6 +24,7 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     normal_axis,
+    require_cast,
     result_dtype,
     spread,
     strong,
@@ -99,9 +100,10 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
 @implements(np.astype, gives="view")
 def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
            device: Any = None) -> Any:  # fmt: skip
-    """The array with another element type, as ``ndarray.astype``."""
+    """The array with another element type, as ``ndarray.astype``; DTypeError where the rule ``casting`` forbids it."""
     x, target = as_array(x), np.dtype(dtype)
     known_dtype(target)
+    require_cast("astype", x.dtype, target, casting)
     warn_of_lost_parts(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
