@@ -293,6 +293,24 @@ def test_infinities_by_sign_and_rounding_towards_zero():
         check(lambda xp, a: (xp.isposinf(a), xp.isneginf(a), xp.fix(a)), x)
 
 
+@pytest.mark.parametrize("exponent", [-1, np.int8(-1), np.array([1, -2, 3]), [2, 0, -1]], ids=str)
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64])
+def test_integers_have_no_negative_powers(exponent, dtype):
+    x = np.array([1, 0, 2], dtype)
+    for function in (np.power, lambda a, e: a**e, znp.power):
+        with pytest.raises(DTypeError, match="integers to negative integer powers are not allowed"):
+            run_traced(lambda a: function(a, exponent), x)  # noqa: B023
+    with pytest.raises(DTypeError, match="integers to negative integer powers are not allowed"):
+        znp.power(x, exponent)
+    check(lambda xp, a: (xp.power(a, np.abs(exponent)), xp.float_power(a + 1, exponent)), x)
+
+
+def test_a_negative_power_of_integers_in_floats():
+    x = np.array([1, 4, 2])
+    check(lambda xp, a: (xp.power(a, -1, dtype=float), xp.power(a, np.float32(-1)), xp.power(a * 1.0, -2)), x)
+    check(lambda xp, a: xp.power(a.astype(np.uint64), np.array([-1, 2, -2])), x)  # which are float64 together
+
+
 def test_divisors():
     x = np.array([0, 1, 12, -18, 2**31 - 1, -(2**31), 35], np.int32)
     for dtype in (np.int32, np.int64):

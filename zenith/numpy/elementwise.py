@@ -129,7 +129,6 @@ divide = _define(np.divide, "div")
 floor_divide = _define(np.floor_divide, "floor_divide")
 remainder = _define(np.remainder, "remainder")
 fmod = _define(np.fmod, f.integer_fmod, f="fmod")
-power = _define(np.power, "power", c=c.power)
 float_power = _define(np.float_power, "power", c=c.power)
 negative = _define(np.negative, "neg")
 positive = _define(np.positive, _same)
@@ -258,6 +257,33 @@ greater = _compare(np.greater, "gt", operator.gt)
 greater_equal = _compare(np.greater_equal, "ge", operator.ge)
 
 
+_power = _define(np.power, "power", c=c.power)
+
+
+@implements(np.power)
+def power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+    """As ``numpy.power``, elementwise with broadcasting (array in, array of the same kind out).
+
+    Raises DTypeError for integers and exponents of which a negative one is known.
+    """
+    if _known_negative(exponent) and resolve(np.power, (x, exponent), "power", dtype, casting)[0].kind in "iu":
+        raise DTypeError(
+            "integers to negative integer powers are not allowed, as in NumPy",
+            where=user_line(),
+            types=(x.type,) if isinstance(x, Tracer) else (),
+            fix="use a float exponent, or x.astype(numpy.float64)",
+        )
+    return _power(x, exponent, dtype=dtype, casting=casting, **options)
+
+
+def _known_negative(exponent: Any) -> bool:
+    """Whether one of integers that are known while tracing is negative."""
+    if weak_kind(exponent) is int:
+        return not isinstance(exponent, (Tracer, TracedSize)) and bool(exponent < 0)
+    given = as_array(exponent)
+    return not isinstance(given, Tracer) and given.dtype.kind == "i" and bool((given < 0).any())
+
+
 def squared_distance(x: Any) -> Any:
     """The square of the distance from 0: real, of complex numbers too."""
     return c.squared(x) if kind_of(x.dtype) == "c" else square(x)
@@ -282,13 +308,6 @@ def _operator_power(x: Any, exponent: Any) -> Any:
         whole = weak_kind(exponent) is not complex and float(exponent).is_integer() and abs(exponent) < 100
         if x.dtype.kind == "c" and whole:
             return c.integer_power(x, int(exponent))
-        if x.dtype.kind in "iu" and weak_kind(exponent) is int and exponent < 0:
-            raise DTypeError(
-                "integers to negative integer powers are not allowed, as in NumPy",
-                where=user_line(),
-                types=(x.type,),
-                fix="use a float exponent, or x.astype(numpy.float64)",
-            )
     return power(x, exponent)
 
 
