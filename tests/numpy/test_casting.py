@@ -6,7 +6,7 @@ import pytest
 
 import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced
-from zenith.errors import ArgumentError, DTypeError
+from zenith.errors import ArgumentError, DTypeError, NumberError
 from zenith.numpy.promotion import castable, loop
 
 X, F, N, C = np.array([1.5, -2.5, 3.5]), np.ones(3, "f4"), np.array([1, 2, 4]), np.array([1j, 2, 3])
@@ -87,6 +87,84 @@ def test_rules_that_are_none():
                      lambda a: np.concatenate([a, a], casting="any")):  # fmt: skip
         with pytest.raises(ArgumentError, match="'any' is no rule of casting"):
             run_traced(function, X)
+
+
+NUMBERS = (
+    np.nan,
+    np.float32(np.nan),
+    np.inf,
+    1e300,
+    1e19,
+    300.0,
+    300,
+    -1,
+    -1.5,
+    2.7,
+    True,
+    1j,
+    2 + 0j,
+    [1, 300],
+    [np.nan, 2.0],
+    [1j, 0],
+)
+
+
+def write(y, places, number):
+    y[places] = number
+    return y
+
+
+WAYS = {
+    "at a place": lambda y, n: write(y, 0, n),
+    "in a part": lambda y, n: write(y, slice(1, 3), n),
+    "at some places": lambda y, n: write(y, np.array([0, 2]), n),
+    "under a mask": lambda y, n: write(y, y > 0, n),
+    "fill": lambda y, n: (y.fill(n), y)[1],
+    "put": lambda y, n: (np.put(y, [1, 2], n), y)[1],
+    "putmask": lambda y, n: (np.putmask(y, y > 0, n), y)[1],
+    "place": lambda y, n: (np.place(y, y > 0, n), y)[1],
+    "put_along_axis": lambda y, n: (np.put_along_axis(y, np.array([0, 1]), n, 0), y)[1],
+}
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "u8", "f2", "f8"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_numbers_that_are_known_are_stored_as_numpy_stores_them(way, dtype):
+    for number in NUMBERS:
+        if np.ndim(number) and way in ("at a place", "under a mask", "fill"):
+            continue
+        y = np.arange(3).astype(dtype)
+        try:
+            expected = WAYS[way](y.copy(), number)
+        except RuntimeWarning:
+            continue  # of a scalar or a list that NumPy makes an array of first, and which is refused here
+        except (TypeError, ValueError, OverflowError) as refusal:
+            with pytest.raises(type(refusal).__mro__[-3], match=r"cannot be stored in an array of|is out of bounds"):
+                run_traced(lambda a: WAYS[way](a * 1 if a.dtype.kind != "b" else a & True, number), y)  # noqa: B023
+        else:
+            found = run_traced(lambda a: WAYS[way](a * 1 if a.dtype.kind != "b" else a & True, number), y)  # noqa: B023
+            np.testing.assert_array_equal(found[0], expected)
+
+
+def test_arrays_are_stored_whatever_their_kind():
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part") as told:
+        found = run_traced(lambda x, c: write(x * 1, 0, c[0] * 2), X, C)
+    assert told[0].filename == __file__ and found[0].tolist() == [0, -2.5, 3.5]
+    with pytest.warns(np.exceptions.ComplexWarning) as told:
+        assert znp.full(2, 1j, float).tolist() == [0, 0]
+    assert told[0].filename == __file__
+    found = run_traced(lambda i: write(i * 1, 0, np.array(np.nan)), N)
+    assert found[0].tolist() == [-(2**63), 2, 4]
+
+
+@pytest.mark.parametrize("numbers", [[1, np.nan], np.nan, [1.0, np.inf], 1j, [300, 1], 300.0], ids=str)
+def test_arrays_of_a_type_are_made_of_its_numbers(numbers):
+    for function in (znp.array, znp.asarray):
+        with pytest.raises((TypeError, ValueError, OverflowError), match="cannot be stored in an array of uint8"):
+            function(numbers, dtype=np.uint8)
+    with pytest.raises(NumberError, match="300 is out of bounds for uint8"):
+        znp.full(2, 300, np.uint8)
 
 
 def test_16_bit_floats_become_each_other_as_types_of_one_kind():

@@ -17,6 +17,7 @@ from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import check_rule, stored
 from zenith.numpy.indexing import grid_along
 from zenith.numpy.operands import (
     BOOL,
@@ -24,7 +25,6 @@ from zenith.numpy.operands import (
     align,
     as_array,
     ask,
-    check_rule,
     contains_traced,
     convert,
     dims_of,
@@ -69,7 +69,7 @@ def _setitem(x: Any, index: Any, value: Any) -> None:
         whole = strong(convert(value.written(found), x.dtype))
         _set(found.part, b.where(mask_of(found), whole, found.part))
     elif isinstance(found, Masked):
-        _set(found.part, _under_mask(found, strong(convert(value, x.dtype))))
+        _set(found.part, _under_mask(found, strong(stored(value, x.dtype))))
     elif found.arrays:
         updates = _updates(found, _fitted(value, x.dtype, found.shape))
         _set(found.part, b.scatter_set(found.part, updates, *_places(found)))
@@ -83,7 +83,7 @@ def _set(target: Tracer, value: Any) -> None:
 
 def _fitted(value: Any, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Any:
     """A value of an element type, repeated to a shape; ShapeError where it does not fit."""
-    x = strong(convert(value, dtype))
+    x = strong(stored(value, dtype))
     own = dims_of(x)
     while len(own) > len(shape) and ask(own[0], "==", 1):
         own = own[1:]
@@ -253,7 +253,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
     source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
     _require_kind("copyto", source, target.dtype, casting)
-    new = _fitted(src, target.dtype, dims_of(target))
+    new = _fitted(convert(src, target.dtype), target.dtype, dims_of(target))
     _set(target, new if where is True else b.where(_fitted(where, BOOL, dims_of(target)), new, target))
     return None
 
@@ -303,7 +303,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     target = _target("place", arr, mask, vals)
     if target is None:
         return np.place(arr, mask, vals)
-    shape, given = dims_of(target), ravel(convert(vals, target.dtype))
+    shape, given = dims_of(target), ravel(stored(vals, target.dtype))
     chosen = _fitted(mask, BOOL, shape)
     number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
     turn = ew.remainder(number, user_size(_some("place", given)))
@@ -313,7 +313,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 def _in_turn(name: str, values: Any, dtype: np.dtype[Any], count: Dim) -> Any:
     """So many values, from the first again where there are fewer."""
-    given = strong(convert(values, dtype))
+    given = strong(stored(values, dtype))
     if not given.ndim:
         return spread(given, (count,))
     given = ravel(given)

@@ -17,6 +17,7 @@ from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast
 from zenith.numpy.linear import FLOAT32, diagonal, sizes_by_letter
 from zenith.numpy.operands import (
     as_array,
@@ -26,7 +27,6 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     require,
-    require_cast,
     result_dtype,
     weak_kind,
 )

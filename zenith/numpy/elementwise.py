@@ -17,12 +17,12 @@ from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
 from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
+from zenith.numpy.casts import check_rule
 from zenith.numpy.operands import (
     BOOL,
     align,
     as_array,
     broadcast_dims,
-    check_rule,
     compute_dtype,
     convert,
     dims_of,

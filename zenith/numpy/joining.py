@@ -10,6 +10,7 @@ import numpy as np
 
 from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly, minimum
+from zenith.numpy.casts import require_cast
 from zenith.numpy.operands import (
     as_array,
     ask,
@@ -19,7 +20,6 @@ from zenith.numpy.operands import (
     normal_axis,
     number,
     require,
-    require_cast,
     result_dtype,
     shape_text,
     static_int,

@@ -16,6 +16,7 @@ from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast
 from zenith.numpy.operands import (
     as_array,
     ask,
@@ -25,7 +26,6 @@ from zenith.numpy.operands import (
     dims_of,
     normal_axis,
     require,
-    require_cast,
     result_dtype,
     shape_text,
     spread,

@@ -7,7 +7,6 @@ become nodes of their own; equal sizes are found by asking the recorder.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 from zenith.arrays import adapter_for
 from zenith.arrays.host import plain
 from zenith.errors import (
-    ArgumentError,
     AxisError,
     DeviceError,
     DTypeError,
@@ -29,7 +27,7 @@ from zenith.errors import (
 )
 from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import DType, dtype_of
-from zenith.numpy.promotion import castable, promote
+from zenith.numpy.promotion import promote
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
@@ -185,32 +183,7 @@ def convert(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(x, Tracer) or x.ndim:
         return b.cast(x, dtype=known_dtype(dtype))
     with np.errstate(all="ignore"):
-        return x.astype(dtype)
-
-
-CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-
-
-def check_rule(name: str, casting: Any) -> None:
-    """ArgumentError for what is no rule of casting."""
-    if casting not in CASTINGS:
-        raise ArgumentError(f"{name}: {casting!r} is no rule of casting", where=user_line(),
-                            fix=f"use one of {', '.join(CASTINGS)}")  # fmt: skip
-
-
-def require_cast(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
-    """DTypeError where the rule ``casting`` does not let one element type become another, as NumPy says it."""
-    check_rule(name, casting)
-    if not castable(found, wanted, casting):
-        raise DTypeError(f"{name}: {found} cannot be cast to {wanted} by the rule {casting!r}", where=user_line(),
-                         fix=f"convert first, as x.astype(numpy.{wanted}), or ask for another type")  # fmt: skip
-
-
-def warn_of_lost_parts(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """NumPy's ComplexWarning where a cast from ``dtype`` to ``target`` discards imaginary parts."""
-    if dtype.kind == "c" and target.kind not in "bc":
-        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
-                      stacklevel=4)  # fmt: skip
+        return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
 def _python_int(value: int, dtype: np.dtype[Any]) -> Any:

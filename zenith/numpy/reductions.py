@@ -16,6 +16,7 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import bool_, int64, kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import require_cast
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     BOOL,
@@ -31,7 +32,6 @@ from zenith.numpy.operands import (
     normal_axes,
     normal_axis,
     require,
-    require_cast,
     result_dtype,
     shape_text,
     spread,

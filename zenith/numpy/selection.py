@@ -12,6 +12,7 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast, warn_of_lost_parts
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
@@ -24,11 +25,9 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     normal_axis,
-    require_cast,
     result_dtype,
     spread,
     strong,
-    warn_of_lost_parts,
 )
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements

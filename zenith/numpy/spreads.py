@@ -9,6 +9,7 @@ import numpy as np
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast
 from zenith.numpy.joining import concatenate
 from zenith.numpy.linear import diagonal, matmul
 from zenith.numpy.operands import (
@@ -20,7 +21,6 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     require,
-    require_cast,
     result_dtype,
     static_int,
 )

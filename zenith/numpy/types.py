@@ -7,7 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.numpy.operands import as_array, check_rule, type_key
+from zenith.numpy.casts import check_rule
+from zenith.numpy.operands import (
+    as_array,
+    type_key,
+)
 from zenith.numpy.promotion import castable, promote
 from zenith.trace.dispatch import implements
 
