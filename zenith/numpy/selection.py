@@ -80,10 +80,17 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 @implements(np.round, np.around)
 def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
+    """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does.
+
+    Truths are rounded to float16, and to no places (DTypeError).
+    """
     x = compute_array("round", x)
     if kind_of(x.dtype) == "c":
         return b.complex(round(b.real(x), decimals), round(b.imag(x), decimals))
+    if x.dtype == BOOL:
+        if decimals:
+            require_cast("round", FLOAT64, BOOL)
+        return ew.rint(x)
     if kind_of(x.dtype) != "f" and decimals >= 0:
         return x
     if decimals == 0:
