@@ -16,7 +16,7 @@ from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
-from zenith.numpy.quantiles import between, check_shares, method_of, middle, rows, weight_rows, weighted
+from zenith.numpy.quantiles import between, check_shares, method_of, middle, require_real, rows, weight_rows, weighted
 from zenith.numpy.reductions import float_dtype
 from zenith.numpy.scans import cumprod, cumsum
 from zenith.numpy.selection import where as choice
@@ -260,6 +260,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
 
 
 def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
+    require_real(name, a)
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims)
     if weights is None:
