@@ -177,3 +177,8 @@ def test_one_weight_matrix_is_not_repeated():
 def test_products_that_do_not_fit(function, error, text):
     with pytest.raises(error, match=text):
         run_traced(function, np.zeros((3, 4)), symbolic=False)
+
+
+def test_einsum_takes_python_numbers_as_arrays():
+    x = values(np.dtype("f4"), (3,))
+    check(lambda xp, a: (xp.einsum(",i->i", 2.0, a), xp.einsum("i,", a, 2)), x)

@@ -28,7 +28,7 @@ from zenith.numpy.operands import (
     dims_of,
     require,
     result_dtype,
-    weak_kind,
+    strong,
 )
 from zenith.numpy.shaping import transpose
 from zenith.trace.bind import b
@@ -52,10 +52,10 @@ def einsum(subscripts: Any, *operands: Any, dtype: Any = None, casting: str = "s
                                where=user_line(), fix="leave them out")  # fmt: skip
     if not isinstance(subscripts, str):
         subscripts, operands = _text_of_lists((subscripts, *operands))
+    operands = tuple(strong(as_array(operand)) for operand in operands)  # a Python number is a float64 array, too
     wanted = result_dtype("einsum", operands) if dtype is None else compute_dtype("einsum", np.dtype(dtype))
     for operand in operands:
-        if weak_kind(operand) is None:
-            require_cast("einsum", as_array(operand).dtype, wanted, casting)
+        require_cast("einsum", operand.dtype, wanted, casting)
     if wanted.kind == "b":
         counts = einsum(subscripts, *(convert(convert(x, wanted), FLOAT32) for x in operands))
         return ew.not_equal(counts, 0)

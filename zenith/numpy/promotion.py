@@ -35,7 +35,9 @@ def promote(keys: tuple[Key, ...]) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=8192)
-def loop(ufunc: np.ufunc, keys: tuple[Key, ...], dtype: Any = None, casting: str = "same_kind") -> tuple[np.dtype, ...]:
+def loop(
+    ufunc: np.ufunc, keys: tuple[Key, ...], dtype: Any = None, casting: Any = "same_kind"
+) -> tuple[np.dtype[Any], ...]:
     """The types in which NumPy computes ``ufunc`` for such operands; TypeError where it does not.
 
     ``dtype`` is that of the results where it is asked for, and ``casting`` the rule by which operands become what is
@@ -43,7 +45,7 @@ def loop(ufunc: np.ufunc, keys: tuple[Key, ...], dtype: Any = None, casting: str
     """
 
     def ask(stand_ins: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
-        asked = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[stand_ins[-1]] * ufunc.nout)}
+        asked: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[stand_ins[-1]] * ufunc.nout)}
         operands = stand_ins[: ufunc.nin]
         if all(isinstance(key, type) for key in operands):  # NumPy would compare Python ints as objects
             operands = tuple(np.dtype(key) for key in operands)
