@@ -407,7 +407,7 @@ CASES = {
         UnsupportedError,
         "add: the options where are not supported",
         "",
-        "use numpy.where for where=, astype for dtype=",
+        "use numpy.where for where=",
     ),
     "size from values": (
         lambda x, i, h: x.reshape(i[0], -1),

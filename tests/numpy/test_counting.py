@@ -66,6 +66,18 @@ def test_bins_that_make_no_sense():
         run_traced(lambda a: np.histogram(a, bins="auto"), X)
 
 
+@pytest.mark.parametrize("elements", [[1, np.nan], [1, np.inf]], ids=str)
+def test_bins_of_elements_that_are_not_finite(elements):
+    """What NumPy refuses a program cannot see: its borders say it."""
+    x = np.array(elements)
+    for function in (znp.histogram, znp.histogram_bin_edges):
+        with pytest.raises(ArgumentError, match="the elements must be finite"):
+            function(x, 4)
+    counts, borders = run_traced(lambda a: np.histogram(a, 4), x)
+    assert not counts.any() and not np.isfinite(borders).any()
+    check(lambda xp, a: (*xp.histogram(a, 2, range=(0, 2)), *xp.histogram(a, [0, 1, 3])), x)
+
+
 def _of_grid(found):
     counts, *borders = found
     return [counts, *(borders[0] if isinstance(borders[0], (tuple, list)) else borders)]

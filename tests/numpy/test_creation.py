@@ -71,7 +71,7 @@ LIKE = {
         xp.clip(a, min=1),
     ),
     "round": lambda xp, a: (
-        (xp.round(a), xp.round(a, 1), a.round(2), xp.round(a, -1)) if a.dtype.kind == "f" else xp.round(a)
+        (xp.round(a), a.round()) if a.dtype.kind == "b" else (xp.round(a), xp.round(a, 1), a.round(2), xp.round(a, -1))
     ),
     "nan_to_num": lambda xp, a: xp.nan_to_num(a),
     "isclose": lambda xp, a: (xp.isclose(a, a * 1.000001), xp.isclose(a, a + 1, equal_nan=True)),

@@ -42,7 +42,7 @@ def test_matmul_gives_the_type_that_is_asked_for(keyword, dtype):
 
 def test_a_type_that_matmul_cannot_give():
     x = np.ones((2, 2), np.float32)
-    with pytest.raises(DTypeError, match="matmul of float32 arrays cannot give int32"):
+    with pytest.raises(DTypeError, match="matmul: float32 cannot be cast to int32"):
         znp.matmul(x, x, dtype=np.int32)
     with pytest.raises(DTypeError, match="for float64 by dtype= and for float32 by preferred_element_type="):
         znp.matmul(x, x, dtype=np.float64, preferred_element_type=np.float32)
@@ -177,3 +177,8 @@ def test_one_weight_matrix_is_not_repeated():
 def test_products_that_do_not_fit(function, error, text):
     with pytest.raises(error, match=text):
         run_traced(function, np.zeros((3, 4)), symbolic=False)
+
+
+def test_einsum_takes_python_numbers_as_arrays():
+    x = values(np.dtype("f4"), (3,))
+    check(lambda xp, a: (xp.einsum(",i->i", 2.0, a), xp.einsum("i,", a, 2)), x)

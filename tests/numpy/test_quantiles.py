@@ -6,7 +6,7 @@ import pytest
 import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, check, run_traced, traced, values
-from zenith.errors import ArgumentError, ShapeError
+from zenith.errors import ArgumentError, DTypeError, ShapeError
 from zenith.ir.interpret import interpret
 from zenith.numpy.quantiles import METHODS
 
@@ -98,3 +98,11 @@ def test_what_is_refused():
         znp.quantile(x, 0.5, weights=np.ones((2, 2)), method="inverted_cdf")
     with pytest.raises(ShapeError, match="median over an axis without elements has no value"):
         run_traced(np.median, np.zeros(0))
+
+
+@pytest.mark.parametrize("name", ["quantile", "percentile", "nanquantile", "nanpercentile"])
+def test_complex_numbers_have_medians_and_no_quantiles(name):
+    x = np.array([1j, 2, 3, 1])
+    check(lambda xp, a: (xp.median(a), xp.nanmedian(a)), x)
+    with pytest.raises(DTypeError, match=f"{name} is for real numbers, not complex128"):
+        run_traced(lambda a: getattr(np, name)(a, 0.5), x)

@@ -103,6 +103,25 @@ def test_ddof_and_dtype():
     check(lambda xp, a: xp.sum(a, axis=0, dtype=np.uint32), values(np.dtype("u4"), (4, 2)))
 
 
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint8])
+@pytest.mark.parametrize(
+    "x", [np.array([[1.5, 2.5, 3.5], [7.0, 0.2, 4.0]]), np.array([[1, 2, 4], [9, 100, 27]])], ids=str
+)
+def test_means_in_integers_are_cut(x, dtype):
+    check(
+        lambda xp, a: [xp.mean(a, dtype=dtype), xp.mean(a, axis=1, dtype=dtype), xp.mean(a, 0, dtype, where=a > 2)], x
+    )
+    if dtype is not bool:  # of which NumPy knows no difference
+        check(lambda xp, a: [xp.var(a, dtype=dtype), xp.var(a, axis=1, ddof=1, dtype=dtype), xp.std(a, dtype=dtype)], x)
+    with pytest.raises(DTypeError, match=r"std: float\d\d cannot be cast to u?int|std: float16 cannot be cast to bool"):
+        run_traced(lambda a: np.std(a, axis=0, dtype=dtype), x)
+
+
+def test_sums_of_truths_in_bool():
+    x = np.array([[True, False], [True, True], [False, False]])
+    check(lambda xp, a: [xp.sum(a, axis=1, dtype=bool), xp.prod(a, axis=1, dtype=bool), xp.sum(a, dtype=bool)], x)
+
+
 def test_average_and_nan_functions():
     x, w = values(np.dtype("f8"), (4, 3), 1), np.abs(values(np.dtype("f8"), (4, 3), 2)) + 0.1
     check(lambda xp, a, b: xp.average(a, axis=0, weights=b), x, w)
@@ -166,6 +185,14 @@ def test_averages(dtype):
 
 def test_nan_functions_of_integers():
     check(lambda xp, a: (xp.nansum(a), xp.nanmean(a)), np.arange(3))
+    check(lambda xp, a: (xp.nanmean(a, dtype=int), xp.nanvar(a, dtype=int), xp.nanstd(a, dtype=int)), np.arange(7))
+    check(lambda xp, a: (xp.nanvar(a, axis=0), xp.nanstd(a, axis=1, ddof=1)), np.arange(6).reshape(2, 3))
+
+
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd", "cov"])
+def test_means_of_floats_that_may_be_nan_are_no_integers(name):
+    with pytest.raises(DTypeError, match=f"{name.replace('std', 'var')}.* int64"):
+        run_traced(lambda a: getattr(np, name)(a, dtype=int), np.array([1.5, np.nan]))
 
 
 def test_axes_outside():

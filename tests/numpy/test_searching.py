@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.numpy.comparison import check, run_traced
-from zenith.errors import ArgumentError, ShapeError
+from zenith.errors import ArgumentError, DTypeError, ShapeError
 
 SORTED = np.array([-2.0, 0.0, 0.0, 1.5, 4.0, np.nan])
 VALUES = np.array([[-3.0, 0.0, 1.5], [9.0, np.nan, -0.0]])
@@ -54,6 +54,9 @@ def test_interpolation():
 def test_interpolation_of_what_repeats():
     x, points = np.array([-180.0, -170, 185, 5, 370]), np.array([190.0, -190, 350, -350])
     check(lambda xp, *a: xp.interp(*a, period=360), x, points, np.array([5.0, 10, 3, 4]))
+    for places, at in ((x * 1j, POINTS), (x, POINTS * 1j)):
+        with pytest.raises(DTypeError, match="interp: complex128 cannot be cast to float64 by the rule 'safe'"):
+            run_traced(lambda a, p: np.interp(a, p, HEIGHTS), places, at)
     with pytest.raises(ArgumentError, match="the period is 0"):
         run_traced(lambda *a: np.interp(*a, period=0), x, POINTS, HEIGHTS)
     with pytest.raises(ShapeError, match="as many xp as fp"):

@@ -6,7 +6,7 @@ import pytest
 import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced, traced, values
 from zenith import jit
-from zenith.errors import ArgumentError, ShapeError
+from zenith.errors import ArgumentError, ShapeError, TraceError
 
 F4 = np.dtype("f4")
 SHAPES = ((2, 3, 4), (1, 3, 4), (2, 3, 0), (1, 1, 1))
@@ -156,6 +156,39 @@ def test_broadcast_to_a_size_that_is_equal_in_this_call():
 def test_shapes_that_do_not_fit(function, text):
     with pytest.raises(ValueError, match=text):
         run_traced(function, np.zeros((2, 3)), symbolic=False)
+
+
+ROWS = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("x", [ROWS, ROWS.T, ROWS[:, ::-1], np.asfortranarray(ROWS), ROWS[:, ::2]], ids=str)
+def test_orders_that_the_memory_decides_are_those_of_concrete_arrays(x):
+    for order in ("A", "K"):
+        np.testing.assert_array_equal(znp.ravel(x, order), np.ravel(x, order))
+        np.testing.assert_array_equal(jit(lambda: znp.ravel(x, order) * 1)(), np.ravel(x, order))  # noqa: B023
+    np.testing.assert_array_equal(znp.reshape(x, (-1, 1), order="A"), np.reshape(x, (-1, 1), order="A"))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: a.ravel("K"),
+        lambda a: a.T.ravel("A"),
+        lambda a: (a + 1).flatten("K"),
+        lambda a: a.reshape(3, 2, order="A"),
+        lambda a: np.ravel(a, "A"),
+    ],
+)
+def test_orders_that_the_memory_decides_are_refused_of_traced_arrays(function):
+    with pytest.raises(TraceError, match=r"order '[AK]' depends on how the array stands in memory"):
+        jit(function)(np.asfortranarray(ROWS))
+
+
+def test_one_axis_has_one_order():
+    x = np.arange(5.0)
+    check(lambda xp, a: (xp.ravel(a, "K"), a[::-1].ravel("A"), a[:, None].flatten("K"), a[None].ravel("A")), x)
+    with pytest.raises(ArgumentError, match="ravel: 'X' is no order"):
+        run_traced(lambda a: a.ravel("X"), x)
 
 
 def test_orders_that_are_none():

@@ -304,3 +304,14 @@ def test_arguments_may_have_numpys_names():
         lambda a: [np.sum(a=a, axis=0), np.moveaxis(a=a, source=0, destination=1)], specs_for([x], False), "f"
     )
     assert [o.type.rank for o in graph.graph.outputs] == [1, 2]
+
+
+@pytest.mark.parametrize("function", [np.array_equal, np.array_equiv])
+def test_lists_of_traced_arrays_are_not_silently_different(function):
+    """NumPy takes an error in its arguments for an answer."""
+    x = np.array([1.0, 1.0])
+    for lists in (lambda a: ([a[0]], [a[1]]), lambda a: ([a, a], [[1.0, 1.0], [1.0, 1.0]]), lambda a: ([a[0]], x[:1])):
+        with pytest.raises(TraceError, match="of lists of traced arrays needs the values"):
+            zenith.jit(lambda a: function(*lists(a)))(x)  # noqa: B023
+    ours = getattr(zenith.numpy, function.__name__)
+    assert zenith.jit(lambda a: ours([a[0]], [a[1]]))(x) and zenith.jit(lambda a: function(a, a[::-1]))(x)

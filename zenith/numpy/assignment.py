@@ -17,6 +17,7 @@ from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import check_rule, stored
 from zenith.numpy.indexing import grid_along
 from zenith.numpy.operands import (
     BOOL,
@@ -35,6 +36,7 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.picked import Picked
+from zenith.numpy.promotion import castable
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selections import Masked, Selection, beside, index_array, mask_of, select, types_of
 from zenith.numpy.shaping import ravel
@@ -67,7 +69,7 @@ def _setitem(x: Any, index: Any, value: Any) -> None:
         whole = strong(convert(value.written(found), x.dtype))
         _set(found.part, b.where(mask_of(found), whole, found.part))
     elif isinstance(found, Masked):
-        _set(found.part, _under_mask(found, strong(convert(value, x.dtype))))
+        _set(found.part, _under_mask(found, strong(stored(value, x.dtype))))
     elif found.arrays:
         updates = _updates(found, _fitted(value, x.dtype, found.shape))
         _set(found.part, b.scatter_set(found.part, updates, *_places(found)))
@@ -81,7 +83,7 @@ def _set(target: Tracer, value: Any) -> None:
 
 def _fitted(value: Any, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Any:
     """A value of an element type, repeated to a shape; ShapeError where it does not fit."""
-    x = strong(convert(value, dtype))
+    x = strong(stored(value, dtype))
     own = dims_of(x)
     while len(own) > len(shape) and ask(own[0], "==", 1):
         own = own[1:]
@@ -148,25 +150,26 @@ def _write_part(x: Any, name: str, value: Any) -> None:
 
 
 @implements(gives="view")
-def _write_result(array: Any, result: Any, name: str) -> Any:
+def _write_result(array: Any, result: Any, name: str, casting: str = "same_kind") -> Any:
     """Write the result of a function into an array and give that: for ``out=`` and in-place operators."""
     if isinstance(result, tuple) and isinstance(array, tuple):
-        return tuple(r if a is None else _write_result(a, r, name) for a, r in zip(array, result, strict=True))
+        return tuple(r if a is None else _write_result(a, r, name, casting) for a, r in zip(array, result, strict=True))
     if not isinstance(array, Tracer):
         if contains_traced(result):
             refuse_numpy(name, array, types_of(result))
-        np.copyto(array, result, casting="same_kind")
+        np.copyto(array, result, casting=casting)  # type: ignore[arg-type]
         return array
     target = as_array(array)
     check_writable(target)
     given = as_array(result)
-    _require_kind(name, given.dtype, target.dtype)
+    _require_kind(name, given.dtype, target.dtype, casting)
     _set(target, _fitted(given, target.dtype, dims_of(target)))
     return array
 
 
-def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
-    if not np.can_cast(found, wanted, "same_kind"):
+def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
+    check_rule(name, casting)
+    if not castable(found, wanted, casting):
         raise DTypeError(
             f"{name} gives {found} here, which cannot be written into {wanted}", where=user_line(),
             fix=f"convert first, as numpy.{name}(...).astype(numpy.{wanted}), or make the array of {found}",
@@ -177,20 +180,20 @@ def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> Non
 def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """A ufunc with ``out=``, and with ``where=`` only for some elements."""
     rest = {k: v for k, v in options.items() if k not in ("out", "where")}
-    outs, mask = options["out"], options.get("where", True)
+    outs, mask, casting = options["out"], options.get("where", True), options.get("casting", "same_kind")
     result = function(*inputs, **rest)
     pairs = list(zip(outs, result if ufunc.nout > 1 else (result,), strict=True))
     if mask is not True:
-        pairs = [(o, _chosen(ufunc.__name__, mask, r, o)) for o, r in pairs]
-    written = tuple(r if o is None else _write_result(o, r, ufunc.__name__) for o, r in pairs)
+        pairs = [(o, _chosen(ufunc.__name__, mask, r, o, casting)) for o, r in pairs]
+    written = tuple(r if o is None else _write_result(o, r, ufunc.__name__, casting) for o, r in pairs)
     return written if ufunc.nout > 1 else written[0]
 
 
-def _chosen(name: str, mask: Any, result: Any, out: Any) -> Any:
+def _chosen(name: str, mask: Any, result: Any, out: Any, casting: str) -> Any:
     if out is None:
         raise UnsupportedError(f"{name}: where= without out= leaves elements without a value", where=user_line(),
                                fix="use numpy.where(mask, f(x), y)")  # fmt: skip
-    _require_kind(name, as_array(result).dtype, out.dtype)
+    _require_kind(name, as_array(result).dtype, out.dtype, casting)
     return b.where(*align(name, [convert(mask, BOOL), convert(result, out.dtype), as_array(out)]))
 
 
@@ -248,10 +251,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     target = _target("copyto", dst, src, where)
     if target is None:
         return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
-    if casting != "unsafe":
-        source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
-        _require_kind("copyto", source, target.dtype)
-    new = _fitted(src, target.dtype, dims_of(target))
+    source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
+    _require_kind("copyto", source, target.dtype, casting)
+    new = _fitted(convert(src, target.dtype), target.dtype, dims_of(target))
     _set(target, new if where is True else b.where(_fitted(where, BOOL, dims_of(target)), new, target))
     return None
 
@@ -301,7 +303,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     target = _target("place", arr, mask, vals)
     if target is None:
         return np.place(arr, mask, vals)
-    shape, given = dims_of(target), ravel(convert(vals, target.dtype))
+    shape, given = dims_of(target), ravel(stored(vals, target.dtype))
     chosen = _fitted(mask, BOOL, shape)
     number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
     turn = ew.remainder(number, user_size(_some("place", given)))
@@ -311,7 +313,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 def _in_turn(name: str, values: Any, dtype: np.dtype[Any], count: Dim) -> Any:
     """So many values, from the first again where there are fewer."""
-    given = strong(convert(values, dtype))
+    given = strong(stored(values, dtype))
     if not given.ndim:
         return spread(given, (count,))
     given = ravel(given)

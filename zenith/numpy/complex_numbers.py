@@ -13,7 +13,7 @@ import numpy as np
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.creation import zeros_like
-from zenith.numpy.operands import BOOL, as_array, convert, dims_of, result_dtype, spread
+from zenith.numpy.operands import BOOL, as_array, dims_of, spread
 from zenith.numpy.operands import lift as lifted
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
@@ -59,8 +59,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     array([  0.,  90., 180.])
     """
     x = as_array(z)
-    x = x if _is_complex(x) else convert(x, result_dtype("angle", (x, 1.0)))
-    found = ew.arctan2(imag(x), real(x))
+    found = ew.arctan2(b.imag(x), b.real(x)) if _is_complex(x) else ew.arctan2(0, x)
     return ew.rad2deg(found) if deg else found
 
 

@@ -100,8 +100,10 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     density: whether to return the counts over their sum and the widths.
     weights: what each element counts, of the shape of ``a``.
 
-    Elements outside of the bins, and nan, count nowhere. Raises ArgumentError for borders that fall, and for a number
-    of bins below 1; UnsupportedError for bins by the name of a rule, whose number would depend on values.
+    Elements outside of the bins, and nan, count nowhere. Raises ArgumentError for borders that fall, for a number of
+    bins below 1, and at once for elements that are not finite where ``range`` is not said: a program, which cannot look
+    at them, makes borders of nan and infinities. UnsupportedError for bins by the name of a rule, whose number would
+    depend on values.
 
     >>> histogram([1, 2, 1, 4], bins=[0, 1, 2, 4])
     (array([0, 2, 2]), array([0, 1, 2, 4]))
@@ -263,21 +265,24 @@ def _limits(x: Any, range: Any) -> tuple[Any, Any]:
                 where=user_line(),
                 fix="say (low, high) with low below high",
             )
-        if concrete and not (np.isfinite(low) and np.isfinite(high)):
-            raise ArgumentError(
-                "histogram: the range must be finite",
-                where=user_line(),
-                fix="say finite ends, or leave infinite elements out",
-            )
+        _require_finite(low, high, "the range")
     elif dims_of(x)[0] == 0:
         low, high = 0.0, 1.0
     else:
         require(dims_of(x)[0], ">=", 1, "histogram: without elements there is no smallest one; say range=")
         low, high = reductions.min(x), reductions.max(x)
+        _require_finite(low, high, "the elements")
     if not isinstance(low, Tracer) and not isinstance(high, Tracer):
         return (low - 0.5, high + 0.5) if low == high else (low, high)
     one = ew.equal(low, high)
     return tuple(where(one, ew.add(end, shift), end) for end, shift in ((low, -0.5), (high, 0.5)))
+
+
+def _require_finite(low: Any, high: Any, what: str) -> None:
+    """ArgumentError for ends of bins that are known and not finite."""
+    if not isinstance(low, Tracer) and not isinstance(high, Tracer) and not np.isfinite([low, high]).all():
+        raise ArgumentError(f"histogram: {what} must be finite", where=user_line(),
+                            fix="say range= with finite ends, or leave other elements out")  # fmt: skip
 
 
 def _borders(x: Any, bins: Any, low: Any, high: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import stored, warn_of_lost_parts
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
     INT64,
@@ -32,7 +33,7 @@ from zenith.numpy.operands import (
     spread,
     strong,
     type_key,
-    warn_of_lost_parts,
+    weak_kind,
 )
 from zenith.numpy.promotion import promote
 from zenith.numpy.shaping import atleast_1d, in_rows, reshape
@@ -71,6 +72,8 @@ def full(
     """An array of one repeated value."""
     check_device(device)
     target = result_dtype("full", (fill_value,)) if dtype is None else compute_dtype("full", np.dtype(dtype))
+    if dtype is not None and weak_kind(fill_value) is not int:
+        warn_of_lost_parts(as_array(fill_value).dtype, target)
     return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
 
 
@@ -215,10 +218,9 @@ def _array(object: Any, dtype: Any, copy: bool, ndmin: int = 0) -> Any:
         common = promote(tuple(keys))
         x = _nested(object, common)
     else:
-        x = strong(as_array(object))
+        x = strong(as_array(object) if dtype is None else stored(object, np.dtype(dtype)))
         x = x.copy() if isinstance(x, np.ndarray) and copy else x
     if dtype is not None:
-        warn_of_lost_parts(x.dtype, np.dtype(dtype))
         x = convert(x, np.dtype(dtype))
     known_dtype(x.dtype)
     return reshape(x, (*[1] * (ndmin - x.ndim), *dims_of(x))) if x.ndim < ndmin else x

@@ -10,7 +10,7 @@ from typing import Any
 
 import ml_dtypes
 
-from zenith.ir.types import float32, int32, int64
+from zenith.ir.types import float16, float32, int32, int64
 from zenith.trace.bind import array_type, b, known_dtype
 
 
@@ -22,7 +22,7 @@ def _full(value: float, x: Any) -> Any:
 def lcm(x: Any, y: Any) -> Any:
     """|x| / gcd * |y|; 0 where both are 0."""
     divisor = b.gcd(x, y)
-    safe = b.maximum(divisor, 1)
+    safe = b.where(b.eq(divisor, 0), _full(1, x), divisor)  # the smallest integer's divisor by itself is negative
     signed = _element(x).kind == "i"
     x, y = (b.abs(v) if signed else v for v in (x, y))
     return b.mul(b.floor_divide(x, safe), y)
@@ -127,6 +127,11 @@ def _narrow_neighbour(x: Any, y: Any, narrow: Any) -> Any:
 
 
 def spacing(x: Any) -> Any:
-    """The distance from x to the next number away from 0, with the sign of x."""
-    outwards = b.where(b.lt(x, 0.0), _full(-float("inf"), x), _full(float("inf"), x))
+    """The distance from x to the next number away from 0, with the sign of x; of float16 to the next larger one.
+
+    That is how NumPy has them.
+    """
+    infinity = _full(float("inf"), x)
+    upwards = b.where(b.lt(b.abs(x), infinity), infinity, x)
+    outwards = upwards if _element(x) == float16 else b.where(b.lt(x, 0.0), b.neg(infinity), infinity)
     return b.sub(nextafter(x, outwards), x)

@@ -28,7 +28,9 @@ def frexp(x: Any) -> tuple[Any, Any]:
     (array([ 0.5 , -0.75]), array([4, 0], dtype=int32))
     """
     (dtype,) = resolve(np.frexp, (x,), "frexp")
-    exponent, mantissa = decompose(wide(convert(x, dtype)))
+    number = wide(convert(x, dtype))
+    exponent, _ = decompose(number)
+    mantissa = scaled(number, b.neg(exponent))  # not by its bits: so it has the derivative 2**-e
     return convert(mantissa, dtype), b.cast(exponent, dtype=int32)
 
 

@@ -17,6 +17,7 @@ from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast
 from zenith.numpy.linear import FLOAT32, diagonal, sizes_by_letter
 from zenith.numpy.operands import (
     as_array,
@@ -27,6 +28,7 @@ from zenith.numpy.operands import (
     dims_of,
     require,
     result_dtype,
+    strong,
 )
 from zenith.numpy.shaping import transpose
 from zenith.trace.bind import b
@@ -36,8 +38,11 @@ __all__ = ["einsum"]
 
 
 @implements(np.einsum, gives="maybe")
-def einsum(subscripts: Any, *operands: Any, dtype: Any = None, optimize: Any = False, **options: Any) -> Any:
+def einsum(subscripts: Any, *operands: Any, dtype: Any = None, casting: str = "safe", optimize: Any = False,
+           **options: Any) -> Any:  # fmt: skip
     """As ``numpy.einsum``: with a text, or with operands and lists of numbers in turn; of bools whether any is true.
+
+    It is computed in ``dtype``, which the rule ``casting`` must let the operands become (DTypeError).
 
     >>> einsum("ii->i", [[1, 2], [3, 4]]), einsum([[1, 2], [3, 4]], [0, 1], [1, 1], [1], [0])
     (array([1, 4]), array([3, 7]))
@@ -47,7 +52,10 @@ def einsum(subscripts: Any, *operands: Any, dtype: Any = None, optimize: Any = F
                                where=user_line(), fix="leave them out")  # fmt: skip
     if not isinstance(subscripts, str):
         subscripts, operands = _text_of_lists((subscripts, *operands))
+    operands = tuple(strong(as_array(operand)) for operand in operands)  # a Python number is a float64 array, too
     wanted = result_dtype("einsum", operands) if dtype is None else compute_dtype("einsum", np.dtype(dtype))
+    for operand in operands:
+        require_cast("einsum", operand.dtype, wanted, casting)
     if wanted.kind == "b":
         counts = einsum(subscripts, *(convert(convert(x, wanted), FLOAT32) for x in operands))
         return ew.not_equal(counts, 0)

@@ -17,6 +17,7 @@ from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
 from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
+from zenith.numpy.casts import check_rule
 from zenith.numpy.operands import (
     BOOL,
     align,
@@ -48,23 +49,33 @@ __all__ = [
 Rule = Callable[..., Any]
 
 
-def resolve(ufunc: np.ufunc, operands: tuple[Any, ...], name: str) -> tuple[np.dtype[Any], ...]:
-    """The types in which a ufunc computes for operands; DTypeError where it does not, or where Zenith has not one."""
+def resolve(
+    ufunc: np.ufunc, operands: tuple[Any, ...], name: str, dtype: Any = None, casting: str = "same_kind"
+) -> tuple[np.dtype[Any], ...]:
+    """The types in which a ufunc computes for operands, where results of ``dtype`` and a rule of casting may be asked.
+
+    Raises DTypeError where it does not, or where Zenith has not one.
+    """
+    check_rule(name, casting)
     keys = tuple(map(type_key, operands))
+    wanted = None if dtype is None else compute_dtype(name, np.dtype(dtype))
     try:
-        found = loop(ufunc, keys)
+        found = loop(ufunc, keys, wanted, casting)
     except TypeError as error:
         types = tuple(k.__name__ if isinstance(k, type) else str(k) for k in keys)
-        what = f"{name} is not defined for these element types"
+        asked = "" if wanted is None else f" and dtype={wanted}"
+        what = f"{name} is not defined for these element types{asked}"
         raise DTypeError(what, where=user_line(), types=types, fix=f"cast an operand first ({error})") from None
-    for dtype in found:
-        compute_dtype(name, dtype, keys)
+    for computed in found:
+        compute_dtype(name, computed, keys)
     return found
 
 
-def apply(ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...]) -> Any:
+def apply(
+    ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...], dtype: Any, casting: str
+) -> Any:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
-    types = resolve(ufunc, operands, name)
+    types = resolve(ufunc, operands, name, dtype, casting)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
     return rules[kind_of(types[0])](*arrays)
 
@@ -74,7 +85,7 @@ def _refuse_options(name: str, options: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"{name}: the options {', '.join(sorted(options))} are not supported",
             where=user_line(),
-            fix="use numpy.where for where=, astype for dtype=",
+            fix="use numpy.where for where=",
         )
 
 
@@ -83,13 +94,11 @@ def _define(ufunc: np.ufunc, rule: str | Rule, *, name: str = "", **special: str
     label = name or ufunc.__name__
     rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
-    def function(*operands: Any, dtype: Any = None, **options: Any) -> Any:
+    def function(*operands: Any, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
         _refuse_options(label, options)
         if len(operands) != ufunc.nin:
             raise TypeError(f"{label}() takes {ufunc.nin} operands, not {len(operands)}")
-        if dtype is not None:
-            operands = tuple(convert(o, np.dtype(dtype)) for o in operands)
-        return apply(ufunc, rules, label, operands)
+        return apply(ufunc, rules, label, operands, dtype, casting)
 
     function.__name__ = function.__qualname__ = label
     function.__doc__ = f"As ``numpy.{label}``, elementwise with broadcasting (array in, array of the same kind out)."
@@ -120,7 +129,6 @@ divide = _define(np.divide, "div")
 floor_divide = _define(np.floor_divide, "floor_divide")
 remainder = _define(np.remainder, "remainder")
 fmod = _define(np.fmod, f.integer_fmod, f="fmod")
-power = _define(np.power, "power", c=c.power)
 float_power = _define(np.float_power, "power", c=c.power)
 negative = _define(np.negative, "neg")
 positive = _define(np.positive, _same)
@@ -249,6 +257,33 @@ greater = _compare(np.greater, "gt", operator.gt)
 greater_equal = _compare(np.greater_equal, "ge", operator.ge)
 
 
+_power = _define(np.power, "power", c=c.power)
+
+
+@implements(np.power)
+def power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+    """As ``numpy.power``, elementwise with broadcasting (array in, array of the same kind out).
+
+    Raises DTypeError for integers and exponents of which a negative one is known.
+    """
+    if _known_negative(exponent) and resolve(np.power, (x, exponent), "power", dtype, casting)[0].kind in "iu":
+        raise DTypeError(
+            "integers to negative integer powers are not allowed, as in NumPy",
+            where=user_line(),
+            types=(x.type,) if isinstance(x, Tracer) else (),
+            fix="use a float exponent, or x.astype(numpy.float64)",
+        )
+    return _power(x, exponent, dtype=dtype, casting=casting, **options)
+
+
+def _known_negative(exponent: Any) -> bool:
+    """Whether one of integers that are known while tracing is negative."""
+    if weak_kind(exponent) is int:
+        return not isinstance(exponent, (Tracer, TracedSize)) and bool(exponent < 0)
+    given = as_array(exponent)
+    return not isinstance(given, Tracer) and given.dtype.kind == "i" and bool((given < 0).any())
+
+
 def squared_distance(x: Any) -> Any:
     """The square of the distance from 0: real, of complex numbers too."""
     return c.squared(x) if kind_of(x.dtype) == "c" else square(x)
@@ -273,13 +308,6 @@ def _operator_power(x: Any, exponent: Any) -> Any:
         whole = weak_kind(exponent) is not complex and float(exponent).is_integer() and abs(exponent) < 100
         if x.dtype.kind == "c" and whole:
             return c.integer_power(x, int(exponent))
-        if x.dtype.kind in "iu" and weak_kind(exponent) is int and exponent < 0:
-            raise DTypeError(
-                "integers to negative integer powers are not allowed, as in NumPy",
-                where=user_line(),
-                types=(x.type,),
-                fix="use a float exponent, or x.astype(numpy.float64)",
-            )
     return power(x, exponent)
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from zenith.ir.types import bool_, uint64
+from zenith.ir.types import bool_, int32, int64, uint64
 from zenith.trace.bind import array_type, b
 
 RADIANS = math.pi / 180.0
@@ -68,10 +68,11 @@ def reciprocal(x: Any) -> Any:
 
 
 def integer_reciprocal(x: Any) -> Any:
-    """1 / x rounded towards zero: x itself for 1 and -1, else 0."""
-    if array_type(x).dtype.kind == "u":
-        return b.where(b.eq(x, 1), x, b.zeros_like(x))
-    return b.where(b.eq(b.abs(x), 1), x, b.zeros_like(x))
+    """1 / x rounded towards zero: x itself for 1 and -1, of 0 what infinity is when it is cast, else 0."""
+    dtype = array_type(x).dtype
+    of_zero = full_like(-(2 ** (8 * dtype.numpy.itemsize - 1)), x) if dtype in (int32, int64) else b.zeros_like(x)
+    size = x if dtype.kind == "u" else b.abs(x)
+    return b.where(b.eq(size, 1), x, b.where(b.eq(x, 0), of_zero, b.zeros_like(x)))
 
 
 def fmax(x: Any, y: Any) -> Any:

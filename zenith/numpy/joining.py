@@ -10,6 +10,7 @@ import numpy as np
 
 from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly, minimum
+from zenith.numpy.casts import require_cast
 from zenith.numpy.operands import (
     as_array,
     ask,
@@ -118,6 +119,7 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     """Arrays one after another along an axis; the other sizes must be equal.
 
     The arrays are in a sequence, or are the parts of one array along its first axis, of which there may be any number.
+    They become ``dtype``, or what they have in common, by the rule ``casting`` (DTypeError where it forbids that).
 
     >>> concatenate(np.ones((2, 3, 1)), axis=1)
     array([[1., 1.],
@@ -125,7 +127,7 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
            [1., 1.]])
     """
     if isinstance(arrays, Tracer):
-        return _parts_joined(arrays, axis, dtype)
+        return _parts_joined(_cast("concatenate", arrays, dtype, casting), axis)
     parts = [as_array(x) for x in arrays]
     if not parts:
         raise ShapeError(
@@ -134,19 +136,27 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     if axis is None:
         parts, axis = [ravel(p) for p in parts], 0
     target = np.dtype(dtype) if dtype is not None else result_dtype("concatenate", parts)
+    parts = [_cast("concatenate", part, target, casting) for part in parts]
     at = normal_axis("concatenate", axis, parts[0].ndim)
     first = dims_of(parts[0])
     for part in parts[1:]:
         _require_like(first, dims_of(part), at)
-    return b.concat(*[convert(p, target) for p in parts], axis=at)
+    return b.concat(*parts, axis=at)
 
 
 concat = concatenate
 
 
-def _parts_joined(whole: Tracer, axis: Any, dtype: Any) -> Any:
+def _cast(name: str, array: Any, dtype: Any, casting: str) -> Any:
+    """An array with the element type that is asked for, None for its own; DTypeError where a rule forbids that."""
+    x = as_array(array)
+    target = x.dtype if dtype is None else np.dtype(dtype)
+    require_cast(name, x.dtype, target, casting)
+    return convert(x, target)
+
+
+def _parts_joined(x: Any, axis: Any) -> Any:
     """The parts of an array along its first axis, one after another."""
-    x = as_array(whole) if dtype is None else convert(whole, np.dtype(dtype))
     if axis is None:
         return ravel(x)
     at = normal_axis("concatenate", axis, x.ndim - 1)
@@ -168,22 +178,22 @@ def _require_like(first: Sequence[Dim], other: Sequence[Dim], axis: int) -> None
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays of one shape joined along a new axis."""
     if isinstance(arrays, Tracer):
-        x = as_array(arrays)
-        return moveaxis(x if dtype is None else convert(x, np.dtype(dtype)), 0, normal_axis("stack", axis, x.ndim))
-    return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype=dtype)
+        x = _cast("stack", arrays, dtype, casting)
+        return moveaxis(x, 0, normal_axis("stack", axis, x.ndim))
+    return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype=dtype, casting=casting)
 
 
 @implements(np.vstack)
 def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the first axis, rows from 1-d ones."""
-    return concatenate([atleast_2d(x) for x in arrays], 0, dtype=dtype)
+    return concatenate([atleast_2d(x) for x in arrays], 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
 def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the second axis (the first for 1-d ones)."""
     parts = [atleast_1d(x) for x in arrays]
-    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack)

@@ -16,6 +16,7 @@ from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast
 from zenith.numpy.operands import (
     as_array,
     ask,
@@ -55,9 +56,7 @@ def _pair(name: str, x: Any, y: Any, wanted: Any = None) -> tuple[Any, Any]:
     dtype = result_dtype(name, (x, y))
     if wanted is not None:
         asked = compute_dtype(name, np.dtype(wanted))
-        if "biufc".index(kind_of(asked)) < "biufc".index(kind_of(dtype)) and kind_of(dtype) in "fc":
-            raise DTypeError(f"{name} of {dtype} arrays cannot give {asked}", where=user_line(),
-                             fix="cast the operands, or the result")  # fmt: skip
+        require_cast(name, dtype, asked)
         dtype = asked
     return convert(x, dtype), convert(y, dtype)
 

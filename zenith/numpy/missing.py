@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, user_line
+from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
-from zenith.numpy.quantiles import between, check_shares, method_of, middle, rows, weight_rows, weighted
+from zenith.numpy.quantiles import between, check_shares, method_of, middle, require_real, rows, weight_rows, weighted
 from zenith.numpy.reductions import float_dtype
 from zenith.numpy.scans import cumprod, cumsum
 from zenith.numpy.selection import where as choice
@@ -53,6 +53,13 @@ def _kept(keepdims: Any) -> bool:
 def _count(x: Any, axis: Any, keepdims: Any) -> Any:
     """How many elements are not nan."""
     return reductions.count_nonzero(b.eq(x, x), axis, keepdims=_kept(keepdims))
+
+
+def _refuse_whole(name: str, x: Any, dtype: Any) -> None:
+    """DTypeError for an integer type of a mean of floats, in which there is no nan."""
+    if dtype is not None and dtype is not _MISSING and kind_of(np.dtype(dtype)) not in ("f", "c"):
+        raise DTypeError(f"{name} of {x.dtype} cannot be computed in {np.dtype(dtype)}, which has no nan",
+                         where=user_line(), fix="ask for a floating-point dtype, and convert the result")  # fmt: skip
 
 
 # --- sums ------------------------------------------------------------------------------------------------------
@@ -108,6 +115,9 @@ def nanmean(
     array(1.5)
     """
     x = compute_array("nanmean", a)
+    if kind_of(x.dtype) not in ("f", "c"):
+        return reductions.mean(x, axis, dtype, keepdims=keepdims, where=where)
+    _refuse_whole("nanmean", x, dtype)
     x = _chosen(convert(x, float_dtype("nanmean", x, dtype)), where)
     return ew.divide(nansum(x, axis, keepdims=keepdims), convert(_count(x, axis, keepdims), x.dtype))
 
@@ -123,6 +133,10 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
     array(1.)
     """
     x = compute_array("nanvar", a)
+    if kind_of(x.dtype) not in ("f", "c"):
+        rest = {"where": where, "mean": mean, "correction": correction}
+        return reductions.var(x, axis, dtype, None, ddof, keepdims, **rest)
+    _refuse_whole("nanvar", x, dtype)
     x = _chosen(convert(x, float_dtype("nanvar", x, dtype)), where)
     less = static_int(ddof if correction is _MISSING else correction, "nanvar: ddof")
     centre = nanmean(x, axis, keepdims=True) if mean is None or mean is _MISSING else mean
@@ -141,7 +155,10 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
     """
-    return ew.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options))
+    x = compute_array("nanstd", a)
+    if kind_of(x.dtype) not in ("f", "c"):
+        return reductions.std(x, axis, dtype, None, ddof, keepdims, **options)
+    return ew.sqrt(nanvar(x, axis, dtype, None, ddof, keepdims, **options))
 
 
 # --- extremes --------------------------------------------------------------------------------------------------
@@ -243,6 +260,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
 
 
 def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
+    require_real(name, a)
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims)
     if weights is None:

@@ -234,7 +234,7 @@ def _one_of(name: str, **tolerances: Any) -> Any:
 
 @implements(np.linalg.lstsq, module="linalg")
 def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
-    """The smallest X that makes ``a @ X`` nearest to y, the squares that are left, the rank, the singular values.
+    """The smallest X that makes ``a @ X`` nearest to y, the squares left, the rank (int32), the singular values.
 
     Singular values up to ``rcond`` times the largest count as zero: by default the larger side times the distance of 1
     and the next number; that distance for a negative ``rcond``.
@@ -262,4 +262,5 @@ def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     rest = ew.subtract(right, matmul(x, found))
     squares = reductions.sum(reshape(ew.squared_distance(rest), (right.shape[0], -1)), 0)
     tall = ask(rows, ">", columns)
-    return found, squares if tall else squares[:0], _rank(values, ew.multiply(values[..., :1], limit)), values
+    rank = convert(_rank(values, ew.multiply(values[..., :1], limit)), np.dtype(np.int32))
+    return found, squares if tall else squares[:0], rank, values

@@ -7,7 +7,6 @@ become nodes of their own; equal sizes are found by asking the recorder.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -184,14 +183,7 @@ def convert(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(x, Tracer) or x.ndim:
         return b.cast(x, dtype=known_dtype(dtype))
     with np.errstate(all="ignore"):
-        return x.astype(dtype)
-
-
-def warn_of_lost_parts(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """NumPy's ComplexWarning where a cast from ``dtype`` to ``target`` discards imaginary parts."""
-    if dtype.kind == "c" and target.kind not in "bc":
-        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning,
-                      stacklevel=4)  # fmt: skip
+        return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
 def _python_int(value: int, dtype: np.dtype[Any]) -> Any:

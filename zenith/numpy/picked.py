@@ -15,6 +15,7 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
+from zenith.numpy.promotion import castable
 from zenith.numpy.selections import Masked, beside, mask_of, types_of
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
@@ -82,7 +83,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
             return tuple(made) if ufunc.nout > 1 else made[0]
         if ufunc.nout > 1 or outs[0] is not self:
             self.refuse()
-        if not np.can_cast(found.dtype, self.dtype, "same_kind"):
+        if not castable(found.dtype, self.dtype, "same_kind"):
             raise DTypeError(f"{ufunc.__name__} gives {found.dtype} here, which cannot be written into {self.dtype}",
                              where=user_line(), fix="convert the array first, as x = x.astype(...)")  # fmt: skip
         self.whole = convert(found, self.dtype)

@@ -35,15 +35,33 @@ def promote(keys: tuple[Key, ...]) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=8192)
-def loop(ufunc: np.ufunc, keys: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
-    """The types in which NumPy computes ``ufunc`` for such operands; TypeError where it does not."""
+def loop(
+    ufunc: np.ufunc, keys: tuple[Key, ...], dtype: Any = None, casting: Any = "same_kind"
+) -> tuple[np.dtype[Any], ...]:
+    """The types in which NumPy computes ``ufunc`` for such operands; TypeError where it does not.
+
+    ``dtype`` is that of the results where it is asked for, and ``casting`` the rule by which operands become what is
+    computed in.
+    """
 
     def ask(stand_ins: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
-        if all(isinstance(key, type) for key in stand_ins):  # NumPy would compare Python ints as objects
-            stand_ins = tuple(np.dtype(key) for key in stand_ins)
-        return ufunc.resolve_dtypes((*stand_ins, *[None] * ufunc.nout))[: ufunc.nin]
+        asked: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[stand_ins[-1]] * ufunc.nout)}
+        operands = stand_ins[: ufunc.nin]
+        if all(isinstance(key, type) for key in operands):  # NumPy would compare Python ints as objects
+            operands = tuple(np.dtype(key) for key in operands)
+        return ufunc.resolve_dtypes((*operands, *[None] * ufunc.nout), casting=casting, **asked)[: ufunc.nin]
 
-    return _asked(ask, keys)
+    if dtype in (_HALF, _BRAIN):  # which says what the 16-bit floats beside it become
+        narrow = tuple(_HALF if k == _BRAIN else k for k in (*keys, dtype))
+        return tuple(dtype if t == _HALF else t for t in ask(narrow))
+    return _asked(ask, keys if dtype is None else (*keys, dtype))
+
+
+def castable(found: np.dtype[Any], wanted: np.dtype[Any], casting: str) -> bool:
+    """Whether NumPy's rule ``casting`` lets one element type become another."""
+    if {found, wanted} == {_HALF, _BRAIN}:
+        return casting in ("same_kind", "unsafe")  # neither holds the other
+    return bool(np.can_cast(found, wanted, casting))  # type: ignore[arg-type]
 
 
 def _asked(ask: Callable[[tuple[Key, ...]], tuple[np.dtype[Any], ...]], keys: tuple[Key, ...]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
@@ -76,7 +76,8 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
         "midpoint" and "nearest".
     weights: one for each element (or for each place along the axis), not negative; with method "inverted_cdf" only.
 
-    Raises ArgumentError for another method or a quantile outside of 0 to 1, ShapeError when there is no element.
+    Raises ArgumentError for another method or a quantile outside of 0 to 1, ShapeError when there is no element,
+    DTypeError for complex numbers.
 
     >>> quantile([1.0, 2.0, 4.0], 0.75), quantile([1, 2, 4], [0.0, 0.6], method="lower")
     (array(3.), array([1, 2]))
@@ -204,6 +205,14 @@ METHODS = {
 }
 
 
+def require_real(name: str, a: Any) -> None:
+    """DTypeError for complex numbers, between which there is nothing."""
+    dtype = as_array(a).dtype
+    if kind_of(dtype) == "c":
+        raise DTypeError(f"{name} is for real numbers, not {dtype}", where=user_line(),
+                         fix="take a part of it (real, imag) or abs")  # fmt: skip
+
+
 def method_of(name: str, method: Any, weights: Any) -> Method:
     """The method with a name; ArgumentError when there is none, or when it knows no weights and they are given."""
     if method not in METHODS:
@@ -264,6 +273,7 @@ def _between(low: Any, high: Any, part: Any) -> Any:
 
 
 def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
+    require_real(name, a)
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims)
     if weights is None:

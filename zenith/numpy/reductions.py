@@ -16,6 +16,7 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import bool_, int64, kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import require_cast
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     BOOL,
@@ -98,7 +99,8 @@ def sum(
     """
     x = compute_array("sum", x)
     x = _chosen("sum", convert(x, sum_dtype("sum", x, dtype)), where, 0)
-    return _begun(_reduce("reduce_sum", x, axis, keepdims, "sum"), initial, ew.add)
+    primitive = "reduce_or" if x.dtype.kind == "b" else "reduce_sum"
+    return _begun(_reduce(primitive, x, axis, keepdims, "sum"), initial, ew.add)
 
 
 @implements(np.prod)
@@ -109,7 +111,8 @@ def prod(
     """The product over axes, as ``numpy.prod``: of the elements where a mask is true, and of a number to begin with."""
     x = compute_array("prod", x)
     x = _chosen("prod", convert(x, sum_dtype("prod", x, dtype)), where, 1)
-    return _begun(_reduce("reduce_prod", x, axis, keepdims, "prod"), initial, ew.multiply)
+    primitive = "reduce_and" if x.dtype.kind == "b" else "reduce_prod"
+    return _begun(_reduce(primitive, x, axis, keepdims, "prod"), initial, ew.multiply)
 
 
 def _nonempty(name: str, x: Any, axes: Sequence[int]) -> None:
@@ -202,11 +205,19 @@ def mean(
 ) -> Any:
     """The arithmetic mean over axes, as ``numpy.mean``: in float64 for integers; nan of nothing.
 
-    ``where`` is a mask of the elements that count.
+    ``where`` is a mask of the elements that count. In an integer ``dtype`` the sum is one of integers, and the mean is
+    cut towards 0.
     """
     x = compute_array("mean", x)
-    total = sum(convert(x, float_dtype("mean", x, dtype)), axis, keepdims=keepdims, where=where)
-    count = _counted("mean", x, axis, keepdims, where)
+    target = float_dtype("mean", x, dtype)
+    total = sum(x, axis, target, keepdims=keepdims, where=where)
+    return _shared(total, _counted("mean", x, axis, keepdims, where))
+
+
+def _shared(total: Any, count: Any) -> Any:
+    """A sum divided by a number of elements, in the type of the sum: an integer one is cut towards 0."""
+    if total.dtype.kind in "biu":
+        return convert(ew.divide(convert(total, FLOAT64), convert(count, FLOAT64)), total.dtype)
     return ew.divide(total, count if is_weak(count) else convert(count, total.dtype))
 
 
@@ -222,14 +233,17 @@ def var(
     ddof, correction: two names for what is taken from the count; a number, known before.
     where: a mask of the elements that count.
     mean: the mean where it is known already, with axes of size 1 where ``axis`` says.
+
+    In an integer ``dtype`` the mean, the sum of squares and the result are cut towards 0.
     """
     x = compute_array("var", x)
-    x = convert(x, float_dtype("var", x, dtype))
-    centre = _mean(x, axis, keepdims=True, where=where) if mean is _MISSING or mean is None else mean
-    distance = ew.subtract(x, centre)
-    total = sum(ew.squared_distance(distance), axis, keepdims=keepdims, where=where)
+    target = float_dtype("var", x, dtype)
+    x = x if target.kind in "biu" else convert(x, target)
+    centre = _mean(x, axis, target, keepdims=True, where=where) if mean is _MISSING or mean is None else mean
+    squares = ew.squared_distance(ew.subtract(x, centre))
+    total = sum(squares, axis, target if target.kind in "biu" else None, keepdims=keepdims, where=where)
     less = ddof if correction is _MISSING else correction
-    return ew.divide(total, _freedom(x, axis, keepdims, where, less, total.dtype))
+    return _shared(total, _freedom(x, axis, keepdims, where, less, total.dtype))
 
 
 _mean = mean
@@ -249,8 +263,17 @@ def std(
     x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
     where: Any = True, mean: Any = _MISSING, correction: Any = _MISSING,
 ) -> Any:  # fmt: skip
-    """The standard deviation over axes, as ``numpy.std``: the square root of :func:`var`."""
-    return ew.sqrt(var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+    """The standard deviation over axes, as ``numpy.std``: the square root of :func:`var`.
+
+    An integer ``dtype`` is for one number alone: DTypeError for arrays of them.
+    """
+    found = var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    root = ew.sqrt(found)
+    if found.dtype.kind not in "biu":
+        return root
+    if found.ndim:
+        require_cast("std", root.dtype, found.dtype)
+    return convert(root, found.dtype)
 
 
 @implements(np.average)

@@ -9,6 +9,7 @@ import numpy as np
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import require_cast
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate, flip
 from zenith.numpy.operands import FLOAT64, compute_array, convert, dims_of, require, result_dtype
@@ -108,12 +109,15 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     left, right: results in front of the first point and behind the last; those points' values by default.
     period: the period of the function, a number that is not 0; then ``left`` and ``right`` mean nothing.
 
-    Raises ShapeError for points of other shapes, or when there are none; ArgumentError for a period of 0.
+    Raises ShapeError for points of other shapes, or when there are none; ArgumentError for a period of 0; DTypeError
+    for complex places.
 
     >>> interp([0.5, 2.5, 9.0], [0.0, 2.0, 3.0], [10.0, 30.0, 20.0])
     array([15., 25., 20.])
     """
     places, points, values = compute_array("interp", x), row("interp", xp, "xp"), row("interp", fp, "fp")
+    for given in (places, points):
+        require_cast("interp", given.dtype, FLOAT64, "safe")
     if values.dtype.kind == "c":
         values = convert(values, COMPLEX128)
         ends = [None if end is None else convert(end, COMPLEX128) for end in (left, right)]

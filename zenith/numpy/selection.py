@@ -12,6 +12,7 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast, warn_of_lost_parts
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
@@ -27,7 +28,6 @@ from zenith.numpy.operands import (
     result_dtype,
     spread,
     strong,
-    warn_of_lost_parts,
 )
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
@@ -80,10 +80,17 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 @implements(np.round, np.around)
 def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does."""
+    """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does.
+
+    Truths are rounded to float16, and to no places (DTypeError).
+    """
     x = compute_array("round", x)
     if kind_of(x.dtype) == "c":
         return b.complex(round(b.real(x), decimals), round(b.imag(x), decimals))
+    if x.dtype == BOOL:
+        if decimals:
+            require_cast("round", FLOAT64, BOOL)
+        return ew.rint(x)
     if kind_of(x.dtype) != "f" and decimals >= 0:
         return x
     if decimals == 0:
@@ -99,9 +106,10 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
 @implements(np.astype, gives="view")
 def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
            device: Any = None) -> Any:  # fmt: skip
-    """The array with another element type, as ``ndarray.astype``."""
+    """The array with another element type, as ``ndarray.astype``; DTypeError where the rule ``casting`` forbids it."""
     x, target = as_array(x), np.dtype(dtype)
     known_dtype(target)
+    require_cast("astype", x.dtype, target, casting)
     warn_of_lost_parts(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.errors import ArgumentError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, dims, divide_exactly, product
 from zenith.numpy.operands import (
     align,
@@ -57,6 +57,9 @@ def size(x: Any, axis: Any = None) -> Any:
     return user_shape([product(sizes[a] for a in normal_axes("size", axis, x.ndim))])[0]
 
 
+_ORDERS = ("C", "F", "A", "K")
+
+
 # --- reshape ---------------------------------------------------------------------------------------------------
 
 
@@ -64,7 +67,8 @@ def size(x: Any, axis: Any = None) -> Any:
 def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
     """The same elements under another shape, in row-major order (``order`` "F": the first axis fastest).
 
-    One size may be -1: it follows from the others.
+    One size may be -1: it follows from the others. ``order`` "A" asks the memory: "F" where columns stand there one
+    after another, else "C". Of a traced array with several axes it is refused, since nobody knows its memory.
 
     >>> reshape([[1, 2], [3, 4]], -1), reshape([[1, 2], [3, 4]], -1, order="F")
     (array([1, 2, 3, 4]), array([1, 3, 2, 4]))
@@ -72,12 +76,25 @@ def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, ne
     if order not in ("C", "A", "F"):
         raise ArgumentError(f"reshape: {order!r} is no order", where=user_line(), fix="use 'C', 'F' or 'A'")
     x = as_array(x)
+    order = _known_order("reshape", x, order)
     items = shape if shape is not None else newshape
     items = tuple(items) if isinstance(items, (list, tuple, np.ndarray)) else (items,)
     if order == "F":
         return transpose(reshape(transpose(x), items[::-1]))
     wanted = _infer(x, [size_dim(n) for n in items])
     return x if wanted == dims_of(x) else b.reshape(x, shape=wanted)
+
+
+def _known_order(name: str, x: Any, order: str) -> str:
+    """``"C"`` or ``"F"`` for an order that the memory decides; TraceError where a traced array leaves it open."""
+    if order in ("C", "F") or sum(n != 1 for n in dims_of(x)) <= 1:
+        return "F" if order == "F" else "C"
+    if isinstance(x, Tracer):
+        raise TraceError(
+            f"{name}: the order {order!r} depends on how the array stands in memory, which a trace does not know",
+            where=user_line(), types=(x.type,), fix="say which order you mean: 'C' (the last axis fastest) or 'F'",
+        )  # fmt: skip
+    return "F" if x.flags.fnc else "C"
 
 
 def _infer(x: Any, sizes: list[Dim]) -> tuple[Dim, ...]:
@@ -113,11 +130,17 @@ def _method_reshape(x: Any, *shape: Any, **options: Any) -> Any:
 def ravel(x: Any, order: str = "C") -> Any:
     """All elements along one axis, in row-major order (``order`` "F": the first axis fastest).
 
+    ``order`` "A" and "K" ask the memory, of which a traced array with several axes knows nothing; see :func:`reshape`.
+
     >>> ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
     """
+    if order not in _ORDERS:
+        raise ArgumentError(f"ravel: {order!r} is no order", where=user_line(), fix="use 'C', 'F', 'A' or 'K'")
     x = as_array(x)
-    flat = reshape(x, (product(dims_of(x)),), "C" if order == "K" else order)
+    if order == "K" and not isinstance(x, Tracer):
+        return x.ravel("K")
+    flat = reshape(x, (product(dims_of(x)),), _known_order("ravel", x, order))
     return in_rows(flat, x, "ravel")
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import require_cast
 from zenith.numpy.joining import concatenate
 from zenith.numpy.linear import diagonal, matmul
 from zenith.numpy.operands import (
+    FLOAT64,
     as_array,
     ask,
     compute_array,
@@ -78,6 +80,8 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
             fix="reshape the observations into one axis",
         )
     target = result_dtype("cov", (*given, np.float64(0))) if dtype is None else compute_dtype("cov", np.dtype(dtype))
+    if target.kind in "biu":
+        require_cast("cov", FLOAT64, target)
     rows = [transpose(atleast_2d(a)) if not rowvar and a.ndim == 2 else atleast_2d(a) for a in given]
     x = convert(rows[0], target)
     return x if y is None else concatenate([x, convert(rows[1], target)], 0)

@@ -7,8 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.numpy.operands import as_array, type_key
-from zenith.numpy.promotion import promote
+from zenith.numpy.casts import check_rule
+from zenith.numpy.operands import (
+    as_array,
+    type_key,
+)
+from zenith.numpy.promotion import castable, promote
 from zenith.trace.dispatch import implements
 
 __all__ = [
@@ -52,4 +56,5 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """Whether a cast between dtypes is allowed by a casting rule; an array stands for its dtype."""
     source = from_ if isinstance(from_, (type, np.dtype, str)) else as_array(from_).dtype
-    return bool(np.can_cast(source, to, casting))
+    check_rule("can_cast", casting)
+    return castable(np.dtype(source), np.dtype(to), casting)

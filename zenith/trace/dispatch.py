@@ -87,7 +87,8 @@ def _public(function: Callable[..., Any], gives: str) -> Callable[..., Any]:
             out, args = args[place], (*args[:place], None, *args[place + 1 :])
         result = function(*args, **kwargs)
         if out is not None:
-            return _BY_NAME["_write_result"](out[0] if isinstance(out, tuple) else out, result, function.__name__)
+            target, rule = out[0] if isinstance(out, tuple) else out, kwargs.get("casting", "same_kind")
+            return _BY_NAME["_write_result"](target, result, function.__name__, rule)
         if gives in ("view", "new", "boxed"):
             return result if gives == "view" else _renewed(result, gives == "boxed")
         return _showing(result, gives == "shown", args, function.__name__)

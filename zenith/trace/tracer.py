@@ -292,6 +292,11 @@ class Tracer(Operators):
 
     def __bool__(self) -> bool:
         line = user_line()
+        if _compares_lists(sys._getframe(1)):
+            self._needs_values(
+                "numpy.array_equal (or array_equiv) of lists of traced arrays",
+                "give arrays, numpy.stack([x[0], x[1]]), or call zenith.numpy.array_equal, which takes lists",
+            )
         if line is not None and _COUNTS.search(line.code):
             self._needs_values("numpy.arange of a traced number", _COUNTING)
         known = self._of_sizes()
@@ -347,7 +352,9 @@ class Tracer(Operators):
         """Not possible while tracing."""
         self._unknown("tolist()")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if _compares_lists(sys._getframe(1)):
+            return _objects(self)
         line = user_line()
         if line is not None and _WRITES_AN_ELEMENT.search(line.code):
             self._unknown("float()")
@@ -380,6 +387,19 @@ def _looks_for_arrays(frame: FrameType) -> bool:
     """Whether this is NumPy looking for arrays that know its functions, and not for their parts."""
     module = frame.f_globals.get("__name__", "")
     return module.startswith("numpy.") and frame.f_code.co_name.endswith("_dispatcher")
+
+
+def _compares_lists(frame: FrameType) -> bool:
+    """Whether NumPy compares lists: what is raised while it makes arrays of them means "not equal" there."""
+    module = frame.f_globals.get("__name__", "")
+    return module.startswith("numpy.") and frame.f_code.co_name in ("array_equal", "array_equiv")
+
+
+def _objects(traced: Tracer) -> np.ndarray[Any, Any]:
+    """An array of Python objects of the shape of a traced one, for which the trace is specialised: each is that one."""
+    found = np.empty((), object)
+    found[()] = traced
+    return np.broadcast_to(found, tuple(map(traced.recorder.specialize, traced.type.shape)))
 
 
 def argument(recorder: Recorder, value: Value, weak: bool, name: str = "") -> Tracer:

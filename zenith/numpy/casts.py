@@ -1,0 +1,78 @@
+"""Casts that users ask for: which of them a rule allows, and which numbers an array can store.
+
+NumPy itself is asked. Where a value is traced only its type can be looked at; of a number that is known while tracing,
+what NumPy would not store is refused at the user's line.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, DTypeError, NumberError, user_line
+from zenith.numpy.operands import as_array, contains_traced, convert, weak_kind
+from zenith.numpy.promotion import castable, promote
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
+def check_rule(name: str, casting: Any) -> None:
+    """ArgumentError for what is no rule of casting."""
+    if casting not in CASTINGS:
+        raise ArgumentError(f"{name}: {casting!r} is no rule of casting", where=user_line(),
+                            fix=f"use one of {', '.join(CASTINGS)}")  # fmt: skip
+
+
+def require_cast(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
+    """DTypeError where the rule ``casting`` does not let one element type become another, as NumPy says it."""
+    check_rule(name, casting)
+    if not castable(found, wanted, casting):
+        raise DTypeError(f"{name}: {found} cannot be cast to {wanted} by the rule {casting!r}", where=user_line(),
+                         fix=f"convert first, as x.astype(numpy.{wanted}), or ask for another type")  # fmt: skip
+
+
+def warn_of_lost_parts(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """NumPy's ComplexWarning, at the user's line, where a cast discards imaginary parts."""
+    if dtype.kind == "c" and target.kind not in "bc":
+        text, kind = "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning
+        line = user_line()
+        if line is None:
+            warnings.warn(text, kind, stacklevel=2)
+        else:
+            warnings.warn_explicit(text, kind, line.file, line.line)
+
+
+_REFUSALS = {TypeError: DTypeError, ValueError: ArgumentError, OverflowError: NumberError}
+
+
+def stored(value: Any, dtype: np.dtype[Any]) -> Any:
+    """An operand as an array of ``dtype``, as NumPy writes it into an array of that type.
+
+    Arrays are cast, whatever the kinds, with a ComplexWarning where imaginary parts are lost. Single numbers, and lists
+    of them, must be numbers of the type: nan is no integer (ArgumentError), 1j no float (DTypeError), 300.0 no uint8
+    (NumberError).
+    """
+    known = isinstance(value, (np.generic, list, tuple)) or weak_kind(value) in (float, complex)
+    if not known or isinstance(value, (Tracer, TracedSize)) or contains_traced(value):
+        if weak_kind(value) is not int:
+            warn_of_lost_parts(as_array(value).dtype, dtype)
+        return convert(value, dtype)
+    own = as_array(value).dtype
+    if isinstance(value, np.complexfloating):
+        warn_of_lost_parts(own, dtype)
+        return convert(value, dtype)
+    try:
+        with np.errstate(all="ignore"):
+            found = np.empty(np.shape(value), dtype)
+            found[...] = value
+            return found
+    except tuple(_REFUSALS) as error:
+        refusal = next(kind for builtin, kind in _REFUSALS.items() if isinstance(error, builtin))
+        what = f"{value!r}" if np.ndim(value) == 0 else "one of these numbers"
+        raise refusal(f"{what} cannot be stored in an array of {dtype}: {error}", where=user_line(),
+                      fix=f"store it in an array that has it: x = x.astype(numpy.{promote((own, dtype))})",
+                      ) from None  # fmt: skip
