@@ -60,13 +60,14 @@ def implements(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function under its own name, behind that of its ``module``, and for NumPy's ``functions``.
 
+    Its arguments may be named as it names them (where the Array API standard has it, as that does), or as NumPy does.
     ``gives`` says what its results are in NumPy: ``"new"`` arrays, of which those without axes are numbers;
     ``"boxed"``, new arrays also where they have no axes; a ``"view"`` of an argument or the argument itself, as the
     function returns it; a ``"maybe"``, which may be a view; or what is ``"shown"``, a view that cannot be written.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        public = _public(function, gives)
+        public = _public(function, gives, functions)
         _BY_NAME[f"{module}.{function.__name__}" if module else function.__name__] = public
         for numpy_function in functions:
             _BY_FUNCTION[numpy_function] = public
@@ -75,13 +76,16 @@ def implements(
     return register
 
 
-def _public(function: Callable[..., Any], gives: str) -> Callable[..., Any]:
-    """The function with results of their own, or written into ``out=`` where that is given."""
+def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function with NumPy's names of arguments, and results of their own or written into a given ``out=``."""
     parameters = list(inspect.signature(function).parameters)
     place = parameters.index("out") if "out" in parameters else len(parameters)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            names = own_names(function, of)
+            kwargs = {names.get(name, name): value for name, value in kwargs.items()}
         out = kwargs.pop("out", None)
         if len(args) > place and "out" in parameters:
             out, args = args[place], (*args[:place], None, *args[place + 1 :])
@@ -93,6 +97,21 @@ def _public(function: Callable[..., Any], gives: str) -> Callable[..., Any]:
         return _showing(result, gives == "shown", args, function.__name__)
 
     return call
+
+
+@functools.lru_cache(maxsize=1024)
+def own_names(own: Callable[..., Any], functions: tuple[Any, ...]) -> Mapping[str, str]:
+    """What arguments that NumPy's functions let be named are called by the one here, where it says something else."""
+    known, ours = inspect.signature(own).parameters, _by_place(own)
+    pairs = [pair for f in functions for pair in zip(_by_place(f), ours, strict=False)]
+    return {theirs: name for theirs, name in pairs if theirs not in known}
+
+
+def _by_place(function: Any) -> list[str]:
+    """The names of arguments that may be given by place; a ufunc's have none."""
+    if isinstance(function, np.ufunc):
+        return []
+    return [p.name for p in inspect.signature(function).parameters.values() if p.kind in _BY_PLACE]
 
 
 def _renewed(result: Any, boxed: bool) -> Any:
@@ -177,18 +196,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
 
 def array_function(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A NumPy function called on traced values."""
-    own = _lookup(function)
-    names = _own_names(function, own)
-    return own(*args, **{names.get(k, k): v for k, v in kwargs.items()})
-
-
-@functools.lru_cache(maxsize=1024)
-def _own_names(function: Any, own: Callable[..., Any]) -> Mapping[str, str]:
-    """What arguments that NumPy lets be named are called here, where that is something else at the same place."""
-    theirs, ours = (
-        [p.name for p in inspect.signature(f).parameters.values() if p.kind in _BY_PLACE] for f in (function, own)
-    )
-    return {name: other for name, other in zip(theirs, ours, strict=False) if name not in ours}
+    return _lookup(function)(*args, **kwargs)
 
 
 def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn:
