@@ -9,11 +9,12 @@ array([1, 0])
 """
 
 # ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
-from zenith.numpy import fft, linalg, special  # noqa: F401
+from zenith.numpy import fft, lib, linalg, special  # noqa: F401
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
 from zenith.numpy.along import *
 from zenith.numpy.assignment import *
 from zenith.numpy.attention import *
+from zenith.numpy.brackets import *
 from zenith.numpy.calculus import *
 from zenith.numpy.complex_numbers import *
 from zenith.numpy.counting import *
@@ -44,7 +45,9 @@ from zenith.numpy.sets import *
 from zenith.numpy.shaping import *
 from zenith.numpy.sorting import *
 from zenith.numpy.spreads import *
+from zenith.numpy.stride_tricks import *
 from zenith.numpy.types import *
+from zenith.numpy.vectorized import *
 
 # NumPy's other names of the same functions.
 abs, acos, acosh, asin, asinh = absolute, arccos, arccosh, arcsin, arcsinh

@@ -29,9 +29,11 @@ from zenith.numpy.shaping import matrix_transpose, reshape
 from zenith.trace.dispatch import implements, refuse
 
 __all__ = [
-    *equations.__all__, *factors.__all__, *norms.__all__, "cross", "diagonal", "matmul", "matrix_transpose",
-    "multi_dot", "outer", "tensordot", "trace", "vecdot",
+    *equations.__all__, *factors.__all__, *norms.__all__, "LinAlgError", "cross", "diagonal", "matmul",
+    "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot",
 ]  # fmt: skip
+
+LinAlgError = np.linalg.LinAlgError  # which nothing here raises
 
 refuse((np.linalg.eig, np.linalg.eigvals),
        "its result is real or complex by the matrix's values, which no program's is",
