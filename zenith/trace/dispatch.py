@@ -12,7 +12,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -23,12 +23,13 @@ TRACED_ARRAY = (
     "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) for a "
     "traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
 )
+METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")  # of ufuncs
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
 _REDUCTIONS: dict[str, str] = {}
-_ACCUMULATIONS: dict[str, Callable[..., Any]] = {}
+_ACCUMULATIONS: dict[str, str] = {}
 
 
 class Traced:
@@ -43,6 +44,28 @@ class Traced:
     def may_show(self, source: Any, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of another array."""
         raise NotImplementedError
+
+
+class Elementwise(Protocol):
+    """What stands for a ufunc: a function of elements, with the methods of NumPy's that can be recorded."""
+
+    __name__: str
+    __qualname__: str
+
+    def __call__(self, *operands: Any, **options: Any) -> Any:
+        """The function of each element, or of elements at the same places."""
+
+    def reduce(self, array: Any, axis: Any = 0, **options: Any) -> Any:
+        """Elements along axes, one after the other, made one."""
+
+    def accumulate(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+        """What :meth:`reduce` makes of all elements up to each one."""
+
+    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+        """The function of every pair of elements."""
+
+    def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
+        """Write the function of elements and values, also where places repeat."""
 
 
 class Unsized:
@@ -139,14 +162,46 @@ def refuse(functions: Sequence[Any], why: str, fix: str) -> None:
         _REFUSED[function] = (why, fix)
 
 
+def of_ufunc(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Elementwise]:
+    """Register the decorated function for a ufunc, whose options and methods it gets: ``add(x, y, where=m, out=z)``,
+    ``add.reduce(x)``. On concrete arrays they answer at once, on traced ones they are recorded.
+    """
+
+    def register(function: Callable[..., Any]) -> Elementwise:
+        public = implements(ufunc)(function)
+
+        @functools.wraps(function)
+        def call(*operands: Any, **options: Any) -> Any:
+            given = _without_defaults(options) if options else options
+            if "where" in given:
+                return _BY_NAME["_ufunc_into"](public, ufunc, operands, {"out": None, **given})
+            return public(*operands, **given)
+
+        for method in METHODS:
+            setattr(call, method, functools.partial(_ufunc_method, ufunc, method))
+        return cast(Elementwise, call)
+
+    return register
+
+
 def reduce_by(ufunc_name: str, reduction: str) -> None:
     """Say which reduction ``ufunc.reduce`` is."""
     _REDUCTIONS[ufunc_name] = reduction
 
 
-def accumulate_by(ufunc: Any, function: Callable[..., Any]) -> None:
-    """Say what ``ufunc.accumulate`` is: a function of an array, ``axis`` and ``dtype``."""
-    _ACCUMULATIONS[ufunc.__name__] = function
+def accumulate_by(ufunc_name: str, accumulation: str) -> None:
+    """Say which function of an array, ``axis`` and ``dtype`` ``ufunc.accumulate`` is."""
+    _ACCUMULATIONS[ufunc_name] = accumulation
+
+
+def reductions() -> Mapping[str, str]:
+    """For the name of each ufunc that reduces the function that it then is."""
+    return _REDUCTIONS
+
+
+def accumulations() -> Mapping[str, str]:
+    """For the name of each ufunc that accumulates the function that it then is."""
+    return _ACCUMULATIONS
 
 
 def implementation(name: str) -> Callable[..., Any]:
@@ -178,20 +233,33 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         if options.get("out") is not None:
             return _BY_NAME["_ufunc_into"](_lookup(ufunc), ufunc, inputs, options)
         return _lookup(ufunc)(*inputs, **options)
-    if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
-        return _reduce(_REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
-    if method == "accumulate" and ufunc.__name__ in _ACCUMULATIONS:
-        return _ACCUMULATIONS[ufunc.__name__](*inputs, **_without_defaults(kwargs))
+    return _ufunc_method(ufunc, method, *inputs, **kwargs)
+
+
+def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """A method of a ufunc on arrays, traced or not; UnsupportedError for one that is none of a program."""
+    name, given = ufunc.__name__, _without_defaults(options)
+    if method == "reduce" and name in _REDUCTIONS:
+        return _along(_REDUCTIONS[name], *inputs, **given)
+    if method == "accumulate" and name in _ACCUMULATIONS:
+        return _along(_ACCUMULATIONS[name], *inputs, **given)
     if method == "outer":
-        return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs)
+        return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs, **given)
     if method == "at":
         return _BY_NAME["_ufunc_at"](ufunc, *inputs)
     raise UnsupportedError(
-        f"numpy.{ufunc.__name__}.{method} is not supported on traced arrays",
+        f"numpy.{name}.{method} is not supported on traced arrays",
         where=user_line(),
         fix="methods that are: __call__, at, outer, accumulate of "
         + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
     )
+
+
+def _along(name: str, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, *places: Any, **options: Any) -> Any:
+    """A function of an array along an axis, with arguments where a ufunc's method has them."""
+    named = dict(zip(("keepdims", "initial", "where"), places, strict=False))
+    typed = {} if dtype is None else {"dtype": dtype}
+    return _BY_NAME[name](x, axis=axis, out=out, **typed, **named, **options)
 
 
 def array_function(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -207,11 +275,6 @@ def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn
         types=types or (f"numpy {array.dtype}{list(array.shape)}",),
         fix=TRACED_ARRAY,
     )
-
-
-def _reduce(name: str, x: Any, axis: Any = 0, dtype: Any = None, **options: Any) -> Any:
-    typed = {} if dtype is None else {"dtype": dtype}
-    return _BY_NAME[name](x, axis=axis, **typed, **_without_defaults(options))
 
 
 def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
