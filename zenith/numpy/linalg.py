@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from zenith.errors import ShapeError, user_line
 from zenith.numpy import equations, factors, linear, norms, products
+from zenith.numpy.absent import refuse_name
 from zenith.numpy.equations import *
 from zenith.numpy.factors import *
 from zenith.numpy.linear import matmul, tensordot, vecdot
@@ -133,3 +134,9 @@ def _multiply_chain(chain: Sequence[Any], sizes: Sequence[int]) -> Any:
         return chain[i] if i == j else matmul(product(i, k), product(k + 1, j))
 
     return product(0, len(chain) - 1)
+
+
+if not TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> NoReturn:
+        refuse_name(__name__, name, __all__)

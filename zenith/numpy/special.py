@@ -10,9 +10,10 @@ array([0., 0.])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zenith.errors import ArgumentError, user_line
+from zenith.numpy.absent import refuse_name
 from zenith.numpy.elementwise import SPECIAL
 from zenith.numpy.operands import convert, result_dtype, static_int
 from zenith.trace.bind import b
@@ -198,3 +199,9 @@ def polygamma(n: int, x: Any) -> Any:
     if order < 0:
         raise ArgumentError(f"polygamma: the order {order} is negative", where=user_line(), fix="use 0 or more")
     return psi(x) if order == 0 else b.polygamma(convert(x, result_dtype("polygamma", (x, 1.0))), order=order)
+
+
+if not TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> NoReturn:
+        refuse_name(__name__, name, __all__)
