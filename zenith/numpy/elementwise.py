@@ -209,13 +209,14 @@ heaviside = _define(np.heaviside, f.heaviside)
 _SPECIAL_OF_ONE: dict[str, str | Rule] = {
     "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "log_expit": f.log_sigmoid,
     "logit": f.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
-    "entr": f.entropy, "ndtr": f.normal_distribution,
+    "entr": f.entropy, "ndtr": f.normal_distribution, "gamma": f.gamma, "loggamma": f.log_gamma, "cbrt": "cbrt",
+    "exp2": "exp2", "expm1": "expm1", "log1p": "log1p",
 }  # fmt: skip
 _SPECIAL_OF_TWO: dict[str, str | Rule] = {
-    "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
+    "beta": f.beta, "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
 }  # fmt: skip
 SPECIAL = {
-    name: implements()(_typed_as(ufunc, f"_{name}", rule, {}))
+    name: implements(module="special")(_typed_as(ufunc, name, rule, {}))
     for ufunc, rules in ((np.exp, _SPECIAL_OF_ONE), (np.logaddexp, _SPECIAL_OF_TWO))
     for name, rule in rules.items()
 }

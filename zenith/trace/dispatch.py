@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, cast
 
@@ -287,6 +288,18 @@ def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _of_scipy(name: str) -> Callable[..., Any]:
+    """The function for a ufunc of ``scipy.special``, known by its name."""
+    if f"special.{name}" in _BY_NAME:
+        return _BY_NAME[f"special.{name}"]
+    there = [n.removeprefix("special.") for n in names() if n.startswith("special.")]
+    raise UnsupportedError(
+        f"scipy.special.{name} is not supported on traced arrays",
+        where=user_line(),
+        fix=f"write it with those that are: {', '.join(there)}; or call SciPy's with zenith.pure_callback",
+    )
+
+
 def _lookup(function: Any) -> Callable[..., Any]:
     found = _BY_FUNCTION.get(function)
     if found is not None:
@@ -295,8 +308,9 @@ def _lookup(function: Any) -> Callable[..., Any]:
     if function in _REFUSED:
         why, fix = _REFUSED[function]
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
-    if isinstance(function, np.ufunc) and getattr(np, name, None) is not function and f"_{name}" in _BY_NAME:
-        return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
+    special = sys.modules.get("scipy.special")
+    if special is not None and getattr(special, name, None) is function and getattr(np, name, None) is not function:
+        return _of_scipy(name)
     if isinstance(function, np.ufunc) and set("".join(function.types)) == set("O->"):
         raise TraceError(
             f"{name}: it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",
