@@ -11,7 +11,7 @@ import inspect
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]  # run as a script, only docs/ wo
 import zenith.numpy as znp  # noqa: E402
 from zenith.ir.primitive import all_primitives  # noqa: E402
 from zenith.ir.types import DTYPES, DType  # noqa: E402
+from zenith.numpy.assignment import WRITTEN_AT  # noqa: E402
 from zenith.trace import dispatch  # noqa: E402
 
 # The standard's names by chapter: https://data-apis.org/array-api/2024.12/API_specification
@@ -110,8 +111,8 @@ def exhibits() -> dict[str, str]:
     """Every table by name, as Markdown."""
     return {
         "standard": standard(), "conformance": conformance(), "functions": functions(), "outside": outside(),
-        "special": special(), "aten": core_aten(), "aten_refused": core_aten_refused(),
-        "architectures": architectures(), "dtypes": element_types(),
+        "ufuncs": ufuncs(), "beyond": beyond(), "special": special(), "aten": core_aten(),
+        "aten_refused": core_aten_refused(), "architectures": architectures(), "dtypes": element_types(),
     }  # fmt: skip
 
 
@@ -211,6 +212,37 @@ def escaped(text: str) -> str:
 def outside() -> str:
     """What is not counted, and why."""
     return "\n".join(f"- {why}: {code(names.split())}" for why, names in OUTSIDE.items())
+
+
+def ufuncs() -> str:
+    """The methods of ufuncs by what they are recorded as."""
+    every = "every ufunc of elements"
+    rows = [
+        ("reduce", code(dispatch.reductions()), by_name(dispatch.reductions())),
+        ("accumulate", code(dispatch.accumulations()), by_name(dispatch.accumulations())),
+        ("outer", every, "the function of arrays that are broadcast"),
+        ("at", f"{code(WRITTEN_AT)}; of truths also `logical_and`, `logical_or`", "an array with updates"),
+        ("reduceat", "-", "refused: how many elements belong together depends on values"),
+    ]
+    return table(("method", "of", "recorded as"), [(f"`{method}`", *rest) for method, *rest in rows])
+
+
+def by_name(functions: Mapping[str, str]) -> str:
+    """What stands for the methods of ufuncs, in the order of these."""
+    return ", ".join(f"`{functions[name]}`" for name in sorted(functions))
+
+
+def beyond() -> str:
+    """What `zenith.numpy` has and NumPy has not, with the first sentence that each says of itself."""
+    found = {name: getattr(znp, name) for name in dir(znp) if not name.startswith("_") and not hasattr(np, name)}
+    functions = {name: f for name, f in found.items() if inspect.isroutine(f)}
+    return table(("function", ""), [(f"`{name}`", first_sentence(f)) for name, f in functions.items()])
+
+
+def first_sentence(function: Any) -> str:
+    """What a docstring begins with."""
+    text = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+    return escaped(text.partition(". ")[0].rstrip(".") + ".").replace("``", "`")
 
 
 def special() -> str:

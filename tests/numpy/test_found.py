@@ -90,6 +90,33 @@ def test_unique(dtype):
     assert_same(inverse, np.unique(x, return_inverse=True)[1])
 
 
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1", "?", "c8"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_different_slices(dtype, axis):
+    x = np.random.default_rng(3).integers(0, 2, (5, 4, 2)).astype(dtype)
+    options = {"return_index": True, "return_inverse": True, "return_counts": True, "axis": axis}
+    values, *others = np.unique(x, **options)
+    count = len(others[2])
+    for size in (count, count + 2, 2):
+        kept = min(size, count)
+        more = [np.take(values, [0] * (size - kept), axis)] if size > kept else []
+        filled_values = np.concatenate([np.take(values, range(kept), axis), *more], axis)
+        expected = [filled_values, filled(others[0], size, 0), others[1], filled(others[2], size, 0)]
+        for found in (
+            znp.unique(x, size=size, **options),
+            *[run_traced(lambda a, n=size: znp.unique(a, size=n, **options), x, symbolic=s) for s in (False, True)],
+        ):
+            for actual, e in zip(found, expected, strict=True):
+                assert_same(actual, e)
+
+
+def test_slices_with_nan_and_without_elements():
+    x = np.array([[np.nan, 1.0], [0.0, 2.0], [np.nan, 1.0], [0.0, 2.0]])
+    assert_same(znp.unique(x, axis=0, size=3), np.unique(x, axis=0))
+    assert_same(run_traced(lambda a: znp.unique(a, axis=0, size=4, fill_value=7), x)[0][3], np.array([7.0, 7.0]))
+    assert znp.unique(np.ones((3, 0)), axis=0, size=1, return_counts=True)[1].tolist() == [3]
+
+
 def test_nan_is_one_value_or_many():
     x = np.array([np.nan, 1.0, np.nan, -np.inf, 1.0])
     for equal in (True, False):
@@ -143,7 +170,5 @@ def test_what_is_refused():
         znp.nonzero(np.float64(1))
     with pytest.raises(ShapeError, match="compress: the condition is longer than the axis"):
         znp.compress([True] * 3, x)
-    with pytest.raises(UnsupportedError, match="unique with size= and axis="):
-        znp.unique(x, axis=0, size=2)
     with pytest.raises(UnsupportedError, match="intersect1d with size= and return_indices="):
         znp.intersect1d(x, x, return_indices=True, size=2)

@@ -28,9 +28,6 @@ def test_coordinates_in_an_array_of_symbolic_sizes():
 def test_grids():
     assert_same(znp.indices((2, 3)), np.indices((2, 3)))
     assert all(map(np.array_equal, znp.indices((2, 3), sparse=True), np.indices((2, 3), sparse=True)))
-    assert_same(znp.mgrid[0:3, 1:2:3j], np.mgrid[0:3, 1:2:3j])
-    assert_same(znp.mgrid[-1:3:0.5], np.mgrid[-1:3:0.5])
-    assert all(map(np.array_equal, znp.ogrid[0:3, 1:9:2], np.ogrid[0:3, 1:9:2]))
     assert_same(znp.fromfunction(lambda i, j: i * 2 + j, (3, 2)), np.fromfunction(lambda i, j: i * 2 + j, (3, 2)))
 
 
@@ -38,7 +35,6 @@ def test_grids_of_symbolic_sizes():
     x = values(F8, (3, 4), 2)
     sizes = lambda a: (a.shape[0], a.shape[1])  # noqa: E731
     assert_same(run_traced(lambda a: znp.indices(sizes(a)), x)[0], np.indices((3, 4)))
-    assert_same(run_traced(lambda a: znp.mgrid[0 : a.shape[0], 0 : a.shape[1]], x)[0], np.mgrid[0:3, 0:4])
     assert_same(
         run_traced(lambda a: a[: a.shape[0], : a.shape[0]][znp.diag_indices(a.shape[0])], x)[0], x[:, :3].diagonal()
     )

@@ -60,7 +60,21 @@ def test_functions_of_bool_and_float16():
 
 def test_questions_about_types():
     assert znp.result_type(BRAIN, 1.0) == BRAIN and znp.promote_types("float16", BRAIN) == SINGLE
+    assert znp.issubdtype(BRAIN, znp.floating) and znp.issubdtype(BRAIN, BRAIN)
+    assert not znp.issubdtype(BRAIN, HALF) and not znp.issubdtype(BRAIN, znp.integer)
     assert znp.isdtype(BRAIN, "real floating") and znp.isdtype(BRAIN, BRAIN) and not znp.isdtype(BRAIN, HALF)
     assert float(znp.finfo(BRAIN).eps) == 2.0**-7 and float(znp.finfo(HALF).max) == 65504.0
     largest = znp.nan_to_num(np.array([np.inf, np.nan], BRAIN))
     assert largest.dtype == BRAIN and largest[0] == ml_dtypes.finfo(BRAIN).max and largest[1] == 0
+
+
+@pytest.mark.parametrize("kind", [np.floating, np.integer, np.number, np.float16, float, "i4"], ids=str)
+def test_kinds_of_types(kind):
+    for dtype in ("f2", np.dtype("i4"), np.floating, float, np.int8):
+        assert znp.issubdtype(dtype, kind) == np.issubdtype(dtype, kind)
+
+
+def test_types_under_all_their_names():
+    for name in ("half", "single", "double", "csingle", "cdouble", "int_", "intp", "uint", "byte", "ushort", "generic"):
+        assert getattr(znp, name) is getattr(np, name)
+    assert znp.linalg.LinAlgError is np.linalg.LinAlgError and znp.errstate is np.errstate

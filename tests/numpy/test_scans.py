@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.numpy.comparison import DTYPES, check, run_traced, values
+import zenith
+import zenith.numpy as znp
+from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, values
 from zenith.errors import ShapeError
 
 X = np.array([[1.0, np.nan, 3.0], [-0.0, 2.0, np.nan]])
@@ -66,3 +68,41 @@ def test_accumulate_of_bools():
     for ufunc in (np.add, np.maximum, np.minimum):
         (found,) = run_traced(lambda a, f=ufunc: f.accumulate(a), x)
         assert found.dtype == ufunc.accumulate(x).dtype and (found == ufunc.accumulate(x)).all()
+
+
+EXTREMES = {"cumulative_max": np.maximum, "cumulative_min": np.minimum, "cumulative_logsumexp": np.logaddexp}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1", "?"])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_and_sums_of_exponentials_by_name(name, dtype):
+    x = values(np.dtype(dtype), (3, 4), 5)
+    for axis in (0, -1):
+        expected = EXTREMES[name].accumulate(x, axis=axis)
+        for function in (
+            getattr(znp, name),
+            EXTREMES[name].accumulate,
+            getattr(znp, EXTREMES[name].__name__).accumulate,
+        ):
+            (found,) = run_traced(lambda a, f=function, i=axis: f(a, axis=i), x)
+            assert_same(found, expected)
+        assert_same(getattr(znp, name)(x, axis=axis), expected)
+    (found,) = run_traced(lambda a: getattr(znp, name)(a, axis=1, dtype=np.float32), x)
+    assert_same(found, EXTREMES[name].accumulate(x.astype(np.float32), axis=1))
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_what_running_results_begin_with_changes_nothing(name):
+    ufunc = EXTREMES[name]
+    for dtype in ("f8", "i2", "?") if name != "cumulative_logsumexp" else ("f4", "f8"):
+        x = values(np.dtype(dtype), (2, 3), 1)
+        (found,) = run_traced(lambda a: getattr(znp, name)(a, axis=1, include_initial=True), x)
+        assert_same(found[:, 1:], ufunc.accumulate(x, axis=1))
+        assert found.dtype == x.dtype and (ufunc(found[:, :1], x) == x).all()
+    with pytest.raises(ShapeError, match=f"{name} needs an axis for an array of 2 axes"):
+        getattr(znp, name)(np.ones((2, 2)))
+
+
+def test_a_running_maximum_has_a_derivative():
+    found = zenith.grad(lambda a: np.sum(znp.cumulative_max(a)))(np.array([1.0, 3.0, 2.0]))
+    assert found.tolist() == [1.0, 2.0, 0.0]

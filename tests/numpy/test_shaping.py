@@ -6,7 +6,7 @@ import pytest
 import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced, traced, values
 from zenith import jit
-from zenith.errors import ArgumentError, ShapeError, TraceError
+from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 F4 = np.dtype("f4")
 SHAPES = ((2, 3, 4), (1, 3, 4), (2, 3, 0), (1, 1, 1))
@@ -53,6 +53,10 @@ FUNCTIONS = {
         xp.roll(a, 7, 1),
         xp.roll(a, (1, 2), (0, 1)),
         xp.roll(a, 3),
+        xp.roll(a, (1, 2), axis=1),
+        xp.roll(a, 1, axis=(0, 1, 1)),
+        xp.roll(a, np.array([1, -2])),
+        xp.roll(a, [4], (2, 0)),
     ),
     "split": lambda xp, a: [*xp.split(a, [1, 2], axis=1), *xp.split(a, [-1], axis=0)],
     "split equal": lambda xp, a: xp.split(a, 3, axis=1) if a.shape[1] == 3 else [a],
@@ -194,3 +198,14 @@ def test_one_axis_has_one_order():
 def test_orders_that_are_none():
     with pytest.raises(ArgumentError, match="reshape: 'K' is no order"):
         run_traced(lambda a: np.reshape(a, (3, 1), order="K"), np.zeros(3))
+
+
+def test_a_shift_that_the_program_computes():
+    x, shifts = values(np.dtype("f4"), (3, 4)), np.array([1, -6, 3])
+    check(lambda xp, a, k: [xp.roll(a, k[0]), xp.roll(a, k[1], 1), xp.roll(a, (k[0], k[1]), (0, 1))], x, shifts)
+    check(lambda xp, a, k: [xp.roll(a, k[:2], (1, 0)), xp.roll(a[:, :0], k[2], 1), xp.roll(a, (k[0], 1), 0)], x, shifts)
+    check(lambda xp, a, k: xp.roll(a, k[0], axis=0), x, shifts.astype(np.uint8))
+    with pytest.raises(DTypeError, match="roll: a shift is an integer"):
+        run_traced(lambda a: np.roll(a, a[0, 0], 0), x)
+    with pytest.raises(ShapeError, match="roll: 3 shifts for 2 axes"):
+        run_traced(lambda a: np.roll(a, (1, 2, 3), (0, 1)), x)

@@ -5,7 +5,7 @@ import pytest
 
 import zenith
 from tests.numpy.comparison import run_traced
-from zenith.errors import ArgumentError
+from zenith.errors import ArgumentError, UnsupportedError
 from zenith.numpy import special
 
 scipy = pytest.importorskip("scipy.special")
@@ -15,7 +15,8 @@ REAL = np.concatenate([-POSITIVE, [0.0], POSITIVE])
 SHARES = np.array([0.0, 1e-6, 0.1, 0.5, 0.75, 0.999, 1.0])
 UNARY = {
     "erf": REAL, "erfc": REAL, "erfinv": 2 * SHARES - 1, "expit": REAL, "log_expit": REAL, "logit": SHARES,
-    "ndtr": REAL, "gammaln": REAL, "psi": POSITIVE, "i0": REAL, "i0e": REAL, "i1": REAL, "i1e": REAL, "entr": REAL,
+    "ndtr": REAL, "gammaln": REAL, "loggamma": REAL, "psi": POSITIVE, "cbrt": REAL, "exp2": REAL[:-1],
+    "expm1": REAL[:-1], "log1p": POSITIVE, "i0": REAL, "i0e": REAL, "i1": REAL, "i1e": REAL, "entr": REAL,
 }  # fmt: skip
 BINARY = {"betaln": POSITIVE, "xlogy": REAL, "xlog1py": REAL[REAL > -1], "rel_entr": REAL}
 INSIDE = np.array([0.2, 0.6, 0.85])
@@ -48,6 +49,59 @@ def test_functions_of_two_arguments(name, dtype):
     scale = scipy.gammaln(2 * POSITIVE[-1]) / 100 if name == "betaln" else 1.0
     close(run_traced(getattr(scipy, name), x, y)[0], expected, dtype, scale)
     close(getattr(special, name)(x, y), expected, dtype, scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gamma_and_beta_err_as_their_logarithms(dtype):
+    """By 8 ulps for each unit of the largest logarithm of a gamma function."""
+    x = np.concatenate([POSITIVE, [-0.5, -1.5, -2.25, -7.75, 30.0]]).astype(dtype)
+    arguments = {"gamma": (x[x < 35],), "beta": (x[:, None], x)}
+    for name, given in arguments.items():
+        expected = getattr(scipy, name)(*[a.astype(np.float64) for a in given])
+        largest = np.max(
+            [np.abs(scipy.gammaln(a)) for a in np.broadcast_arrays(*given, sum(given))[: len(given) + 1]], 0
+        )
+        for found in (run_traced(getattr(scipy, name), *given)[0], getattr(special, name)(*given)):
+            assert found.dtype == dtype
+            inside = (np.abs(expected) < np.finfo(dtype).max) & (np.abs(expected) > np.finfo(dtype).tiny)
+            error = np.abs(found - expected)[inside] / np.abs(expected)[inside]
+            assert (error <= 8 * np.finfo(dtype).eps * (1 + largest[inside])).all()
+
+
+def test_gamma_at_its_poles_and_ends():
+    x = np.array([0.0, -0.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 171.0, 172.0, -180.5])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run_traced(scipy.gamma, x)[0], scipy.gamma(x), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(zenith.grad(special.gamma)(2.5), scipy.gamma(2.5) * scipy.psi(2.5), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+def test_sums_of_exponentials(dtype, axis):
+    x = np.random.default_rng(0).normal(0, 100, (3, 4)).astype(dtype)
+    x[0] = -np.inf
+    factors = np.array([1.0, 0.0, -2.0, 3.0], dtype)
+    plain, signed = {"axis": axis}, {"axis": axis, "b": factors, "return_sign": True}
+    for name, options in (("logsumexp", plain), ("logsumexp", {**plain, "keepdims": True}), ("logsumexp", signed)):
+        with np.errstate(all="ignore"):
+            expected = getattr(scipy, name)(x, **options)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        found = run_traced(lambda a, n=name, o=options: getattr(special, n)(a, **o), x)
+        for part, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part, e, rtol=4 * np.finfo(dtype).eps)
+            assert part.dtype == dtype
+    for name in ("softmax", "log_softmax"):
+        expected = getattr(scipy, name)(x[1:], axis=axis)
+        found = run_traced(lambda a, n=name: getattr(special, n)(a, axis), x[1:])[0]
+        np.testing.assert_allclose(found, expected, rtol=200 * np.finfo(dtype).eps)
+    assert special.softmax([1, 1]).tolist() == [0.5, 0.5] and special.logsumexp(np.int8([-128, 127])) == 127
+
+
+def test_what_there_is_not_names_what_there_is():
+    for name in ("gammainc", "erfcx", "ndtri"):
+        with pytest.raises(UnsupportedError, match=rf"scipy\.special\.{name} is not supported(.|\n)*gammaln, i0, i0e"):
+            run_traced(lambda a, n=name: getattr(scipy, n)(*[a] * getattr(scipy, n).nin), POSITIVE)
+        assert not hasattr(special, name)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])

@@ -283,27 +283,43 @@ def test_equal_sizes_and_effects_together():
 
 
 ARGUMENTS = {f: own for f, own in dispatch._BY_FUNCTION.items() if not isinstance(f, np.ufunc)}
+# Arguments of NumPy's functions that there are not, and why.
+WITHOUT = {np.array: {"ndmax": "an array of less axes than lists have levels is one of Python objects"}}
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @pytest.mark.parametrize("function", ARGUMENTS, ids=lambda f: f.__name__)
 def test_arguments_stand_where_numpy_has_them(function):
-    """By place they are NumPy's, and one that NumPy lets be named is found under that name."""
-    theirs, ours = (inspect.signature(f).parameters for f in (function, ARGUMENTS[function]))
-    by_place = [[p.name for p in ps.values() if p.kind in dispatch._BY_PLACE] for ps in (theirs, ours)]
-    own = dispatch._own_names(function, ARGUMENTS[function])
-    anything = any(p.kind is p.VAR_KEYWORD for p in ours.values())
-    for place, name in enumerate(by_place[0]):
-        assert anything or own.get(name, name) in ours, f"{name} is no argument"
-        if place < len(by_place[1]):
-            assert own.get(name, name) == by_place[1][place]
+    """By place they are NumPy's."""
+    own = ARGUMENTS[function]
+    names = dispatch.own_names(own.__wrapped__, (function,))
+    for theirs, ours in zip(*map(dispatch._by_place, (function, own)), strict=False):
+        assert names.get(theirs, theirs) == ours
 
 
-def test_arguments_may_have_numpys_names():
+@pytest.mark.parametrize("function", ARGUMENTS, ids=lambda f: f.__name__)
+def test_arguments_may_have_numpys_names(function):
+    """Whatever NumPy lets be named is found under that name, in ``zenith.numpy`` as on traced arrays."""
+    named = [p.name for p in inspect.signature(function).parameters.values() if p.kind in NAMED]
+    names = dispatch.own_names(ARGUMENTS[function].__wrapped__, (function,))
+    given = {names.get(name, name): None for name in named if name not in WITHOUT.get(function, {})}
+    inspect.signature(ARGUMENTS[function]).bind_partial(**given)
+
+
+def test_names_of_arguments_are_numpys_or_the_standards():
     x = values(F4, (2, 3))
-    graph = trace(
-        lambda a: [np.sum(a=a, axis=0), np.moveaxis(a=a, source=0, destination=1)], specs_for([x], False), "f"
-    )
-    assert [o.type.rank for o in graph.graph.outputs] == [1, 2]
+    for xp in (np, znp):
+        graph = trace(
+            lambda a, xp=xp: [
+                xp.sum(a=a, axis=0), xp.moveaxis(a=a, source=0, destination=1), xp.tile(A=a, reps=2),
+                xp.linalg.solve(a=a[:, :2], b=a[:, 0]), znp.sum(x=a), znp.vstack(tup=(a, a)),
+            ],
+            specs_for([x], False), "f",
+        )  # fmt: skip
+        assert [o.type.rank for o in graph.graph.outputs] == [1, 2, 2, 1, 0, 2]
+    assert znp.sum(a=x) == znp.sum(x=x)
+    with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+        znp.sum(x, a=x)
 
 
 @pytest.mark.parametrize("function", [np.array_equal, np.array_equiv])

@@ -14,9 +14,9 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import ShapeError, user_line
 from zenith.nn.rounding import rounded_once
+from zenith.numpy import special
 from zenith.numpy.operands import ask, dims_of, normal_axis
 from zenith.numpy.special import erf, expit, log_expit
-from zenith.trace.bind import b
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_swish", "hard_tanh", "leaky_relu", "log_sigmoid", "log_softmax",
@@ -232,8 +232,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     >>> softmax([1.0, 1.0, 1.0, 1.0])
     array([0.25, 0.25, 0.25, 0.25])
     """
-    powers = znp.exp(_below_largest(znp.asarray(x), axis))
-    return powers / znp.sum(powers, axis=axis, keepdims=True)
+    return special.softmax(x, axis)
 
 
 @rounded_once
@@ -243,8 +242,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     >>> log_softmax([1.0, 1.0]).round(4)
     array([-0.6931, -0.6931])
     """
-    shifted = _below_largest(znp.asarray(x), axis)
-    return shifted - znp.log(znp.sum(znp.exp(shifted), axis=axis, keepdims=True))
+    return special.log_softmax(x, axis)
 
 
 @rounded_once
@@ -254,22 +252,7 @@ def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
     >>> logsumexp([1000.0, 1000.0]).round(4)
     np.float64(1000.6931)
     """
-    x = znp.asarray(x)
-    largest = _largest(x, axis)
-    shift = znp.where(znp.isfinite(largest), largest, 0)
-    total = znp.log(znp.sum(znp.exp(x - shift), axis=axis, keepdims=True)) + shift
-    return total if keepdims else znp.squeeze(total, axis)
-
-
-def _below_largest(x: Any, axis: int) -> Any:
-    """x less its largest element along an axis, which may be empty."""
-    return x - _largest(x, axis)
-
-
-def _largest(x: Any, axis: int) -> Any:
-    """Taken as constant by derivatives: what is computed does not depend on it."""
-    at = normal_axis("softmax", axis, x.ndim)
-    return znp.expand_dims(b.stop_gradient(b.reduce_max(x, axes=(at,))), at)
+    return special.logsumexp(x, axis, keepdims=keepdims)
 
 
 def one_hot(x: Any, num_classes: Any, dtype: Any = np.float32, axis: int = -1) -> Any:

@@ -9,11 +9,16 @@ array([1, 0])
 """
 
 # ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
-from zenith.numpy import fft, linalg, special  # noqa: F401
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import NoReturn as _NoReturn
+
+from zenith.numpy import fft, lib, linalg, special  # noqa: F401
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
+from zenith.numpy.absent import refuse_name as _refuse_name
 from zenith.numpy.along import *
 from zenith.numpy.assignment import *
 from zenith.numpy.attention import *
+from zenith.numpy.brackets import *
 from zenith.numpy.calculus import *
 from zenith.numpy.complex_numbers import *
 from zenith.numpy.counting import *
@@ -44,10 +49,17 @@ from zenith.numpy.sets import *
 from zenith.numpy.shaping import *
 from zenith.numpy.sorting import *
 from zenith.numpy.spreads import *
+from zenith.numpy.stride_tricks import *
 from zenith.numpy.types import *
+from zenith.numpy.vectorized import *
 
 # NumPy's other names of the same functions.
 abs, acos, acosh, asin, asinh = absolute, arccos, arccosh, arcsin, arcsinh
 atan, atan2, atanh, bitwise_invert, bitwise_not = arctan, arctan2, arctanh, invert, invert
 bitwise_left_shift, bitwise_right_shift, conj, mod, pow = left_shift, right_shift, conjugate, remainder, power
 true_divide, around, asanyarray, bool = divide, round, asarray, bool_
+
+if not _TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> _NoReturn:
+        _refuse_name(__name__, name, globals(), (linalg, fft, special))

@@ -51,6 +51,7 @@ __all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask
 
 # The ufuncs whose ``at`` is a scatter.
 _SCATTERS = {"add": "scatter_add", "multiply": "scatter_mul", "maximum": "scatter_max", "minimum": "scatter_min"}
+WRITTEN_AT = sorted({*_SCATTERS, "subtract"})  # the ufuncs with `at`; of truths logical_or and logical_and, too
 _OF_BOOLS = {"add": "scatter_max", "logical_or": "scatter_max", "multiply": "scatter_min", "logical_and": "scatter_min"}
 
 
@@ -181,6 +182,7 @@ def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: 
     """A ufunc with ``out=``, and with ``where=`` only for some elements."""
     rest = {k: v for k, v in options.items() if k not in ("out", "where")}
     outs, mask, casting = options["out"], options.get("where", True), options.get("casting", "same_kind")
+    outs = outs if isinstance(outs, tuple) else (outs,) * ufunc.nout
     result = function(*inputs, **rest)
     pairs = list(zip(outs, result if ufunc.nout > 1 else (result,), strict=True))
     if mask is not True:
@@ -202,7 +204,9 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
     """``ufunc.at(x, indices, values)``: each value in its turn, also where places repeat."""
     name = ufunc.__name__
     if not isinstance(x, Tracer):
-        refuse_numpy(f"{name}.at", x)
+        if contains_traced([indices, values]):
+            refuse_numpy(f"{name}.at", x)
+        return ufunc.at(x, indices, *([] if values is None else [values]))
     target = as_array(x)
     check_writable(target)
     if name == "subtract" and x.dtype.kind != "b":
@@ -210,7 +214,7 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
     scatter = (_OF_BOOLS if x.dtype.kind == "b" else {}).get(name, _SCATTERS.get(name))
     if scatter is None or values is None:
         raise UnsupportedError(f"numpy.{name}.at is not supported on traced arrays", where=user_line(),
-                               fix=f"those that are: {', '.join(sorted({*_SCATTERS, 'subtract'}))}")  # fmt: skip
+                               fix=f"those that are: {', '.join(WRITTEN_AT)}")  # fmt: skip
     found = select(target, indices)
     _require_kind(name, result_dtype(name, (x, values)), x.dtype)
     if isinstance(found, Masked):

@@ -13,14 +13,14 @@ from zenith.numpy.elementwise import resolve
 from zenith.numpy.operands import align, compute_array, convert
 from zenith.numpy.selection import where
 from zenith.trace.bind import b
-from zenith.trace.dispatch import implements
+from zenith.trace.dispatch import implements, of_ufunc
 
 __all__ = [
     "fix", "frexp", "isneginf", "isposinf", "ldexp", "modf",
 ]  # fmt: skip
 
 
-@implements(np.frexp)
+@of_ufunc(np.frexp)
 def frexp(x: Any) -> tuple[Any, Any]:
     """The mantissa m, 1/2 <= |m| < 1, and the exponent e (int32) of numbers m * 2**e; zeros and infinities have e = 0.
 
@@ -34,7 +34,7 @@ def frexp(x: Any) -> tuple[Any, Any]:
     return convert(mantissa, dtype), b.cast(exponent, dtype=int32)
 
 
-@implements(np.ldexp)
+@of_ufunc(np.ldexp)
 def ldexp(x1: Any, x2: Any) -> Any:
     """``x1 * 2**x2`` for integers ``x2``, rounded once.
 
@@ -49,7 +49,7 @@ def ldexp(x1: Any, x2: Any) -> Any:
 # --- whole and fractional parts --------------------------------------------------------------------------------
 
 
-@implements(np.modf)
+@of_ufunc(np.modf)
 def modf(x: Any) -> tuple[Any, Any]:
     """The fractional and the whole part of numbers, both with their sign.
 

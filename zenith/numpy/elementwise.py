@@ -7,7 +7,7 @@ name a second rule for bool, or for the integers, where the primitive is another
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.promotion import loop
 from zenith.trace.bind import b, known_dtype
-from zenith.trace.dispatch import implements
+from zenith.trace.dispatch import Elementwise, implements, of_ufunc
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
@@ -89,9 +89,13 @@ def _refuse_options(name: str, options: dict[str, Any]) -> None:
         )
 
 
-def _define(ufunc: np.ufunc, rule: str | Rule, *, name: str = "", **special: str | Rule) -> Callable[..., Any]:
+def _define(ufunc: np.ufunc, rule: str | Rule, **special: str | Rule) -> Elementwise:
     """Register the function for ``ufunc``; ``special`` has rules for kinds: ``b``, ``i`` (and ``u``), ``f``, ``c``."""
-    label = name or ufunc.__name__
+    return of_ufunc(ufunc)(_typed_as(ufunc, ufunc.__name__, rule, special))
+
+
+def _typed_as(ufunc: np.ufunc, label: str, rule: str | Rule, special: Mapping[str, str | Rule]) -> Callable[..., Any]:
+    """A function that computes in the types in which ``ufunc`` does."""
     rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
     def function(*operands: Any, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
@@ -102,7 +106,7 @@ def _define(ufunc: np.ufunc, rule: str | Rule, *, name: str = "", **special: str
 
     function.__name__ = function.__qualname__ = label
     function.__doc__ = f"As ``numpy.{label}``, elementwise with broadcasting (array in, array of the same kind out)."
-    return implements(ufunc)(function) if not name else implements()(function)
+    return function
 
 
 def _rule(rule: str | Rule) -> Rule:
@@ -213,17 +217,20 @@ heaviside = _define(np.heaviside, f.heaviside)
 _SPECIAL_OF_ONE: dict[str, str | Rule] = {
     "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "log_expit": f.log_sigmoid,
     "logit": f.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
-    "entr": f.entropy, "ndtr": f.normal_distribution,
+    "entr": f.entropy, "ndtr": f.normal_distribution, "gamma": f.gamma, "loggamma": f.log_gamma, "cbrt": "cbrt",
+    "exp2": "exp2", "expm1": "expm1", "log1p": "log1p",
 }  # fmt: skip
 _SPECIAL_OF_TWO: dict[str, str | Rule] = {
-    "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
+    "beta": f.beta, "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
 }  # fmt: skip
-SPECIAL = {name: _define(np.exp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_ONE.items()} | {
-    name: _define(np.logaddexp, rule, name=f"_{name}") for name, rule in _SPECIAL_OF_TWO.items()
+SPECIAL = {
+    name: implements(module="special")(_typed_as(ufunc, name, rule, {}))
+    for ufunc, rules in ((np.exp, _SPECIAL_OF_ONE), (np.logaddexp, _SPECIAL_OF_TWO))
+    for name, rule in rules.items()
 }
 
 
-def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
+def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Elementwise:
     """A comparison of numbers, as NumPy's: of int64 with uint64 too, and of a Python int beyond the other's type."""
     complex_rule = primitive if primitive in ("eq", "ne") else c.ordered(primitive)
     inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y), c=complex_rule)
@@ -238,7 +245,7 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], boo
 
     function.__name__ = function.__qualname__ = ufunc.__name__
     function.__doc__ = inner.__doc__
-    return implements(ufunc)(function)
+    return of_ufunc(ufunc)(function)
 
 
 def _beyond(value: Any, other: Any) -> bool:
@@ -289,7 +296,7 @@ def squared_distance(x: Any) -> Any:
     return c.squared(x) if kind_of(x.dtype) == "c" else square(x)
 
 
-@implements(np.divmod)
+@of_ufunc(np.divmod)
 def divmod(x: Any, y: Any) -> tuple[Any, Any]:
     """As ``numpy.divmod``: quotient rounded down and remainder."""
     return floor_divide(x, y), remainder(x, y)
@@ -311,12 +318,12 @@ def _operator_power(x: Any, exponent: Any) -> Any:
     return power(x, exponent)
 
 
-def ufunc_outer(function: Callable[..., Any], x: Any, y: Any) -> Any:
+def ufunc_outer(function: Callable[..., Any], x: Any, y: Any, **options: Any) -> Any:
     """``ufunc.outer``: the function of every pair of elements."""
     x, y = as_array(x), as_array(y)
     left, right = dims_of(x), dims_of(y)
     spread = b.reshape(x, shape=(*left, *[1] * len(right))) if right else x
-    return function(spread, y)
+    return function(spread, y, **options)
 
 
 ufunc_outer.__name__ = "_ufunc_outer"

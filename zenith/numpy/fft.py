@@ -11,7 +11,7 @@ array([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from zenith.ir.ops.common import is_narrow
 from zenith.ir.ops.fourier import NORMS
 from zenith.ir.types import float32, kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.absent import refuse_name
 from zenith.numpy.creation import arange
 from zenith.numpy.joining import roll
 from zenith.numpy.operands import (
@@ -333,3 +334,9 @@ def _norm(name: str, norm: Any) -> str:
 def _other(norm: str) -> str:
     """The norm that divides in the other direction."""
     return NORMS[::-1][NORMS.index(norm)]
+
+
+if not TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> NoReturn:
+        refuse_name(__name__, name, __all__)

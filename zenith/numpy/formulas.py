@@ -119,6 +119,31 @@ def log_beta(x: Any, y: Any) -> Any:
     return b.sub(b.add(b.lgamma(x), b.lgamma(y)), b.lgamma(b.add(x, y)))
 
 
+def _gamma_sign(x: Any) -> Any:
+    """The sign of the gamma function: it changes at 0 and at every negative integer."""
+    whole = b.floor(x)
+    odd = b.sub(whole, b.mul(b.floor(b.mul(whole, 0.5)), 2.0))
+    one = full_like(1.0, x)
+    return b.stop_gradient(b.where(b.lt(x, 0.0), b.sub(one, b.mul(odd, 2.0)), b.copysign(one, x)))
+
+
+def gamma(x: Any) -> Any:
+    """The gamma function, of which nan stands at negative integers."""
+    pole = b.bit_and(b.lt(x, 0.0), b.eq(x, b.floor(x)))
+    return b.where(pole, full_like(math.nan, x), b.mul(_gamma_sign(x), b.exp(b.lgamma(x))))
+
+
+def beta(x: Any, y: Any) -> Any:
+    """The beta function, the quotient of gamma(x) gamma(y) and gamma(x + y)."""
+    sign = b.mul(b.mul(_gamma_sign(x), _gamma_sign(y)), _gamma_sign(b.add(x, y)))
+    return b.mul(sign, b.exp(log_beta(x, y)))
+
+
+def log_gamma(x: Any) -> Any:
+    """The logarithm of the gamma function, nan below 0, where it is complex."""
+    return b.where(b.lt(x, 0.0), full_like(math.nan, x), b.lgamma(x))
+
+
 def _times_log(x: Any, y: Any, logarithm: Any, safe: float) -> Any:
     """x log(y), 0 where x is 0 and y is no nan; so are the derivatives there."""
     nothing = b.bit_and(b.eq(x, 0.0), b.eq(y, y))

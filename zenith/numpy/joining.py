@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ShapeError, user_line
+from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly, minimum
+from zenith.ir.types import int64
+from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import require_cast
 from zenith.numpy.operands import (
+    INT64,
     as_array,
     ask,
     convert,
@@ -38,7 +41,7 @@ from zenith.numpy.shaping import (
 )
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import size_dim
+from zenith.trace.sizes import size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 __all__ = [
@@ -93,22 +96,54 @@ def cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
 
 @implements(np.roll, gives="boxed")
 def roll(x: Any, shift: Any, axis: Any = None) -> Any:
-    """Elements moved along axes; what leaves at the end comes in at the start."""
+    """Elements moved along axes; what leaves at the end comes in at the start.
+
+    ``shift`` is an integer, a size, or an integer that the program computes; or one for each of several axes. Several
+    along one axis are added. ShapeError where there are not as many as axes.
+
+    >>> roll([1, 2, 3, 4], 1), roll([1, 2, 3, 4], (1, 2), axis=0)
+    (array([4, 1, 2, 3]), array([2, 3, 4, 1]))
+    """
     x = as_array(x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), user_shape(dims_of(x)))
-    if isinstance(axis, (tuple, list)):
-        shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axis)
-        for s, a in zip(shifts, axis, strict=True):
-            x = roll(x, s, a)
-        return x
-    at, moved = normal_axis("roll", axis, x.ndim), size_dim(shift, "roll: the shift")
-    size = dims_of(x)[at]
+    shifts, axes = _listed(shift), list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes", where=user_line(),
+                         fix="give a shift for each axis, or one for all")  # fmt: skip
+    shifts, axes = (each * len(other) if len(each) == 1 else each for each, other in ((shifts, axes), (axes, shifts)))
+    total: dict[int, Any] = {}
+    for moved, a in zip(shifts, axes, strict=True):
+        at = normal_axis("roll", a, x.ndim)
+        total[at] = total[at] + moved if at in total else moved
+    for at, moved in total.items():
+        x = _moved_by_a_value(x, moved, at) if isinstance(moved, Tracer) else _moved(x, moved, at)
+    return x
+
+
+def _listed(shift: Any) -> list[Any]:
+    """One shift, or a row of them, as a list."""
+    return list(shift) if isinstance(shift, (tuple, list)) or getattr(shift, "ndim", 0) else [shift]
+
+
+def _moved(x: Any, shift: Any, at: int) -> Any:
+    """An array moved along an axis by what is known when the program is compiled: two parts in the other order."""
+    moved, size = size_dim(shift, "roll: the shift"), dims_of(x)[at]
     if not ask(size, ">", 0):
         return x
     inside = ask(moved, ">=", 0) and ask(moved, "<", size)
     first = size - (moved if inside else moved % size)
     return b.concat(cut(x, at, first, size), cut(x, at, 0, first), axis=at)
+
+
+def _moved_by_a_value(x: Any, shift: Any, at: int) -> Any:
+    """An array moved along an axis by what the program computes: each element is read where it stood."""
+    if shift.dtype.kind not in "iu" or shift.ndim:
+        raise DTypeError("roll: a shift is an integer", where=user_line(), types=(shift.type,),
+                         fix="cast it: shift.astype(numpy.int64), and give several axes as many shifts")  # fmt: skip
+    size = user_size(dims_of(x)[at])
+    place = ew.subtract(b.iota(size=dims_of(x)[at], dtype=int64), convert(shift, INT64))
+    return b.take(x, ew.remainder(place, size), axis=at)
 
 
 # --- join and split --------------------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from zenith.errors import ShapeError, user_line
 from zenith.numpy import equations, factors, linear, norms, products
+from zenith.numpy.absent import refuse_name
 from zenith.numpy.equations import *
 from zenith.numpy.factors import *
 from zenith.numpy.linear import matmul, tensordot, vecdot
@@ -29,9 +30,11 @@ from zenith.numpy.shaping import matrix_transpose, reshape
 from zenith.trace.dispatch import implements, refuse
 
 __all__ = [
-    *equations.__all__, *factors.__all__, *norms.__all__, "cross", "diagonal", "matmul", "matrix_transpose",
-    "multi_dot", "outer", "tensordot", "trace", "vecdot",
+    *equations.__all__, *factors.__all__, *norms.__all__, "LinAlgError", "cross", "diagonal", "matmul",
+    "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot",
 ]  # fmt: skip
+
+LinAlgError = np.linalg.LinAlgError  # which nothing here raises
 
 refuse((np.linalg.eig, np.linalg.eigvals),
        "its result is real or complex by the matrix's values, which no program's is",
@@ -131,3 +134,9 @@ def _multiply_chain(chain: Sequence[Any], sizes: Sequence[int]) -> Any:
         return chain[i] if i == j else matmul(product(i, k), product(k + 1, j))
 
     return product(0, len(chain) - 1)
+
+
+if not TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> NoReturn:
+        refuse_name(__name__, name, __all__)

@@ -254,7 +254,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return diag(reshape(as_array(v), (-1,)), k)
 
 
-def sizes_by_letter(name: str, terms: Sequence[str], shapes: Sequence[tuple[Dim, ...]]) -> dict[str, Dim]:
+def sizes_by_letter(name: str, terms: Sequence[Sequence[str]], shapes: Sequence[tuple[Dim, ...]]) -> dict[str, Dim]:
     """The size that each letter of an einsum stands for; demands that they agree."""
     found: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):

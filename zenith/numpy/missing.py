@@ -66,23 +66,31 @@ def _refuse_whole(name: str, x: Any, dtype: Any) -> None:
 
 
 @implements(np.nansum)
-def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
     """The sum over axes with nan counted as 0.
 
     >>> nansum([1.0, np.nan, 2.0])
     array(3.)
     """
-    return reductions.sum(_replaced(compute_array("nansum", a), 0.0), axis, dtype, keepdims=keepdims, **options)
+    x = _replaced(compute_array("nansum", a), 0.0)
+    return reductions.sum(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @implements(np.nanprod)
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
     """The product over axes with nan counted as 1.
 
     >>> nanprod([2.0, np.nan, 3.0])
     array(6.)
     """
-    return reductions.prod(_replaced(compute_array("nanprod", a), 1.0), axis, dtype, keepdims=keepdims, **options)
+    x = _replaced(compute_array("nanprod", a), 1.0)
+    return reductions.prod(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @implements(np.nancumsum)
@@ -149,26 +157,28 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
 
 @implements(np.nanstd)
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
-           **options: Any) -> Any:  # fmt: skip
-    """The standard deviation over axes of the elements that are not nan.
+           *, where: Any = True, mean: Any = None, correction: Any = _MISSING) -> Any:  # fmt: skip
+    """The standard deviation over axes of the elements that are not nan; see :func:`nanvar`.
 
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
     """
     x = compute_array("nanstd", a)
     if kind_of(x.dtype) not in ("f", "c"):
-        return reductions.std(x, axis, dtype, None, ddof, keepdims, **options)
-    return ew.sqrt(nanvar(x, axis, dtype, None, ddof, keepdims, **options))
+        return reductions.std(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return ew.sqrt(nanvar(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
 # --- extremes --------------------------------------------------------------------------------------------------
 
 
 def _extreme(name: str, neutral: float, plain: Rule, function: Any) -> Rule:
-    def reduction(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+    def reduction(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
         x = compute_array(name, a)
-        result = plain(_replaced(x, neutral), axis, keepdims=keepdims, **options)
-        if kind_of(x.dtype) != "f" or options.get("initial", _MISSING) is not _MISSING:
+        result = plain(_replaced(x, neutral), axis, keepdims=keepdims, initial=initial, where=where)
+        if kind_of(x.dtype) != "f" or not (initial is None or initial is _MISSING):
             return result
         nothing = ew.equal(_count(x, axis, keepdims), 0)
         return choice(nothing, np.array(np.nan, x.dtype), result)

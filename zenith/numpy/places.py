@@ -19,13 +19,12 @@ from zenith.numpy.creation import arange
 from zenith.numpy.found import flatnonzero
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import INT64, align, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
-from zenith.numpy.ranges import linspace
 from zenith.numpy.shaping import reshape
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
 
 __all__ = [
-    "diag_indices", "diag_indices_from", "fromfunction", "indices", "ix_", "mask_indices", "mgrid", "ogrid",
+    "diag_indices", "diag_indices_from", "fromfunction", "indices", "ix_", "mask_indices",
     "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
 ]  # fmt: skip
 
@@ -123,13 +122,13 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     """
     sizes = user_shape(sizes_of(dimensions))
     target = compute_dtype("indices", np.dtype(dtype))
-    rows = [_along(convert(arange(n), target), i, len(sizes)) for i, n in enumerate(sizes)]
+    rows = [along_one_axis(convert(arange(n), target), i, len(sizes)) for i, n in enumerate(sizes)]
     if sparse:
         return tuple(rows)
     return stack(align("indices", rows)) if rows else np.empty((0,), target)
 
 
-def _along(row: Any, axis: int, rank: int) -> Any:
+def along_one_axis(row: Any, axis: int, rank: int) -> Any:
     """A row as an array that varies along one axis only."""
     return reshape(row, tuple(-1 if a == axis else 1 for a in range(rank)))
 
@@ -144,40 +143,6 @@ def fromfunction(
            [10., 11.]])
     """
     return function(*indices(shape, dtype=dtype), **options)
-
-
-class Grid:
-    """``mgrid[0:3, 0:2]``: coordinates of grids from slices; ``sparse`` ones vary along their own axis only.
-
-    A step ``5j`` asks for 5 places, the last included. Bounds may be traced sizes.
-
-    >>> mgrid[0:2, 0:3][0]
-    array([[0, 0, 0],
-           [1, 1, 1]])
-    >>> ogrid[0:1:3j]
-    array([0. , 0.5, 1. ])
-    """
-
-    def __init__(self, sparse: bool) -> None:
-        self.sparse = sparse
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            return _range(key)
-        parts = [_range(part) for part in key]
-        common = np.result_type(*(p.dtype for p in parts))
-        rows = [_along(convert(p, common), i, len(parts)) for i, p in enumerate(parts)]
-        return tuple(rows) if self.sparse else stack(align("mgrid", rows))
-
-
-def _range(part: slice) -> Any:
-    start = 0 if part.start is None else part.start
-    if isinstance(part.step, complex):
-        return linspace(start, part.stop, int(abs(part.step)))
-    return arange(start, part.stop, 1 if part.step is None else part.step)
-
-
-mgrid, ogrid = Grid(False), Grid(True)
 
 
 @implements(np.ix_, gives="view")
@@ -195,7 +160,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         if row.ndim != 1:
             raise ShapeError("ix_ needs rows of indices", where=user_line(), fix="flatten them: numpy.ravel(i)")
         row = convert(row, INT64) if dims_of(row) == (dim(0),) else row
-        rows.append(_along(flatnonzero(row) if row.dtype.kind == "b" else row, i, len(args)))
+        rows.append(along_one_axis(flatnonzero(row) if row.dtype.kind == "b" else row, i, len(args)))
     return tuple(rows)
 
 

@@ -1,7 +1,8 @@
 """Running sums, products, extremes and sums of exponentials along an axis: NumPy's and the Array API standard's.
 
-The element type of a result is that of the reduction of the same name; extremes keep theirs. What a ufunc's
-``accumulate`` is says a table, so that ``np.maximum.accumulate(x)`` arrives here, too.
+The element type of a result is that of the reduction of the same name; extremes keep theirs. For extremes and sums of
+exponentials neither has a name: those here are formed as the standard's. What a ufunc's ``accumulate`` is says a table,
+so that ``np.maximum.accumulate(x)`` arrives here, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import product
-from zenith.ir.types import int64
+from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.operands import compute_array, compute_dtype, convert, dims_of, normal_axis
@@ -22,7 +23,12 @@ from zenith.numpy.selection import where
 from zenith.trace.bind import b
 from zenith.trace.dispatch import accumulate_by, implements
 
-__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
+__all__ = [
+    "cumprod", "cumsum", "cumulative_logsumexp", "cumulative_max", "cumulative_min", "cumulative_prod",
+    "cumulative_sum",
+]  # fmt: skip
+
+Scan = Callable[[Any, Any, Any], Any]
 
 
 def _flattened(x: Any, axis: Any) -> tuple[Any, Any]:
@@ -64,17 +70,22 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return _running("cumprod", "cumprod", a, axis, dtype)
 
 
-def _with_start(name: str, x: Any, axis: Any, dtype: Any, include_initial: Any, start: int) -> Any:
-    """A running sum or product as the Array API standard has it: ``axis`` is needed unless there is one only."""
+def _with_start(
+    name: str, scan: Scan, start: Callable[[Any], Any], x: Any, axis: Any, dtype: Any, include_initial: Any
+) -> Any:
+    """A running result as the Array API standard has it: ``axis`` is needed unless there is one only.
+
+    ``scan`` computes it of an array, an axis and an element type; ``start`` says for the latter what it begins with.
+    """
     x = compute_array(name, x)
     if axis is None and x.ndim != 1:
         raise ShapeError(f"{name} needs an axis for an array of {x.ndim} axes", where=user_line(), fix="say axis=")
-    result = _running(name, name.replace("ulative_", ""), x, axis, dtype)
+    at = normal_axis(name, 0 if axis is None else axis, x.ndim)
+    result = scan(x, at, dtype)
     if not include_initial:
         return result
-    at = normal_axis(name, 0 if axis is None else axis, x.ndim)
     low, none = tuple(int(a == at) for a in range(x.ndim)), (0,) * x.ndim
-    return b.pad(result, np.asarray(start, result.dtype), low=low, high=none, interior=none)
+    return b.pad(result, np.asarray(start(result.dtype), result.dtype), low=low, high=none, interior=none)
 
 
 @implements(np.cumulative_sum)
@@ -86,7 +97,7 @@ def cumulative_sum(
     >>> cumulative_sum([1, 2, 3], include_initial=True)
     array([0, 1, 3, 6])
     """
-    return _with_start("cumulative_sum", x, axis, dtype, include_initial, 0)
+    return _with_start("cumulative_sum", cumsum, lambda _: 0, x, axis, dtype, include_initial)
 
 
 @implements(np.cumulative_prod)
@@ -98,48 +109,100 @@ def cumulative_prod(
     >>> cumulative_prod([1, 2, 3], include_initial=True)
     array([1, 1, 2, 6])
     """
-    return _with_start("cumulative_prod", x, axis, dtype, include_initial, 1)
+    return _with_start("cumulative_prod", cumprod, lambda _: 1, x, axis, dtype, include_initial)
 
 
-# --- accumulate ------------------------------------------------------------------------------------------------------
+# --- extremes and sums of exponentials -------------------------------------------------------------------------------
 
 
-def _extremes(primitive: str) -> Callable[..., Any]:
-    def accumulate(x: Any, axis: Any = 0, dtype: Any = None) -> Any:
-        x = compute_array(primitive, x)
-        x = x if dtype is None else convert(x, compute_dtype(primitive, np.dtype(dtype)))
+def _extreme(name: str, primitive: str) -> Scan:
+    """A running extreme; of truths it is one of integers."""
+
+    def scan(x: Any, axis: Any, dtype: Any) -> Any:
+        x = x if dtype is None else convert(x, compute_dtype(name, np.dtype(dtype)))
         if x.dtype.kind == "b":
-            return convert(_along(primitive, primitive, convert(x, np.dtype(np.int32)), axis), x.dtype)
-        return _along(primitive, primitive, x, axis)
+            return convert(_along(primitive, name, convert(x, np.dtype(np.int32)), axis), x.dtype)
+        return _along(primitive, name, x, axis)
 
-    accumulate.__name__ = f"_{primitive}"
-    return accumulate
+    return scan
 
 
-def _with_places(primitive: str) -> Callable[..., Any]:
+_running_max, _running_min = _extreme("cumulative_max", "cummax"), _extreme("cumulative_min", "cummin")
+
+
+def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The smallest and the largest number of an element type."""
+    if dtype.kind == "b":
+        return False, True
+    return (-np.inf, np.inf) if kind_of(dtype) == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+@implements()
+def cumulative_max(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
+    """The largest of all elements up to each one, nan behind the first nan; ``include_initial`` puts the smallest
+    number of the element type in front.
+
+    >>> cumulative_max([1, 3, 2])
+    array([1, 3, 3])
+    """
+    least = lambda dtype: _bounds(dtype)[0]  # noqa: E731
+    return _with_start("cumulative_max", _running_max, least, x, axis, dtype, include_initial)
+
+
+@implements()
+def cumulative_min(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
+    """The smallest of all elements up to each one, nan behind the first nan; ``include_initial`` puts the largest
+    number of the element type in front.
+
+    >>> cumulative_min([2.0, 3.0, 1.0], include_initial=True)
+    array([inf,  2.,  2.,  1.])
+    """
+    most = lambda dtype: _bounds(dtype)[1]  # noqa: E731
+    return _with_start("cumulative_min", _running_min, most, x, axis, dtype, include_initial)
+
+
+@implements()
+def cumulative_logsumexp(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
+    """The logarithm of the sum of the exponentials of all elements up to each one, without overflow.
+
+    ``include_initial`` puts the logarithm of 0, minus infinity, in front.
+
+    >>> cumulative_logsumexp([1000.0, 1000.0]).round(4)
+    array([1000.    , 1000.6931])
+    """
+    return _with_start("cumulative_logsumexp", _logsumexp, lambda _: -np.inf, x, axis, dtype, include_initial)
+
+
+def _logsumexp(x: Any, axis: Any, dtype: Any) -> Any:
+    wanted = np.dtype(dtype) if dtype is not None else loop(np.logaddexp, (x.dtype, x.dtype))[-1]
+    found = compute_dtype("cumulative_logsumexp", wanted)
+    return _along("cumlogsumexp", "cumulative_logsumexp", convert(x, found), axis)
+
+
+def _with_places(primitive: str, scan: Scan) -> Callable[..., Any]:
     """Running extremes, and where each comes from: the last of equal places, the last nan."""
 
-    def accumulate(x: Any, axis: Any) -> tuple[Any, Any]:
+    def function(x: Any, axis: Any) -> tuple[Any, Any]:
         x = compute_array(primitive, x)
-        values, at = _extremes(primitive)(x, axis), normal_axis(primitive, axis, x.ndim)
+        values, at = scan(x, axis, None), normal_axis(primitive, axis, x.ndim)
         own = b.broadcast(b.iota(size=dims_of(x)[at], dtype=int64), shape=dims_of(x), axes=(at,))
         attained = ew.logical_or(ew.equal(x, values), ew.not_equal(x, x))
         return values, _along("cummax", primitive, where(attained, own, 0), axis)
 
-    accumulate.__name__ = f"_{primitive}_and_places"
-    return accumulate
+    function.__name__ = f"_{primitive}_and_places"
+    return function
 
 
-def _cumlogsumexp(x: Any, axis: Any = 0, dtype: Any = None) -> Any:
-    x = compute_array("logaddexp.accumulate", x)
-    wanted = np.dtype(dtype) if dtype is not None else loop(np.logaddexp, (x.dtype, x.dtype))[-1]
-    return _along("cumlogsumexp", "logaddexp.accumulate", convert(x, compute_dtype("logaddexp", wanted)), axis)
-
-
-accumulate_by(np.add, lambda x, axis=0, dtype=None: cumsum(x, axis, dtype))
-accumulate_by(np.multiply, lambda x, axis=0, dtype=None: cumprod(x, axis, dtype))
-accumulate_by(np.maximum, implements()(_extremes("cummax")))
-accumulate_by(np.minimum, implements()(_extremes("cummin")))
-for _primitive in ("cummax", "cummin"):
-    implements()(_with_places(_primitive))
-accumulate_by(np.logaddexp, implements()(_cumlogsumexp))
+implements()(_with_places("cummax", _running_max))
+implements()(_with_places("cummin", _running_min))
+for _ufunc, _name in (
+    ("add", "cumsum"), ("multiply", "cumprod"), ("maximum", "cumulative_max"), ("minimum", "cumulative_min"),
+    ("logaddexp", "cumulative_logsumexp"),
+):  # fmt: skip
+    accumulate_by(_ufunc, _name)

@@ -247,7 +247,7 @@ def triu(m: Any, k: Any = 0) -> Any:
 
 
 @implements(np.tri)
-def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Any:
     """Ones at and below diagonal ``k``, zeros above."""
     shape = (size_dim(N), size_dim(N if M is None else M))
     return convert(_triangle_mask(shape, k), compute_dtype("tri", np.dtype(dtype)))

@@ -13,17 +13,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zenith.errors import UnsupportedError, user_line
-from zenith.ir.dims import dim
+from zenith.ir.dims import dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.found import needs_size, slots
 from zenith.numpy.joining import concatenate
-from zenith.numpy.operands import INT64, as_array, convert, dims_of, require, result_dtype, sizes_of, user_shape
+from zenith.numpy.operands import (
+    INT64,
+    as_array,
+    convert,
+    dims_of,
+    normal_axis,
+    require,
+    result_dtype,
+    sizes_of,
+    user_shape,
+)
 from zenith.numpy.scans import cumsum
 from zenith.numpy.selection import where
-from zenith.numpy.shaping import ravel, reshape
-from zenith.numpy.sorting import argsort, sort
+from zenith.numpy.shaping import moveaxis, ravel, reshape
+from zenith.numpy.sorting import argsort, lexsort, sort
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -74,11 +84,12 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     return_index: also the place where each value stands first; 0 behind the last value.
     return_inverse: also, for each element of ``ar``, the place of its value in the result.
     return_counts: also how often each value stands there; 0 behind the last value.
-    axis: slices instead of elements; on concrete arrays only.
-    equal_nan: whether all nan are one value.
+    axis: slices instead of elements, in the order of their first elements that differ; with ``size`` a sort for each
+        element of a slice, as many as there are in this call.
+    equal_nan: whether all nan are one value; of slices with nan each is one of its own, as NumPy has it.
     size, fill_value: see :mod:`zenith.numpy.sets`; ``size`` is required in a traced function.
 
-    Raises TraceError for a traced array without ``size``, UnsupportedError for one with ``axis``.
+    Raises TraceError for a traced array without ``size``.
 
     >>> unique([3, 1, 3])
     array([1, 3])
@@ -90,42 +101,57 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
         if isinstance(x, Tracer):
             needs_size("unique", "unique(x, size=n)", x)
         return _UNIQUE(x, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
-    if axis is not None:
-        raise UnsupportedError("unique with size= and axis= is not supported", where=user_line(),
-                               fix="call it before the traced function")  # fmt: skip
-    values, index, inverse, counts = _different(x, equal_nan, size, fill_value)
+    values, index, inverse, counts = (
+        _slices(x, axis, size, fill_value)
+        if axis is not None
+        else _different(ravel(x), argsort(ravel(x)), equal_nan, size, fill_value)
+    )
+    if axis is None:
+        inverse = reshape(inverse, user_shape(dims_of(x)))
     chosen = (return_index, return_inverse, return_counts)
     others = [r for r, wanted in zip((index, inverse, counts), chosen, strict=True) if wanted]
     return (values, *others) if others else values
 
 
 def _begins(ordered: Any, equal_nan: bool) -> Any:
-    """Where a new value begins in a sorted row."""
+    """Where a new value begins in a sorted row, or in sorted slices."""
     place = b.iota(size=dims_of(ordered)[0], dtype=int64)
     before = b.take(ordered, ew.maximum(ew.subtract(place, 1), 0), axis=0)
     differs = ew.not_equal(ordered, before)
     if equal_nan and ordered.dtype.kind in "fc":
         differs = ew.logical_and(differs, ew.logical_not(ew.logical_and(ew.isnan(ordered), ew.isnan(before))))
+    differs = reductions.any(differs, 1) if ordered.ndim > 1 else differs
     return ew.logical_or(differs, ew.equal(place, 0))
 
 
-def _different(x: Any, equal_nan: bool, size: Any, fill_value: Any) -> tuple[Any, ...]:
+def _different(row: Any, order: Any, equal_nan: bool, size: Any, fill_value: Any) -> tuple[Any, ...]:
     """The first ``size`` different values, where each stands first, where each element's value is, and how many."""
-    row = ravel(x)
-    (count,) = dims_of(row)
+    count = dims_of(row)[0]
     (wanted,) = sizes_of(size, "size")
     require(count, ">=", 1, "unique with size= needs an element")
-    order = argsort(row)
     ordered = b.take(row, order, axis=0)
     begins = _begins(ordered, equal_nan)
     start, there = slots(begins, user_size(wanted + 1))
     edges = where(there, start, user_size(count))
     start, there = start[:-1], there[:-1]
-    values = where(there, b.take(ordered, start, axis=0), _fill(ordered, fill_value))
+    kept = b.reshape(there, shape=(wanted, *[1] * (row.ndim - 1)))
+    values = where(kept, b.take(ordered, start, axis=0), _fill(ordered, fill_value))
     first = where(there, b.take(order, start, axis=0), 0)
     group = ew.subtract(cumsum(convert(begins, INT64), 0), 1)
-    inverse = reshape(b.take(group, argsort(order), axis=0), user_shape(dims_of(x)))
+    inverse = b.take(group, argsort(order), axis=0)
     return values, first, inverse, ew.subtract(edges[1:], edges[:-1])
+
+
+def _slices(x: Any, axis: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
+    """The same of slices along an axis, each as one row."""
+    at = normal_axis("unique", axis, x.ndim)
+    front = moveaxis(x, at, 0)
+    count, *rest = dims_of(front)
+    rows = b.reshape(front, shape=(count, product(rest)))
+    columns = [rows[:, i] for i in reversed(range(int(user_size(product(rest)))))]
+    order = lexsort(columns) if columns else b.iota(size=count, dtype=int64)
+    values, *others = _different(rows, order, False, size, fill_value)
+    return moveaxis(b.reshape(values, shape=(dims_of(values)[0], *rest)), 0, at), *others
 
 
 def _fill(ordered: Any, fill_value: Any) -> Any:

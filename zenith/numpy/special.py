@@ -1,4 +1,4 @@
-"""Functions of ``scipy.special``: the gamma family, Bessel functions, error functions, entropies.
+"""Functions of ``scipy.special``: the gamma family, Bessel functions, error functions, entropies, sums of exponentials.
 
 SciPy's own ufuncs on traced arrays arrive here, too. Operands are promoted to floating-point types as NumPy's ``exp``
 promotes them (float16 stays float16), broadcast, and computed element by element; all have derivatives.
@@ -10,16 +10,19 @@ array([0., 0.])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zenith.errors import ArgumentError, user_line
-from zenith.numpy.elementwise import SPECIAL
+from zenith.numpy.absent import refuse_name
+from zenith.numpy.elementwise import SPECIAL, cbrt, exp2, expm1, log1p
+from zenith.numpy.exponentials import log_softmax, logsumexp, softmax
 from zenith.numpy.operands import convert, result_dtype, static_int
 from zenith.trace.bind import b
 
 __all__ = [
-    "betaln", "digamma", "entr", "erf", "erfc", "erfinv", "expit", "gammaln", "i0", "i0e", "i1", "i1e", "log_expit",
-    "logit", "ndtr", "polygamma", "psi", "rel_entr", "xlog1py", "xlogy",
+    "beta", "betaln", "cbrt", "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gamma", "gammaln",
+    "i0", "i0e", "i1", "i1e", "log1p", "log_expit", "log_softmax", "loggamma", "logit", "logsumexp", "ndtr",
+    "polygamma", "psi", "rel_entr", "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
 
 
@@ -95,6 +98,24 @@ def gammaln(x: Any) -> Any:
     return SPECIAL["gammaln"](x)
 
 
+def gamma(x: Any) -> Any:
+    """The gamma function, by its logarithm: a result errs by so many ulps as that is large; nan at negative integers.
+
+    >>> gamma(5.0).round(4)
+    np.float64(24.0)
+    """
+    return SPECIAL["gamma"](x)
+
+
+def loggamma(x: Any) -> Any:
+    """The logarithm of the gamma function of real numbers: :func:`gammaln` above 0, nan below, where it is complex.
+
+    >>> loggamma(5.0).round(4)
+    np.float64(3.1781)
+    """
+    return SPECIAL["loggamma"](x)
+
+
 def psi(x: Any) -> Any:
     """The derivative of :func:`gammaln`, the digamma function; nan at negative integers.
 
@@ -149,6 +170,15 @@ def entr(x: Any) -> Any:
     return SPECIAL["entr"](x)
 
 
+def beta(a: Any, b: Any) -> Any:
+    """The beta function, by its logarithm: as exact as the largest :func:`gammaln` in that; nan where poles meet.
+
+    >>> beta(2.0, 3.0).round(4)
+    np.float64(0.0833)
+    """
+    return SPECIAL["beta"](a, b)
+
+
 def betaln(a: Any, b: Any) -> Any:
     """The logarithm of the absolute value of the beta function, as exact as the largest :func:`gammaln` in it.
 
@@ -198,3 +228,9 @@ def polygamma(n: int, x: Any) -> Any:
     if order < 0:
         raise ArgumentError(f"polygamma: the order {order} is negative", where=user_line(), fix="use 0 or more")
     return psi(x) if order == 0 else b.polygamma(convert(x, result_dtype("polygamma", (x, 1.0))), order=order)
+
+
+if not TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> NoReturn:
+        refuse_name(__name__, name, __all__)

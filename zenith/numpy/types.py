@@ -1,4 +1,4 @@
-"""Element types, constants and questions about types."""
+"""Element types under all their names, constants, questions about types, and what floating-point errors do."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from zenith.numpy.promotion import castable, promote
 from zenith.trace.dispatch import implements
 
 __all__ = [
-    "bfloat16", "bool_", "can_cast", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "float16",
-    "float32", "float64", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "nan", "ndarray", "newaxis",
-    "pi", "promote_types", "result_type", "uint8", "uint16", "uint32", "uint64",
+    "bfloat16", "bool_", "byte", "can_cast", "cdouble", "complex64", "complex128", "complexfloating", "csingle",
+    "double", "dtype", "e", "errstate", "euler_gamma", "finfo", "float16", "float32", "float64", "floating", "generic",
+    "half", "iinfo", "inexact", "inf", "int8", "int16", "int32", "int64", "int_", "intc", "integer", "intp", "isdtype",
+    "issubdtype", "nan", "ndarray", "newaxis", "number", "pi", "promote_types", "result_type", "short", "signedinteger",
+    "single", "ubyte", "uint", "uint8", "uint16", "uint32", "uint64", "uintc", "uintp", "unsignedinteger", "ushort",
 ]  # fmt: skip
 
 bool_ = np.bool_
@@ -27,8 +29,15 @@ uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 complex64, complex128 = np.complex64, np.complex128
 float16, float32, float64 = np.float16, np.float32, np.float64
 bfloat16 = ml_dtypes.bfloat16
+# The same types by what they are in C, and the kinds that they belong to.
+byte, short, intc, int_, intp = np.byte, np.short, np.intc, np.int_, np.intp
+ubyte, ushort, uintc, uint, uintp = np.ubyte, np.ushort, np.uintc, np.uint, np.uintp
+half, single, double, csingle, cdouble = np.half, np.single, np.double, np.csingle, np.cdouble
+generic, number, inexact, floating, complexfloating = np.generic, np.number, np.inexact, np.floating, np.complexfloating
+integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
 dtype, ndarray, finfo, iinfo = np.dtype, np.ndarray, ml_dtypes.finfo, np.iinfo
+errstate = np.errstate  # of what NumPy computes at once: compiled programs warn of nothing
 
 
 @implements(np.result_type)
@@ -50,6 +59,18 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     if not isinstance(kind, str):
         return np.dtype(dtype) == np.dtype(kind)
     return np.isdtype(np.dtype(np.float16) if np.dtype(dtype) == bfloat16 else np.dtype(dtype), kind)
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a type belongs to a kind, as ``numpy.issubdtype``; bfloat16 is of the kind of float16.
+
+    >>> issubdtype(bfloat16, floating), issubdtype(int8, floating)
+    (True, False)
+    """
+    if isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 is not bfloat16:
+        return bool(np.issubdtype(arg1, arg2))  # a kind, perhaps, which is no dtype
+    narrow = np.dtype(arg1) == bfloat16 and isinstance(arg2, type) and issubclass(np.float16, arg2)
+    return (narrow and arg2 is not float16) or bool(np.issubdtype(arg1, arg2))
 
 
 @implements(np.can_cast)

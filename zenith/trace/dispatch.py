@@ -11,8 +11,9 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -23,12 +24,13 @@ TRACED_ARRAY = (
     "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) for a "
     "traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
 )
+METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")  # of ufuncs
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
 _REDUCTIONS: dict[str, str] = {}
-_ACCUMULATIONS: dict[str, Callable[..., Any]] = {}
+_ACCUMULATIONS: dict[str, str] = {}
 
 
 class Traced:
@@ -43,6 +45,28 @@ class Traced:
     def may_show(self, source: Any, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of another array."""
         raise NotImplementedError
+
+
+class Elementwise(Protocol):
+    """What stands for a ufunc: a function of elements, with the methods of NumPy's that can be recorded."""
+
+    __name__: str
+    __qualname__: str
+
+    def __call__(self, *operands: Any, **options: Any) -> Any:
+        """The function of each element, or of elements at the same places."""
+
+    def reduce(self, array: Any, axis: Any = 0, **options: Any) -> Any:
+        """Elements along axes, one after the other, made one."""
+
+    def accumulate(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+        """What :meth:`reduce` makes of all elements up to each one."""
+
+    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+        """The function of every pair of elements."""
+
+    def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
+        """Write the function of elements and values, also where places repeat."""
 
 
 class Unsized:
@@ -60,13 +84,14 @@ def implements(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function under its own name, behind that of its ``module``, and for NumPy's ``functions``.
 
+    Its arguments may be named as it names them (where the Array API standard has it, as that does), or as NumPy does.
     ``gives`` says what its results are in NumPy: ``"new"`` arrays, of which those without axes are numbers;
     ``"boxed"``, new arrays also where they have no axes; a ``"view"`` of an argument or the argument itself, as the
     function returns it; a ``"maybe"``, which may be a view; or what is ``"shown"``, a view that cannot be written.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        public = _public(function, gives)
+        public = _public(function, gives, functions)
         _BY_NAME[f"{module}.{function.__name__}" if module else function.__name__] = public
         for numpy_function in functions:
             _BY_FUNCTION[numpy_function] = public
@@ -75,13 +100,16 @@ def implements(
     return register
 
 
-def _public(function: Callable[..., Any], gives: str) -> Callable[..., Any]:
-    """The function with results of their own, or written into ``out=`` where that is given."""
+def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function with NumPy's names of arguments, and results of their own or written into a given ``out=``."""
     parameters = list(inspect.signature(function).parameters)
     place = parameters.index("out") if "out" in parameters else len(parameters)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            names = own_names(function, of)
+            kwargs = {names.get(name, name): value for name, value in kwargs.items()}
         out = kwargs.pop("out", None)
         if len(args) > place and "out" in parameters:
             out, args = args[place], (*args[:place], None, *args[place + 1 :])
@@ -94,6 +122,21 @@ def _public(function: Callable[..., Any], gives: str) -> Callable[..., Any]:
         return _showing(result, gives == "shown", args, function.__name__)
 
     return call
+
+
+@functools.lru_cache(maxsize=1024)
+def own_names(own: Callable[..., Any], functions: tuple[Any, ...]) -> Mapping[str, str]:
+    """What arguments that NumPy's functions let be named are called by the one here, where it says something else."""
+    known, ours = inspect.signature(own).parameters, _by_place(own)
+    pairs = [pair for f in functions for pair in zip(_by_place(f), ours, strict=False)]
+    return {theirs: name for theirs, name in pairs if theirs not in known}
+
+
+def _by_place(function: Any) -> list[str]:
+    """The names of arguments that may be given by place; a ufunc's have none."""
+    if isinstance(function, np.ufunc):
+        return []
+    return [p.name for p in inspect.signature(function).parameters.values() if p.kind in _BY_PLACE]
 
 
 def _renewed(result: Any, boxed: bool) -> Any:
@@ -121,14 +164,46 @@ def refuse(functions: Sequence[Any], why: str, fix: str) -> None:
         _REFUSED[function] = (why, fix)
 
 
+def of_ufunc(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Elementwise]:
+    """Register the decorated function for a ufunc, whose options and methods it gets: ``add(x, y, where=m, out=z)``,
+    ``add.reduce(x)``. On concrete arrays they answer at once, on traced ones they are recorded.
+    """
+
+    def register(function: Callable[..., Any]) -> Elementwise:
+        public = implements(ufunc)(function)
+
+        @functools.wraps(function)
+        def call(*operands: Any, **options: Any) -> Any:
+            given = _without_defaults(options) if options else options
+            if "where" in given:
+                return _BY_NAME["_ufunc_into"](public, ufunc, operands, {"out": None, **given})
+            return public(*operands, **given)
+
+        for method in METHODS:
+            setattr(call, method, functools.partial(_ufunc_method, ufunc, method))
+        return cast(Elementwise, call)
+
+    return register
+
+
 def reduce_by(ufunc_name: str, reduction: str) -> None:
     """Say which reduction ``ufunc.reduce`` is."""
     _REDUCTIONS[ufunc_name] = reduction
 
 
-def accumulate_by(ufunc: Any, function: Callable[..., Any]) -> None:
-    """Say what ``ufunc.accumulate`` is: a function of an array, ``axis`` and ``dtype``."""
-    _ACCUMULATIONS[ufunc.__name__] = function
+def accumulate_by(ufunc_name: str, accumulation: str) -> None:
+    """Say which function of an array, ``axis`` and ``dtype`` ``ufunc.accumulate`` is."""
+    _ACCUMULATIONS[ufunc_name] = accumulation
+
+
+def reductions() -> Mapping[str, str]:
+    """For the name of each ufunc that reduces the function that it then is."""
+    return _REDUCTIONS
+
+
+def accumulations() -> Mapping[str, str]:
+    """For the name of each ufunc that accumulates the function that it then is."""
+    return _ACCUMULATIONS
 
 
 def implementation(name: str) -> Callable[..., Any]:
@@ -160,36 +235,38 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
         if options.get("out") is not None:
             return _BY_NAME["_ufunc_into"](_lookup(ufunc), ufunc, inputs, options)
         return _lookup(ufunc)(*inputs, **options)
-    if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
-        return _reduce(_REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
-    if method == "accumulate" and ufunc.__name__ in _ACCUMULATIONS:
-        return _ACCUMULATIONS[ufunc.__name__](*inputs, **_without_defaults(kwargs))
+    return _ufunc_method(ufunc, method, *inputs, **kwargs)
+
+
+def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """A method of a ufunc on arrays, traced or not; UnsupportedError for one that is none of a program."""
+    name, given = ufunc.__name__, _without_defaults(options)
+    if method == "reduce" and name in _REDUCTIONS:
+        return _along(_REDUCTIONS[name], *inputs, **given)
+    if method == "accumulate" and name in _ACCUMULATIONS:
+        return _along(_ACCUMULATIONS[name], *inputs, **given)
     if method == "outer":
-        return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs)
+        return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs, **given)
     if method == "at":
         return _BY_NAME["_ufunc_at"](ufunc, *inputs)
     raise UnsupportedError(
-        f"numpy.{ufunc.__name__}.{method} is not supported on traced arrays",
+        f"numpy.{name}.{method} is not supported on traced arrays",
         where=user_line(),
         fix="methods that are: __call__, at, outer, accumulate of "
         + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
     )
 
 
+def _along(name: str, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, *places: Any, **options: Any) -> Any:
+    """A function of an array along an axis, with arguments where a ufunc's method has them."""
+    named = dict(zip(("keepdims", "initial", "where"), places, strict=False))
+    typed = {} if dtype is None else {"dtype": dtype}
+    return _BY_NAME[name](x, axis=axis, out=out, **typed, **named, **options)
+
+
 def array_function(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A NumPy function called on traced values."""
-    own = _lookup(function)
-    names = _own_names(function, own)
-    return own(*args, **{names.get(k, k): v for k, v in kwargs.items()})
-
-
-@functools.lru_cache(maxsize=1024)
-def _own_names(function: Any, own: Callable[..., Any]) -> Mapping[str, str]:
-    """What arguments that NumPy lets be named are called here, where that is something else at the same place."""
-    theirs, ours = (
-        [p.name for p in inspect.signature(f).parameters.values() if p.kind in _BY_PLACE] for f in (function, own)
-    )
-    return {name: other for name, other in zip(theirs, ours, strict=False) if name not in ours}
+    return _lookup(function)(*args, **kwargs)
 
 
 def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn:
@@ -202,11 +279,6 @@ def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn
     )
 
 
-def _reduce(name: str, x: Any, axis: Any = 0, dtype: Any = None, **options: Any) -> Any:
-    typed = {} if dtype is None else {"dtype": dtype}
-    return _BY_NAME[name](x, axis=axis, **typed, **_without_defaults(options))
-
-
 def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords without those that say nothing, as NumPy's ufuncs pass them on."""
     plain = {"where": True, "casting": "same_kind", "order": "K", "subok": True, "out": None}
@@ -217,6 +289,18 @@ def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _of_scipy(name: str) -> Callable[..., Any]:
+    """The function for a ufunc of ``scipy.special``, known by its name."""
+    if f"special.{name}" in _BY_NAME:
+        return _BY_NAME[f"special.{name}"]
+    there = [n.removeprefix("special.") for n in names() if n.startswith("special.")]
+    raise UnsupportedError(
+        f"scipy.special.{name} is not supported on traced arrays",
+        where=user_line(),
+        fix=f"write it with those that are: {', '.join(there)}; or call SciPy's with zenith.pure_callback",
+    )
+
+
 def _lookup(function: Any) -> Callable[..., Any]:
     found = _BY_FUNCTION.get(function)
     if found is not None:
@@ -225,8 +309,9 @@ def _lookup(function: Any) -> Callable[..., Any]:
     if function in _REFUSED:
         why, fix = _REFUSED[function]
         raise TraceError(f"{name}: {why}", where=user_line(), fix=fix)
-    if isinstance(function, np.ufunc) and getattr(np, name, None) is not function and f"_{name}" in _BY_NAME:
-        return _BY_NAME[f"_{name}"]  # a ufunc of scipy.special, known by its name
+    special = sys.modules.get("scipy.special")
+    if special is not None and getattr(special, name, None) is function and getattr(np, name, None) is not function:
+        return _of_scipy(name)
     if isinstance(function, np.ufunc) and set("".join(function.types)) == set("O->"):
         raise TraceError(
             f"{name}: it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",

@@ -122,4 +122,4 @@ def _cummin(c: Context, x: Any, dim: int) -> Any:
 
 @rule("logcumsumexp")
 def _logcumsumexp(c: Context, x: Any, dim: int) -> Any:
-    return implementation("_cumlogsumexp")(c.cast(x), dim)
+    return znp.cumulative_logsumexp(c.cast(x), axis=dim)

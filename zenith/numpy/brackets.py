@@ -1,0 +1,111 @@
+"""What is written in brackets: grids of slices, arrays joined one behind the other, and indices that are kept.
+
+NumPy's own ``np.r_[x, 0]`` asks every item for its values before anybody else is asked; these do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, user_line
+from zenith.ir.dims import dim
+from zenith.numpy.creation import arange
+from zenith.numpy.joining import concatenate, stack
+from zenith.numpy.operands import align, as_array, convert, dims_of, result_dtype
+from zenith.numpy.places import along_one_axis
+from zenith.numpy.ranges import linspace
+from zenith.trace.bind import b
+
+__all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
+
+
+def _range(part: slice) -> Any:
+    """The numbers that a slice counts; a step ``5j`` asks for 5 of them, the last included."""
+    start = 0 if part.start is None else part.start
+    if isinstance(part.step, complex):
+        return linspace(start, part.stop, int(abs(part.step)))
+    return arange(start, part.stop, 1 if part.step is None else part.step)
+
+
+class Grid:
+    """``mgrid[0:3, 0:2]``: coordinates of grids from slices; ``sparse`` ones vary along their own axis only.
+
+    A step ``5j`` asks for 5 places, the last included. Bounds may be traced sizes.
+
+    >>> mgrid[0:2, 0:3][0]
+    array([[0, 0, 0],
+           [1, 1, 1]])
+    >>> ogrid[0:1:3j]
+    array([0. , 0.5, 1. ])
+    """
+
+    def __init__(self, sparse: bool) -> None:
+        self.sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return _range(key)
+        parts = [_range(part) for part in key]
+        common = np.result_type(*(p.dtype for p in parts))
+        rows = [along_one_axis(convert(p, common), i, len(parts)) for i, p in enumerate(parts)]
+        return tuple(rows) if self.sparse else stack(align("mgrid", rows))
+
+
+class Joined:
+    """``r_[x, 0, 1:4]``: arrays, numbers and what slices count, one behind the other.
+
+    They are joined along ``axis`` and have ``rank`` axes at least: the first of their own is then at ``first``, -1 for
+    new axes in front. Texts as the first item, such as ``"0,2"``, say another axis, rank and place.
+
+    Raises ArgumentError for other texts: NumPy makes matrices by them, which Zenith does not know.
+
+    >>> r_[[1, 2], 0, 3:5]
+    array([1, 2, 0, 3, 4])
+    >>> c_[[1, 2], [3, 4]]
+    array([[1, 3],
+           [2, 4]])
+    >>> r_["0,2", [1, 2], [3, 4]]
+    array([[1, 2],
+           [3, 4]])
+    """
+
+    def __init__(self, axis: int, rank: int, first: int) -> None:
+        self.form = (axis, rank, first)
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        axis, rank, first = self.form
+        if items and isinstance(items[0], str):
+            (axis, rank, first), items = self._told(items[0]), items[1:]
+        parts = [_range(item) if isinstance(item, slice) else item for item in items]
+        dtype = result_dtype("r_", parts) if parts else None
+        return concatenate([_with_axes(convert(p, dtype), rank, first) for p in parts if dtype is not None], axis)
+
+    def _told(self, text: str) -> tuple[int, int, int]:
+        """Axis, rank and place of the first axis that a text says, the first of them at least."""
+        try:
+            told = [int(number) for number in text.split(",")]
+        except ValueError:
+            told = []
+        if not 1 <= len(told) <= 3:
+            raise ArgumentError(f"r_: the text {text!r} says nothing of arrays", where=user_line(),
+                                fix="write 'axis', 'axis,rank' or 'axis,rank,place', such as '0,2'")  # fmt: skip
+        axis, rank, first = (*told, *self.form[len(told) :])
+        return axis, rank, first
+
+
+def _with_axes(value: Any, rank: int, first: int) -> Any:
+    """An array with so many axes at least: new ones in front and behind, so that its first one is where it shall be."""
+    x = as_array(value)
+    missing = rank - x.ndim
+    if missing <= 0:
+        return x
+    before = first + missing + 1 if first < 0 else first
+    return b.reshape(x, shape=(*[dim(1)] * before, *dims_of(x), *[dim(1)] * (missing - before)))
+
+
+mgrid, ogrid = Grid(False), Grid(True)
+r_, c_ = Joined(0, 1, -1), Joined(-1, 2, 0)
+s_, index_exp = np.s_, np.index_exp
