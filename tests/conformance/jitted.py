@@ -23,7 +23,7 @@ __array_api_version__ = "2024.12"
 calls = 0
 
 AT_ONCE = {
-    "__array_namespace_info__", "asarray", "astype", "can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "nonzero",
+    "__array_namespace_info__", "asarray", "can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "nonzero",
     "repeat", "result_type", "unique_all", "unique_counts", "unique_inverse", "unique_values",
 }  # fmt: skip
 _PROGRAMS: dict[Hashable, Callable[..., Any]] = {}
