@@ -28,6 +28,7 @@ def test_refused_names_say_why(function):
         ("erf", "use zenith.numpy.special.erf"),
         ("solve", "use zenith.numpy.linalg.solve"),
         ("set_printoptions", "NumPy's own set_printoptions is for what is concrete"),
+        ("foundd", "near matches that are: round"),
         ("qqqq", "write it with functions that are there"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -13,13 +13,13 @@ from zenith.errors import MissingAttributeError, user_line
 from zenith.trace.dispatch import refused
 
 
-def refuse_name(module: str, name: str, known: Iterable[str], chapters: Iterable[ModuleType] = ()) -> NoReturn:
+def refuse_name(module: str, name: str, known: Mapping[str, Any], chapters: Iterable[ModuleType] = ()) -> NoReturn:
     """MissingAttributeError, an AttributeError, for a name that ``module`` has not.
 
     Parameters
     ----------
     module: the namespace, ``zenith.numpy`` or a chapter of it; NumPy's of the same name may be refused, with a reason.
-    known: the names that it has.
+    known: what stands in it under names, of which modules are no function.
     chapters: other modules, where it may be.
     """
     if name.startswith("_"):
@@ -30,7 +30,8 @@ def refuse_name(module: str, name: str, known: Iterable[str], chapters: Iterable
         why, fix = reason
         raise MissingAttributeError(f"{module} has no {name}: {why}", where=user_line(), fix=fix)
     places = [f"{chapter.__name__}.{name}" for chapter in chapters if name in getattr(chapter, "__all__", ())]
-    near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3, cutoff=0.6)
+    public = [n for n, value in known.items() if not n.startswith("_") and not isinstance(value, ModuleType)]
+    near = difflib.get_close_matches(name, public, n=3, cutoff=0.6)
     advice = [f"use {' or '.join(places)}"] if places else [f"near matches that are: {', '.join(near)}"] if near else []
     if theirs is not None:
         advice.append(f"NumPy's own {name} is for what is concrete, outside of traced functions")

@@ -339,4 +339,4 @@ def _other(norm: str) -> str:
 if not TYPE_CHECKING:  # which knows the names that there are
 
     def __getattr__(name: str) -> NoReturn:
-        refuse_name(__name__, name, __all__)
+        refuse_name(__name__, name, {n: globals()[n] for n in __all__})

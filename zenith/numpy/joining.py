@@ -123,7 +123,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Any:
 
 def _listed(shift: Any) -> list[Any]:
     """One shift, or a row of them, as a list."""
-    return list(shift) if isinstance(shift, (tuple, list)) or getattr(shift, "ndim", 0) else [shift]
+    return list(shift) if isinstance(shift, (tuple, list)) or getattr(shift, "ndim", None) else [shift]
 
 
 def _moved(x: Any, shift: Any, at: int) -> Any:

@@ -139,4 +139,4 @@ def _multiply_chain(chain: Sequence[Any], sizes: Sequence[int]) -> Any:
 if not TYPE_CHECKING:  # which knows the names that there are
 
     def __getattr__(name: str) -> NoReturn:
-        refuse_name(__name__, name, __all__)
+        refuse_name(__name__, name, {n: globals()[n] for n in __all__})
