@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -86,9 +87,20 @@ def plain(module: str) -> str:
     return module.removesuffix(".__init__")
 
 
-def imports(module: str, text: str) -> Iterator[Import]:
+@cache
+def parsed(text: str) -> ast.Module:
+    """A file's syntax tree, which many checks read."""
+    return ast.parse(text)
+
+
+@cache
+def imports(module: str, text: str) -> tuple[Import, ...]:
     """Every import of a module, by `importlib.import_module("...")` too; those for type checkers only are left out."""
-    pending: list[tuple[ast.AST, bool]] = [(ast.parse(text), False)]
+    return tuple(_imports(module, text))
+
+
+def _imports(module: str, text: str) -> Iterator[Import]:
+    pending: list[tuple[ast.AST, bool]] = [(parsed(text), False)]
     while pending:
         node, lazy = pending.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
@@ -221,7 +233,7 @@ def size_violations(files: Mapping[str, str]) -> list[str]:
     for module, text in files.items():
         if (lines := len(text.splitlines())) > MAX_FILE_LINES:
             found.append(f"{module}: {lines} lines, at most {MAX_FILE_LINES}")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, Function):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MAX_FUNCTION_LINES:
@@ -233,7 +245,7 @@ def docstring_violations(files: Mapping[str, str]) -> list[str]:
     """Modules, public classes and public functions that do not say what they are."""
     found = []
     for module, text in files.items():
-        tree = ast.parse(text)
+        tree = parsed(text)
         if not ast.get_docstring(tree):
             found.append(f"{module}: the module has no docstring")
         for node in tree.body:
@@ -248,7 +260,7 @@ def swallowed_exceptions(files: Mapping[str, str]) -> list[str]:
     """``except:`` of everything, and handlers of every exception that do nothing."""
     found = []
     for module, text in files.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             broad = node.type is None or getattr(node.type, "id", "") in ("Exception", "BaseException")
@@ -262,7 +274,7 @@ def module_locks(files: Mapping[str, str]) -> dict[str, list[str]]:
     """Place of every module-level lock -> the lines that take it while the module is imported."""
     found: dict[str, list[str]] = {}
     for module, text in files.items():
-        body = ast.parse(text).body
+        body = parsed(text).body
         names = {name for statement in body for name in _assigned_locks(statement)}
         found.update({f"{plain(module)}.{name}": [] for name in names})
         for statement in body:
@@ -295,7 +307,7 @@ def _taken(statement: ast.stmt) -> set[str]:
 def face_violations(text: str) -> list[str]:
     """What zenith/__init__.py holds besides public names: a docstring, imports, `__all__` and module attributes."""
     found = []
-    for node in ast.parse(text).body:
+    for node in parsed(text).body:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         imported = isinstance(node, ast.Import | ast.ImportFrom)
         typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
