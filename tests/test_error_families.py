@@ -13,6 +13,7 @@ Families, and how their texts read (``f`` is the function that the user called):
 - a word that is none of an option's: "f: 'spin' is no mode".
 - a number below 0 that cannot be: "f: the degree -1 is negative".
 - a number or list of the wrong kind: "f: axis must be an integer, not str".
+- calls: "sum: got an unexpected keyword argument 'axes'", "add takes 2 operands, not 1". CallError, a TypeError.
 - as many of one thing as of another: "gradient: 3 distances for 1 axes".
 - order of elements that is asked for: "f: the borders of bins must be in ascending order".
 - element types: Zenith's own, "f: Zenith has no element type for ..."; a function's, "bitwise_and is not defined for

@@ -112,6 +112,10 @@ class DTypeError(ZenithError, TypeError):
     """An element type does not fit or is not supported."""
 
 
+class CallError(ZenithError, TypeError):
+    """A function was called with arguments that it has not, or without those that it needs."""
+
+
 class ArgumentError(ZenithError, ValueError):
     """An argument has a value that says nothing: an unknown word, a quantile above 1."""
 

@@ -183,8 +183,37 @@ def parts(x, y, i):
     return a, b
 
 
-FUNCTIONS = [slices, overlapping, python_numbers, parts, views, names, numbers, masks, places, traced_integers,
-             functions, results, kinds, not_views]  # fmt: skip
+def shown_parts(x, y, i):
+    a = x + 1j * x[::-1]
+    real, rows = a.real, a.imag[1:]
+    real[...] = y[:3]
+    rows *= 2
+    a.real[0] += 1
+    a.imag -= 3
+    a *= 1j
+    return a, real, rows, a.real, np.imag(a).copy()
+
+
+def flat(x, y, i):
+    a, b, c = x.copy(), x.T.copy(), x.copy()
+    a.flat[2] = 7
+    a.flat[i] = y[:2]
+    b.flat[1:4] = y[0]
+    c.flat = y[:4]
+    a.flat[a.ravel() > 1] = 5
+    return a, b, c, a.flat[3:5], a.T.flat[1] + 0, c.flat.copy()
+
+
+def copies_in_rows(x, y, i):
+    a, b = x.T.copy(), x * 1
+    flat, other = a.reshape(-1), b.view()
+    flat[0] = 9
+    other[1] = 8
+    return a, b, b.view(x.dtype)
+
+
+FUNCTIONS = [slices, overlapping, python_numbers, parts, shown_parts, flat, copies_in_rows, views, names, numbers,
+             masks, places, traced_integers, functions, results, kinds, not_views]  # fmt: skip
 ARGUMENTS = values(F4, (5, 3), 1), values(F4, (5,), 2), np.array([2, 0, 2])
 
 

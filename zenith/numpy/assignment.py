@@ -135,11 +135,8 @@ def _updates(found: Selection, value: Any) -> Any:
 def _write_part(x: Any, name: str, value: Any) -> None:
     """``x.real = value`` or ``x.imag = value``."""
     target = as_array(x)
-    check_writable(target)
     if target.dtype.kind == "c":
-        own, other = (getattr(b, part)(target) for part in ("real", "imag"))
-        given = _fitted(value, own.dtype, dims_of(target))
-        _set(target, b.complex(*((given, other) if name == "real" else (own, given))))
+        _setitem(getattr(b, name)(target), Ellipsis, value)
     elif name == "real":
         _setitem(target, Ellipsis, value)
     else:

@@ -28,27 +28,19 @@ def _is_complex(x: Any) -> bool:
 
 @implements(np.real, gives="view")
 def real(val: Any) -> Any:
-    """The real part; of a real array the array itself."""
+    """The real part, a view; of a real array the array itself."""
     x = as_array(val)
-    return _part(b.real(x), x, "real") if _is_complex(x) else x
+    return b.real(x) if _is_complex(x) else x
 
 
 @implements(np.imag, gives="view")
 def imag(val: Any) -> Any:
-    """The imaginary part; zeros for a real array, which cannot be written."""
+    """The imaginary part, a view; zeros for a real array, which cannot be written."""
     x = as_array(val)
     if _is_complex(x):
-        return _part(b.imag(x), x, "imag")
+        return b.imag(x)
     zeros = zeros_like(x)
     return zeros.renewed(boxed=True, read_only=True) if isinstance(zeros, Tracer) else zeros
-
-
-def _part(found: Any, whole: Any, name: str) -> Any:
-    """A part of complex numbers, which NumPy gives as a view: assignment to either is not followed, but refused."""
-    if isinstance(found, Tracer):
-        found = found.renewed()
-        found.may_show(whole, name)
-    return found
 
 
 @implements(np.angle)

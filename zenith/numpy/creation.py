@@ -259,7 +259,14 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 @implements(np.copy, gives="boxed")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A copy, which costs nothing where nobody writes."""
-    return _array(a, None, True)
+    found = _array(a, None, True)
+    return found.renewed(boxed=True, in_rows=True) if order == "C" and isinstance(found, Tracer) else found
+
+
+@implements(gives="boxed")
+def _method_copy(x: Any, order: str = "C") -> Any:
+    """``x.copy()``, whose elements stand in rows unless another order is said."""
+    return copy(x, order)
 
 
 @implements(np.meshgrid, gives="view")

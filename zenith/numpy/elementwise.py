@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, UnsupportedError, user_line
+from zenith.errors import CallError, DTypeError, UnsupportedError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
 from zenith.numpy import digit_formulas as d
@@ -85,7 +85,7 @@ def _refuse_options(name: str, options: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"{name}: the options {', '.join(sorted(options))} are not supported",
             where=user_line(),
-            fix="use numpy.where for where=",
+            fix="use numpy.where for where=" if "where" in options else "leave them out",
         )
 
 
@@ -101,7 +101,9 @@ def _typed_as(ufunc: np.ufunc, label: str, rule: str | Rule, special: Mapping[st
     def function(*operands: Any, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
         _refuse_options(label, options)
         if len(operands) != ufunc.nin:
-            raise TypeError(f"{label}() takes {ufunc.nin} operands, not {len(operands)}")
+            arrays = ", ".join("xy"[: ufunc.nin])
+            raise CallError(f"{label} takes {ufunc.nin} operands, not {len(operands)}", where=user_line(),
+                            fix=f"call it as {label}({arrays})")  # fmt: skip
         return apply(ufunc, rules, label, operands, dtype, casting)
 
     function.__name__ = function.__qualname__ = label

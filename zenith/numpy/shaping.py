@@ -148,7 +148,7 @@ def in_rows(result: Any, x: Any, function: str) -> Any:
     """What NumPy gives without gaps: a view of an array that has none, a copy of others."""
     if not isinstance(result, Tracer) or x.layout == DENSE:
         return result
-    own = result.renewed()
+    own = result.renewed(in_rows=True)
     own.may_show(x, function)
     return own
 

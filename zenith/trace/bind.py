@@ -19,6 +19,7 @@ from zenith.ir.dims import Dim, DimLike, dims
 from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of
+from zenith.trace.instead import instead
 from zenith.trace.memory import layout_of, link_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
@@ -119,7 +120,8 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
         raise DTypeError(
             f"Zenith has no element type for {dtype}",
             where=user_line(),
-            fix="convert first, with astype: to " + ", ".join(t.numpy_name for t in DTYPES),
+            fix=(dtype.kind == "O" and instead(user_line()))
+            or "convert first, with astype: to " + ", ".join(t.numpy_name for t in DTYPES),
         )
     return found
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import CallError, TraceError, UnsupportedError, user_line
 
 # What to write into: arrays that the trace makes.
 TRACED_ARRAY = (
@@ -113,7 +113,11 @@ def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Ca
         out = kwargs.pop("out", None)
         if len(args) > place and "out" in parameters:
             out, args = args[place], (*args[:place], None, *args[place + 1 :])
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except TypeError:
+            _check_call(function, args, kwargs)
+            raise
         if out is not None:
             target, rule = out[0] if isinstance(out, tuple) else out, kwargs.get("casting", "same_kind")
             return _BY_NAME["_write_result"](target, result, function.__name__, rule)
@@ -122,6 +126,18 @@ def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Ca
         return _showing(result, gives == "shown", args, function.__name__)
 
     return call
+
+
+def _check_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """CallError for arguments that a function has not, or that are missing."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name = function.__name__
+        raise CallError(
+            f"{name}: {error}", where=user_line(), fix=f"its arguments are {', '.join(signature.parameters)}"
+        ) from None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -165,9 +165,17 @@ def _write_gather(recorder: Recorder, link: Link, whole: Value, part: Value) -> 
     return _add(recorder, "scatter_set", whole, part, *link.rest)
 
 
+def _write_real(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    return _add(recorder, "complex", part, _add(recorder, "imag", whole))
+
+
+def _write_imag(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+    return _add(recorder, "complex", _add(recorder, "real", whole), part)
+
+
 _WRITERS: dict[str, Callable[[Recorder, Link, Value, Value], Value]] = {
     "slice": _write_slice, "reverse": _write_reverse, "transpose": _write_transpose, "reshape": _write_reshape,
-    "take": _write_take, "gather": _write_gather,
+    "take": _write_take, "gather": _write_gather, "real": _write_real, "imag": _write_imag,
 }  # fmt: skip
 VIEWS = (*_WRITERS, "broadcast")
 
@@ -200,6 +208,8 @@ def layout_of(primitive: str, args: Sequence[Any], params: Mapping[str, Any], ra
     source = layouts[0] if layouts else DENSE
     if primitive in ("reverse", "transpose"):
         return OPEN
+    if primitive in ("real", "imag"):
+        return OPEN if source == OPEN else ORDERED  # the other parts stand between
     if primitive == "broadcast":
         return source if source == OPEN else ORDERED if args[0].ndim else DENSE
     if primitive == "slice":

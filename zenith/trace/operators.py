@@ -94,7 +94,7 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate", "copy",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate",
     "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
     "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
@@ -110,5 +110,5 @@ for _name, _function in _UNARY.items():
 for _name in _METHODS:
     setattr(Operators, _name, _method(_name))
 Operators.conj = Operators.conjugate  # type: ignore[attr-defined]
-for _name in ("compress", "fill", "partition", "put", "reshape", "sort", "transpose"):
+for _name in ("compress", "copy", "fill", "partition", "put", "reshape", "sort", "transpose", "view"):
     setattr(Operators, _name, _method(f"_method_{_name}"))

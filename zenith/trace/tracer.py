@@ -18,6 +18,7 @@ from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, Tra
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
+from zenith.trace.instead import instead
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, Memory, raise_lost
 from zenith.trace.numbers import number_of_sizes
 from zenith.trace.operators import Operators, keep_weak
@@ -28,7 +29,8 @@ ARGUMENTS = "arguments"  # the device of traced arrays
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
 # NumPy takes the parts of the sequences that these are called with.
-_TAKES_PARTS = re.compile(r"\b(?:np|numpy)\.(concatenate|concat|stack|poly)\((?!\s*[\[(])")
+_TAKES_PARTS = re.compile(r"\b(?:np|numpy)\.(concatenate|concat|lexsort|poly|roots|stack)\((?!\s*[\[(])")
+_PICKS = re.compile(r"\[")  # an index of an array
 # NumPy compares the number to learn whether there is anything to count.
 _COUNTS = re.compile(r"^(?!(if|elif|while|assert)\b).*\b(np|numpy)\.arange\(")
 _COUNTING = (
@@ -83,14 +85,15 @@ class Tracer(Operators):
         self.source, self.link, self.memory = source, link, source.memory
         self._seen = self.memory.version
 
-    def renewed(self, boxed: bool = False, read_only: bool = False) -> Tracer:
+    def renewed(self, boxed: bool = False, read_only: bool = False, in_rows: bool = False) -> Tracer:
         """An array of its own with the same elements, as NumPy's new arrays are.
 
-        ``boxed`` means one that can be written though it has no axes, ``read_only`` one that cannot.
+        ``boxed`` means one that can be written though it has no axes, ``read_only`` one that cannot, ``in_rows`` one
+        whose elements NumPy has row by row.
         """
         rank = self.type.rank
         access = NUMBER if self.weak or not (boxed or rank) else READ_ONLY if read_only else OWN
-        return Tracer(self.recorder, self.value, self.weak, DENSE if rank <= 1 else self.layout, access)
+        return Tracer(self.recorder, self.value, self.weak, DENSE if in_rows or rank <= 1 else self.layout, access)
 
     def may_show(self, source: Any, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of another array."""
@@ -189,6 +192,15 @@ class Tracer(Operators):
         dispatch.implementation("_write_part")(self, "imag", value)
 
     @property
+    def flat(self) -> Any:
+        """The elements row by row, to be read and written by number."""
+        return dispatch.implementation("_flat")(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        dispatch.implementation("_write_flat")(self, values)
+
+    @property
     def device(self) -> str:
         """``"arguments"``: a program runs where its arguments are."""
         return ARGUMENTS
@@ -240,7 +252,8 @@ class Tracer(Operators):
         dispatch.implementation("_setitem")(self, index, value)
 
     def __delitem__(self, index: Any) -> NoReturn:
-        raise ValueError("cannot delete array elements")
+        raise ArgumentError("elements of an array cannot be deleted, as in NumPy", where=user_line(),
+                            types=(self.type,), fix="x = numpy.delete(x, index) makes a new array")  # fmt: skip
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -363,9 +376,16 @@ class Tracer(Operators):
                 "calling Python for each element (numpy.vectorize)",
                 "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
             )
+        if self.dtype == np.bool_ and line is not None and _PICKS.search(line.code):
+            self._needs_values(
+                "picking elements of a NumPy array by it",
+                "say how many there are, zenith.numpy.extract(mask, table, size=n), or choose between arrays with "
+                "numpy.where(mask, table, 0)",
+            )
         self._needs_values(
             "converting it to a NumPy array",
-            "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
+            instead(line)
+            or "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
             "zenith.numpy.take(table, i, axis=0) to index a NumPy array",
         )
 
