@@ -1,6 +1,6 @@
 """The text of every error that tracing raises: what was wrong, the types, the user's line, the fix.
 
-tests/test_error_families.py lists the families of bad input.
+tests/test_error_families.py lists the families of bad input; those of calls are in tests/test_error_calls.py.
 """
 
 import ml_dtypes
@@ -9,28 +9,18 @@ import pytest
 
 import zenith.debug
 import zenith.numpy as znp
+from tests.error_texts import VALUES, N, expect
 from zenith.errors import (
-    ArgumentError,
-    CallError,
     DTypeError,
     MissingAttributeError,
     NumberError,
     ShapeError,
     TraceError,
     UnsupportedError,
-    ZenithError,
 )
-from zenith.ir.dims import dim, symbol
-from zenith.ir.types import float16, float32, float64, int64
+from zenith.ir.types import float64
 from zenith.trace import InputSpec, trace
 
-N = symbol("n")
-SPECS = [
-    InputSpec("x", float32, (N, dim(3)), (5, 3)),
-    InputSpec("i", int64, (N,), (5,)),
-    InputSpec("h", float16, (N,), (5,)),
-]
-VALUES = "needs the values of a traced array, which exist only when the program runs"
 COPY = "make a new array, x = x * 2 in place of x *= 2, or write into a copy, x = x.copy(), and return it; with "
 COPY += "donate_argnums the copy takes the argument's memory"
 WRITING = "writing into an array that"
@@ -404,90 +394,6 @@ CASES = {
         "",
         "those that are: add, maximum, minimum, multiply, subtract",
     ),
-    "ufunc order": (
-        lambda x, i, h: np.add(x, 1, order="F"),
-        UnsupportedError,
-        "add: the options order are not supported",
-        "",
-        "leave them out",
-    ),
-    "an argument that there is not": (
-        lambda x, i, h: znp.sum(x, axes=1),
-        CallError,
-        "sum: got an unexpected keyword argument 'axes'",
-        "",
-        "its arguments are x, axis, dtype, out, keepdims, initial, where",
-    ),
-    "an operand too few": (
-        lambda x, i, h: znp.add(x),
-        CallError,
-        "add takes 2 operands, not 1",
-        "",
-        "call it as add(x, y)",
-    ),
-    "a deleted element": (
-        lambda x, i, h: (x * 1).__delitem__(0),
-        ArgumentError,
-        "elements of an array cannot be deleted, as in NumPy",
-        "f32[n, 3]",
-        "x = numpy.delete(x, index) makes a new array",
-    ),
-    "a function that asks no argument": (
-        lambda x, i, h: np.r_[x, x],
-        TraceError,
-        f"converting it to a NumPy array {VALUES}",
-        "f32[n, 3]",
-        "write zenith.numpy.r_, which takes traced arrays and sizes",
-    ),
-    "such a function of a size": (
-        lambda x, i, h: x + np.mgrid[: x.shape[0]][:, None],
-        DTypeError,
-        "Zenith has no element type for object",
-        "",
-        "write zenith.numpy.mgrid, which takes traced arrays and sizes",
-    ),
-    "such a function that is refused": (
-        lambda x, i, h: np.asfortranarray(x),
-        TraceError,
-        f"converting it to a NumPy array {VALUES}",
-        "f32[n, 3]",
-        "numpy.asfortranarray: in a program all arrays stand in rows",
-    ),
-    "parts that NumPy looks for": (
-        lambda x, i, h: np.lexsort(x),
-        TraceError,
-        "a Python loop over an axis whose size n is not fixed",
-        "f32[n, 3]",
-        "call zenith.numpy.lexsort, which takes a whole array",
-    ),
-    "a mask of a NumPy array": (
-        lambda x, i, h: np.ones(9)[i > 0],
-        TraceError,
-        f"picking elements of a NumPy array by it {VALUES}",
-        "bool[n]",
-        "say how many there are, zenith.numpy.extract(mask, table, size=n), or choose between arrays",
-    ),
-    "an order of complex numbers": (
-        lambda x, i, h: np.argmin(x + 1j),
-        DTypeError,
-        "argmin of complex numbers, which NumPy orders by their real parts first, is not supported",
-        "complex64",
-        "take a part of them, x.real or x.imag, or abs(x)",
-    ),
-    "other bits": (
-        lambda x, i, h: x.view(np.int32),
-        UnsupportedError,
-        "view: the bits of a traced float32 array cannot be read as int32",
-        "f32[n, 3]",
-        "convert the values with astype, or pass the view as an argument of its own",
-    ),
-    "an iterator for an array": (
-        lambda x, i, h: np.asarray(x.flat),
-        TraceError,
-        "an iterator over a traced array, x.flat, is no array",
-        "f32[n, 3]",
-        "use x.ravel()",
-    ),
     "ufunc where": (
         lambda x, i, h: np.add(x, 1, where=x > 0),
         UnsupportedError,
@@ -521,20 +427,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_message(name):
-    function, error, what, types, fix = CASES[name]
-    with pytest.raises(error) as caught:
-        trace(function, SPECS, "f")
-    if not what:
-        return
-    found = caught.value
-    assert isinstance(found, ZenithError)
-    assert found.what.startswith(what)
-    assert ", ".join(map(str, found.types)) == types
-    assert (found.fix or "").find(fix) >= 0
-    assert found.where is not None
-    if name != "returned object":
-        assert found.where.file == __file__
-        assert f"at {__file__}:{found.where.line} in {found.where.function}" in str(found)
+    expect(CASES[name], None if name == "returned object" else __file__)
 
 
 @pytest.mark.parametrize(

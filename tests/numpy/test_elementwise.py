@@ -219,7 +219,7 @@ def test_big_python_ints():
 def test_dtype_of_a_ufunc_and_wrong_counts():
     x = values(np.dtype("f4"), (3,))
     check(lambda xp, a: xp.add(a, 1, dtype=np.float64), x)
-    with pytest.raises(TypeError, match=r"add\(\) takes 2 operands, not 1"):
+    with pytest.raises(TypeError, match="add takes 2 operands, not 1"):
         znp.add(x)
 
 

@@ -269,7 +269,7 @@ greater_equal = _compare(np.greater_equal, "ge", operator.ge)
 _power = _define(np.power, "power", c=c.power)
 
 
-@implements(np.power)
+@of_ufunc(np.power)
 def power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
     """As ``numpy.power``, elementwise with broadcasting (array in, array of the same kind out).
 
