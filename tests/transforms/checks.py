@@ -12,12 +12,24 @@ import numpy as np
 from zenith import grad, jit, jvp, vjp, vmap
 
 EXAMPLES = 3
+ROUNDED = 8  # times that arguments are moved
+NUDGE = 4 * np.finfo(np.float64).eps  # of each of them
 
 
 def scale(*arrays):
     """How large the terms of a sum are, in which infinities and nan leave nothing to compare."""
     total = sum(float(np.abs(a).sum()) for a in arrays)
     return total if np.isfinite(total) else None
+
+
+def moved_by_rounding(function, args, bound, rng):
+    """Where results differ when arguments move by a few units: at a corner or a jump, the last bit decides."""
+    plain = function(*args)
+    moved = [np.zeros(np.shape(p), bool) for p in plain]
+    for _ in range(ROUNDED):
+        nudged = [a * (1 + NUDGE * rng.uniform(-1, 1, a.shape)) for a in args]
+        moved = [m | ~np.isclose(x, p, **bound) for m, x, p in zip(moved, function(*nudged), plain, strict=True)]
+    return moved
 
 
 def check_forward_against_reverse(function, args, rng):
@@ -47,8 +59,12 @@ def check_gradients(function, args, rng):
     plain, compiled = alone(*args), jit(alone, backend=rng.choice(["lanes", "cpu"]))(*args)
     if scale(*plain) is None:
         return 0
+    bound = {"rtol": 1e-6, "atol": 1e-9 * max(1.0, scale(*plain))}
+    if not all(np.allclose(b, a, **bound) for a, b in zip(plain, compiled, strict=True)):
+        chance = moved_by_rounding(alone, args, bound, rng)
+        compiled = [np.where(c, a, b) for c, a, b in zip(chance, plain, compiled, strict=True)]
     for a, b in zip(plain, compiled, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9 * max(1.0, scale(*plain)))
+        np.testing.assert_allclose(b, a, **bound)
     stacked = [np.stack([a * (1 + 0.1 * i) for i in range(EXAMPLES)]) for a in args]
     each = [alone(*(s[i] for s in stacked)) for i in range(EXAMPLES)]
     together = vmap(alone)(*stacked)

@@ -8,6 +8,7 @@ from tests.fuzz import programs
 from tests.programs import random_program
 from tests.rewrite import widen, widen_array
 from tests.transforms.checks import check_forward_against_reverse, check_gradients, check_second_derivatives
+from zenith.ir.primitive import NoRule
 from zenith.trace.nested import replay
 
 PROGRAMS = programs(10, one_in=10)
@@ -16,11 +17,20 @@ NESTS = programs(1, one_in=200)
 BLOCK = 5
 
 
+def _has_derivatives(graph):
+    """Whether floats that come of floats have rules: what only passes make has none, as derivatives come first."""
+    for number, node in graph.nodes():
+        floats = [any(v.dtype.is_float for v in values) for values in (graph.args(number), graph.results(number))]
+        if all(floats) and isinstance(node.primitive.jvp, NoRule):
+            return False
+    return True
+
+
 def problem(seed):
     """A program in float64 as a function from its floating-point arguments to its floating-point results."""
     graph, args = random_program(seed, symbolic=False)
     graph, args = widen(graph), [np.asarray(widen_array(a)) for a in args]
-    moving = [i for i, a in enumerate(args) if a.dtype.kind == "f"]
+    moving = [i for i, a in enumerate(args) if a.dtype.kind == "f"] if _has_derivatives(graph) else []
 
     def function(*floats):
         every = list(args)
