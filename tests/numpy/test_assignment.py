@@ -194,6 +194,15 @@ def shown_parts(x, y, i):
     return a, real, rows, a.real, np.imag(a).copy()
 
 
+def loops_that_write(x, y, i):
+    a, b = x * 1, y[:4] * 1
+    for row in a[:3]:
+        row += a[0]
+    for k, element in enumerate(b):
+        b[(k + 1) % 4] += element
+    return a, b
+
+
 def flat(x, y, i):
     a, b, c = x.copy(), x.T.copy(), x.copy()
     a.flat[2] = 7
@@ -212,8 +221,8 @@ def copies_in_rows(x, y, i):
     return a, b, b.view(x.dtype)
 
 
-FUNCTIONS = [slices, overlapping, python_numbers, parts, shown_parts, flat, copies_in_rows, views, names, numbers,
-             masks, places, traced_integers, functions, results, kinds, not_views]  # fmt: skip
+FUNCTIONS = [loops_that_write, slices, overlapping, python_numbers, parts, shown_parts, flat, copies_in_rows, views,
+             names, numbers, masks, places, traced_integers, functions, results, kinds, not_views]  # fmt: skip
 ARGUMENTS = values(F4, (5, 3), 1), values(F4, (5,), 2), np.array([2, 0, 2])
 
 

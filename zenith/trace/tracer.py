@@ -291,7 +291,8 @@ class Tracer(Operators):
                 fix=f"{work}, or loop over range(int(x.shape[0])) to compile for this size only",
             )
         else:
-            yield from [self[i] for i in range(size)]
+            for i in range(size):  # one after the other: the loop's body may write into those that come
+                yield self[i]
 
     # --- what needs values ---
 
