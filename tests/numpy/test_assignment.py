@@ -200,7 +200,11 @@ def loops_that_write(x, y, i):
         row += a[0]
     for k, element in enumerate(b):
         b[(k + 1) % 4] += element
-    return a, b
+    c = np.multiply.outer(b, y[:2])
+    size = int(c.size)
+    for k, element in enumerate(c.T.flat):
+        c.T.flat[(k + 1) % size] += element
+    return a, b, c, c.flat == c.ravel()[0], c.flat != 0
 
 
 def flat(x, y, i):

@@ -26,6 +26,7 @@ class Flat:
     """The elements of a traced array, row by row."""
 
     __slots__ = ("base",)
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, base: Tracer) -> None:
         self.base = base
@@ -44,7 +45,14 @@ class Flat:
         return len(self.copy())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.copy())
+        for number in range(len(self)):  # one after the other: the loop's body may write into those that come
+            yield self[number]
+
+    def __eq__(self, other: Any) -> Any:
+        return self.copy() == other
+
+    def __ne__(self, other: Any) -> Any:
+        return self.copy() != other
 
     def copy(self) -> Any:
         """All elements as an array of one axis."""
