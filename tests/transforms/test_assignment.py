@@ -217,7 +217,61 @@ def captured_by_batch(x):
     return zenith.vmap(write)(x) + a
 
 
-OUTSIDE = [captured_by_scan, captured_by_while, captured_by_branch, captured_by_gradient, captured_by_batch]
+def viewed_by_scan(x):
+    a = x * 2
+
+    def step(carry, y):
+        part = a[1:]
+        part[0] = y
+        return carry + a.sum(), y
+
+    return zenith.scan(step, 0.0, x)[0]
+
+
+def viewed_by_gradient(x):
+    a = np.outer(x, x)
+
+    def loss(y):
+        turned = a.T
+        turned += y
+        return a.sum()
+
+    return zenith.grad(loss)(x)
+
+
+def viewed_by_batch(x):
+    a = np.outer(x, x)
+
+    def write(y):
+        row = a[0, ...][1, ...]
+        np.copyto(row, y)
+        return y + a[0, 1]
+
+    return zenith.vmap(write)(x)
+
+
+def perhaps_viewed_by_gradient(x):
+    a = np.outer(x, x)
+
+    def loss(y):
+        row = a.T.ravel()
+        row[0] = y[0]
+        return a.sum() * y[0]
+
+    return zenith.grad(loss)(x)
+
+
+OUTSIDE = [
+    viewed_by_scan,
+    viewed_by_gradient,
+    viewed_by_batch,
+    perhaps_viewed_by_gradient,
+    captured_by_scan,
+    captured_by_while,
+    captured_by_branch,
+    captured_by_gradient,
+    captured_by_batch,
+]
 
 
 @pytest.mark.parametrize("function", OUTSIDE, ids=lambda f: f.__name__)
@@ -225,6 +279,35 @@ def test_what_was_made_outside_is_not_written(function):
     with pytest.raises(TraceError, match=r"made outside of \w+, which is traced on its own") as found:
         zenith.make_graph(function)(Y)
     assert found.value.where.function == "write" or found.value.where.function in ("step", "body", "loss")
+
+
+def test_copies_of_what_was_made_outside_are_written():
+    def function(x):
+        a = x * 2
+        square = np.outer(x, x)
+
+        def step(carry, y):
+            whole, part, number = a.copy(), a[1:].copy(), a[0]
+            whole += y
+            part[0] = y
+            number += y
+            picked = a[np.array([0, 2])]
+            picked *= y
+            turned = square.T.copy()
+            turned[0] = y
+            return carry + whole.sum() + part.sum() + number + picked.sum() + turned.sum(), a[0]
+
+        return step, a
+
+    def traced(x):
+        return zenith.scan(function(x)[0], 0.0, x)
+
+    step, a = function(Y)
+    total = 0.0
+    for y in Y:
+        total, first = step(total, y)
+    np.testing.assert_allclose(zenith.jit(traced, backend="reference")(Y)[0], total)
+    np.testing.assert_array_equal(zenith.jit(traced, backend="reference")(Y)[1], [a[0]] * len(Y))
 
 
 @pytest.mark.parametrize("transform", [zenith.grad, zenith.vmap, zenith.jit, zenith.checkpoint])

@@ -38,7 +38,7 @@ def _getitem(x: Any, index: Any) -> Any:
         return picked(found, user_line())
     result = _read(found)
     dotted = any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))
-    shown = isinstance(result, Tracer) and result.source is not None
+    shown = isinstance(result, Tracer) and result.is_view
     if shown and (result.ndim or dotted) and not any(map(_is_boxed, found.arrays)):
         return result
     return result.renewed(boxed=dotted) if isinstance(result, Tracer) and result is not x else result

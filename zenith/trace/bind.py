@@ -53,7 +53,7 @@ def _traced(
     """A result of an operation: an array of its own, or what NumPy has as a view of the first operand."""
     result = Tracer(recorder, v, layout=layout_of(primitive, args, params, len(v.shape)))
     source = args[0] if args else None
-    if isinstance(source, Tracer) and source.recorder is recorder:
+    if isinstance(source, Tracer):
         link = link_of(primitive, source, values, params)
         if link is not None:
             result.show(source, link)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from zenith.trace.recorder import Recorder
     from zenith.trace.tracer import Tracer
 
-# Who may write into a memory. A number is what NumPy gives as a scalar, which no operator changes in place.
-OWN, NUMBER, ARGUMENT, READ_ONLY = "own", "number", "argument", "read-only"
+# Who may write into a memory. A number is what NumPy gives as a scalar, which no operator changes in place; outside is
+# the memory of a trace around this one, seen through a view.
+OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE = "own", "number", "argument", "read-only", "outside"
 
 # How NumPy would have the elements: row by row without gaps; in strides that fall from axis to axis; who knows.
 DENSE, ORDERED, OPEN = "dense", "ordered", "open"
@@ -261,9 +262,11 @@ def check_writable(target: Tracer) -> None:
     from zenith.trace.recorder import current_recorder
 
     memory, current = target.memory, current_recorder()
-    if current is not None and target.recorder is not current and not target.recorder.finished:
+    whole = current is not None and target.recorder is not current and not target.recorder.finished
+    if current is not None and (whole or any(m.access == OUTSIDE for m in memory.related())):
+        shown = "an array" if whole else "what is (or may be) a view of an array"
         _refuse(
-            target, f"writing into an array that was made outside of {current.graph.name}, which is traced on its own",
+            target, f"writing into {shown} that was made outside of {current.graph.name}, which is traced on its own",
             "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
         )  # fmt: skip
     for related in memory.related():

@@ -19,7 +19,7 @@ from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
 from zenith.trace.instead import instead
-from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OWN, READ_ONLY, Link, Memory, raise_lost
+from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_lost
 from zenith.trace.numbers import number_of_sizes
 from zenith.trace.operators import Operators, keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
@@ -81,7 +81,10 @@ class Tracer(Operators):
         self._value, self._seen = value, self.memory.version
 
     def show(self, source: Tracer, link: Link) -> None:
-        """Become a view of another array."""
+        """Become a view of another array; of one of a trace around this one it can only be read."""
+        if source.recorder is not self.recorder:
+            self.memory.access = OUTSIDE
+            return
         self.source, self.link, self.memory = source, link, source.memory
         self._seen = self.memory.version
 
@@ -93,11 +96,24 @@ class Tracer(Operators):
         """
         rank = self.type.rank
         access = NUMBER if self.weak or not (boxed or rank) else READ_ONLY if read_only else OWN
-        return Tracer(self.recorder, self.value, self.weak, DENSE if in_rows or rank <= 1 else self.layout, access)
+        recorder = current_recorder() or self.recorder
+        value = recorder.lift(self)
+        if value is None:  # a stranger there, as whoever uses it is told
+            recorder, value = self.recorder, self.value
+        return Tracer(recorder, value, self.weak, DENSE if in_rows or rank <= 1 else self.layout, access)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows another array's memory, of this trace or of one around it."""
+        return self.source is not None or self.memory.access == OUTSIDE
 
     def may_show(self, source: Any, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of another array."""
-        if NUMBER not in (self.memory.access, source.memory.access):
+        if NUMBER in (self.memory.access, source.memory.access):
+            return
+        if source.recorder is not self.recorder:
+            self.memory.access = OUTSIDE
+        else:
             self.memory.doubt(source.memory, function)
 
     def shows(self, other: Tracer) -> bool:
