@@ -9,6 +9,7 @@ import zenith.numpy as znp
 from tests.error_texts import VALUES, expect
 from zenith.errors import ArgumentError, CallError, DTypeError, TraceError, UnsupportedError
 
+NUMBERS = "a size is computed from shapes (x.shape[0]), is a static argument (static_argnums)"
 CASES = {
     "ufunc order": (
         lambda x, i, h: np.add(x, 1, order="F"),
@@ -41,37 +42,79 @@ CASES = {
     "a function that asks no argument": (
         lambda x, i, h: np.r_[x, x],
         TraceError,
-        f"converting it to a NumPy array {VALUES}",
+        f"numpy.r_: converting it to a NumPy array {VALUES}",
         "f32[n, 3]",
-        "write zenith.numpy.r_, which takes traced arrays and sizes",
+        "use zenith.numpy.r_ in place of numpy.r_",
     ),
-    "such a function of a size": (
-        lambda x, i, h: x + np.mgrid[: x.shape[0]][:, None],
+    "objects": (
+        lambda x, i, h: x + np.array(["a", None, 1]),
         DTypeError,
         "Zenith has no element type for object",
         "",
-        "write zenith.numpy.mgrid, which takes traced arrays and sizes",
+        "make it by zenith.numpy.array",
+    ),
+    "a size that is no int": (
+        lambda x, i, h: np.fft.fftfreq(x.shape[0]),
+        ArgumentError,
+        "numpy.fft.fftfreq was given the traced size n: n should be an integer",
+        "",
+        "call zenith.numpy.fft.fftfreq, which takes traced sizes; or int(n) compiles for this size only",
+    ),
+    "a size from values": (
+        lambda x, i, h: np.zeros(i),
+        TraceError,
+        "numpy.zeros was given a traced array: expected a sequence of integers or a single integer",
+        "i64[n]",
+        f"{NUMBERS}, or says how many there are at most (size=, as zenith.numpy.nonzero takes it)",
+    ),
+    "an argument that NumPy has not": (
+        lambda x, i, h: np.sum(x, axes=1),
+        CallError,
+        "numpy.sum: got an unexpected keyword argument 'axes'",
+        "",
+        "its arguments are a, axis, dtype, out, keepdims, initial, where",
+    ),
+    "an operand too few for NumPy": (
+        lambda x, i, h: np.add(x),
+        CallError,
+        "numpy.add: missing a required argument: 'x2'",
+        "",
+        "its arguments are x1, x2, out",
+    ),
+    "a loop over elements": (
+        lambda x, i, h: list(np.nditer(x)),
+        TraceError,
+        "numpy.nditer: it is a loop of Python's over elements",
+        "",
+        "work on whole arrays",
+    ),
+    "what gives as many as values say": (
+        lambda x, i, h: np.roots(x[:, 0]),
+        TraceError,
+        "roots: it cuts off zero coefficients",
+        "",
+        "call it before the traced function",
+    ),
+    "a method's argument": (
+        lambda x, i, h: x.sum(axes=1),
+        CallError,
+        "sum: got an unexpected keyword argument 'axes'",
+        "",
+        "its arguments are x, axis",
     ),
     "such a function that is refused": (
         lambda x, i, h: np.asfortranarray(x),
         TraceError,
-        f"converting it to a NumPy array {VALUES}",
-        "f32[n, 3]",
         "numpy.asfortranarray: in a program all arrays stand in rows",
-    ),
-    "parts that NumPy looks for": (
-        lambda x, i, h: np.lexsort(x),
-        TraceError,
-        "a Python loop over an axis whose size n is not fixed",
         "f32[n, 3]",
-        "call zenith.numpy.lexsort, which takes a whole array",
+        "leave it out, or make the order of a result outside of the traced function",
     ),
     "a mask of a NumPy array": (
         lambda x, i, h: np.ones(9)[i > 0],
         TraceError,
-        f"picking elements of a NumPy array by it {VALUES}",
+        f"indexing a NumPy array with it {VALUES}",
         "bool[n]",
-        "say how many there are, zenith.numpy.extract(mask, table, size=n), or choose between arrays",
+        "say how many elements there are at most: zenith.numpy.extract(mask, x, size=n), or zenith.numpy.nonzero(mask",
     ),
     "an order of complex numbers": (
         lambda x, i, h: np.argmin(x + 1j),

@@ -29,11 +29,8 @@ BRANCH = "choose between arrays with numpy.where(condition, a, b), combine condi
 BRANCH += "static"
 TRACED = "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) "
 TRACED += "for a traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
-COUNTING = "write zenith.numpy.arange(n), or numpy.arange(n, like=x) for a traced x; int(n) compiles for this size only"
-CONVERT = (
-    "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
-    "zenith.numpy.take(table, i, axis=0) to index a NumPy array"
-)
+NUMBERS = "a size is computed from shapes (x.shape[0]), is a static argument (static_argnums), or says how many there"
+CONVERT = "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays)"
 CAST = "cast an operand first: x.astype(numpy.float32), numpy.float64, numpy.int32 or numpy.int64"
 
 
@@ -116,11 +113,11 @@ CASES = {
     "if": (branch, TraceError, f"a Python condition (if, while, and, or, not, assert) {VALUES}", "bool", BRANCH),
     "and": (lambda x, i, h: x[0, 0] > 0 and x[0, 1] > 0, TraceError, "a Python condition", "bool", BRANCH),
     "arange": (
-        lambda x, i, h: np.arange(x.shape[0]),
+        lambda x, i, h: np.arange(i[0]),
         TraceError,
-        f"numpy.arange of a traced number {VALUES}",
-        "bool",
-        COUNTING,
+        f"numpy.arange: converting it to a NumPy array {VALUES}",
+        "i64",
+        f"use zenith.numpy.arange in place of numpy.arange; {NUMBERS}",
     ),
     "float()": (lambda x, i, h: float(x.sum()), TraceError, f"float() {VALUES}", "f32", STATIC),
     "int()": (lambda x, i, h: int(i[0]), TraceError, f"int() {VALUES}", "i64", STATIC),
@@ -131,18 +128,31 @@ CASES = {
     "asarray": (
         lambda x, i, h: np.asarray(x),
         TraceError,
-        f"converting it to a NumPy array {VALUES}",
+        f"numpy.asarray: converting it to a NumPy array {VALUES}",
         "f32[n, 3]",
-        CONVERT,
+        "use zenith.numpy.asarray in place of numpy.asarray",
     ),
     "array": (
         lambda x, i, h: np.array([x, x]),
+        TraceError,
+        f"numpy.array: converting it to a NumPy array {VALUES}",
+        "f32[n, 3]",
+        "use zenith.numpy.array in place of numpy.array",
+    ),
+    "another library's conversion": (
+        lambda x, i, h: memoryview(x.__array__()),
         TraceError,
         f"converting it to a NumPy array {VALUES}",
         "f32[n, 3]",
         CONVERT,
     ),
-    "index": (lambda x, i, h: np.ones(9)[i], TraceError, f"converting it to a NumPy array {VALUES}", "i64[n]", CONVERT),
+    "index": (
+        lambda x, i, h: np.ones(9)[i],
+        TraceError,
+        f"indexing a NumPy array with it {VALUES}",
+        "i64[n]",
+        "use zenith.numpy.take(table, i, axis=0)",
+    ),
     "dlpack": (lambda x, i, h: np.from_dlpack(x), TraceError, "", "", ""),
     "format": (
         lambda x, i, h: f"{x:.2f}",
@@ -334,16 +344,16 @@ CASES = {
     "vectorize": (
         lambda x, i, h: np.vectorize(lambda v: v + 1, otypes=[float])(x),
         TraceError,
-        "calling Python for each element (numpy.vectorize) needs the values of a traced array",
+        "numpy.vectorize: it calls Python for each element",
         "f32[n, 3]",
-        "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+        "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
     ),
     "frompyfunc": (
         lambda x, i, h: np.frompyfunc(abs, 1, 1)(x),
         TraceError,
-        "abs (vectorized): it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",
+        "abs (vectorized): it calls Python for each element, as numpy.frompyfunc has made it",
         "",
-        "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+        "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
     ),
     "a matrix that is not square": (
         lambda x, i, h: np.linalg.inv(x),

@@ -45,17 +45,24 @@ class SourceLine:
         return f"{self.file}:{self.line} in {self.function}" + (f":  {code}" if code else "")
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Whether a file is Zenith's, or that of a library through which Zenith is called."""
     return file.startswith(_PACKAGE) or (
         any(part in file for part in _FOREIGN) and ("site-packages" in file or "dist-packages" in file)
     )
 
 
-def user_line() -> SourceLine | None:
-    """The innermost line on the stack that belongs neither to Zenith nor to a library it is called through."""
+def user_frame() -> FrameType | None:
+    """The innermost frame on the stack that belongs neither to Zenith nor to a library it is called through."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_library(frame.f_code.co_filename):
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
+    return frame
+
+
+def user_line() -> SourceLine | None:
+    """The line of :func:`user_frame`."""
+    frame = user_frame()
     if frame is None:
         return None
     return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

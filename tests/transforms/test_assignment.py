@@ -305,7 +305,7 @@ def test_copies_of_what_was_made_outside_are_written():
     step, a = function(Y)
     total = 0.0
     for y in Y:
-        total, first = step(total, y)
+        total, _ = step(total, y)
     np.testing.assert_allclose(zenith.jit(traced, backend="reference")(Y)[0], total)
     np.testing.assert_array_equal(zenith.jit(traced, backend="reference")(Y)[1], [a[0]] * len(Y))
 

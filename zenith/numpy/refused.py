@@ -15,6 +15,16 @@ refuse(
     "zenith.debug.print('{}', x) prints when the program runs; save what the function returns",
 )
 refuse(
+    (np.vectorize,),
+    "it calls Python for each element",
+    "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
+)
+refuse(
+    (np.nditer, np.ndenumerate),
+    "it is a loop of Python's over elements, which exist only when the program runs",
+    "work on whole arrays, with zenith.vmap(function)(x) for a function of parts, or loop with zenith.scan",
+)
+refuse(
     (np.real_if_close,),
     "its result is real or complex by the values, which no program's is",
     "take the real part, numpy.real(x), or keep it complex",

@@ -15,6 +15,7 @@ from zenith.numpy.shaping import moveaxis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
+from zenith.trace.tracer import Tracer
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex", "top_k"]
 
@@ -102,6 +103,8 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     >>> lexsort(([3, 1, 2, 0], [1, 1, 0, 0]))
     array([3, 2, 1, 0])
     """
+    if isinstance(keys, Tracer):
+        keys = [keys[i] for i in range(int(keys.shape[0]))]
     found = [compute_array("lexsort", key) for key in keys]
     if not found:
         raise ShapeError("lexsort needs at least one key", where=user_line(), fix="pass a sequence of arrays")

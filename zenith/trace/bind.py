@@ -19,7 +19,6 @@ from zenith.ir.dims import Dim, DimLike, dims
 from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of
-from zenith.trace.instead import instead
 from zenith.trace.memory import layout_of, link_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.tracer import Tracer
@@ -120,8 +119,9 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
         raise DTypeError(
             f"Zenith has no element type for {dtype}",
             where=user_line(),
-            fix=(dtype.kind == "O" and instead(user_line()))
-            or "convert first, with astype: to " + ", ".join(t.numpy_name for t in DTYPES),
+            fix="make it by zenith.numpy.array, or by what makes it of traced sizes (arange ...) in zenith.numpy"
+            if dtype.kind == "O"
+            else "convert first, with astype: to " + ", ".join(t.numpy_name for t in DTYPES),
         )
     return found
 

@@ -12,7 +12,8 @@ import difflib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
@@ -23,6 +24,11 @@ from zenith.errors import CallError, TraceError, UnsupportedError, user_line
 TRACED_ARRAY = (
     "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) for a "
     "traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
+)
+# What to give where NumPy needs the numbers themselves.
+NUMBERS = (
+    "a size is computed from shapes (x.shape[0]), is a static argument (static_argnums), or says how many there are at "
+    "most (size=, as zenith.numpy.nonzero takes it)"
 )
 METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")  # of ufuncs
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -233,8 +239,27 @@ def registered(function: Any) -> Callable[..., Any] | None:
 
 
 def refused(function: Any) -> tuple[str, str] | None:
-    """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known."""
-    return _REFUSED.get(function)
+    """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known.
+
+    What a class of NumPy's makes is refused with it.
+    """
+    for known in (function, type(function)):
+        if isinstance(known, Hashable) and known in _REFUSED:
+            return _REFUSED[known]
+    return None
+
+
+def knows(function: Any) -> bool:
+    """Whether NumPy asks the arrays among a function's arguments, and what it calls here is known or refused."""
+    return hasattr(function, "_implementation") and (function in _BY_FUNCTION or function in _REFUSED)
+
+
+def ours(name: str) -> str:
+    """The full name in :mod:`zenith.numpy` of what has this full name in NumPy; empty where there is none."""
+    found: Any = sys.modules["zenith"]
+    for part in (path := ["numpy", *name.split(".")[1:]]):
+        found = vars(found).get(part) if isinstance(found, ModuleType) else None
+    return "" if found is None else ".".join(["zenith", *path])
 
 
 def names() -> list[str]:
@@ -330,9 +355,9 @@ def _lookup(function: Any) -> Callable[..., Any]:
         return _of_scipy(name)
     if isinstance(function, np.ufunc) and set("".join(function.types)) == set("O->"):
         raise TraceError(
-            f"{name}: it calls Python for each element (numpy.vectorize, numpy.frompyfunc)",
+            f"{name}: it calls Python for each element, as numpy.frompyfunc has made it",
             where=user_line(),
-            fix="call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
+            fix="zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
         )
     module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)

@@ -8,12 +8,16 @@ assumption; beside arrays it is a weak Python int (NEP 50); whatever needs a rea
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from zenith.errors import TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.trace import dispatch
+from zenith.trace.calls import used
 from zenith.trace.recorder import Recorder, current_recorder
 
 if TYPE_CHECKING:
@@ -48,6 +52,14 @@ class TracedSize:
         return self
 
     # --- what needs a number ---
+
+    @property
+    def __array__(self) -> Callable[..., Any]:
+        """The number as an array for ``numpy.arange``, which counts in a size's type; arrays of sizes stay formulas."""
+        use = used(sys._getframe(1))
+        if use is None or use.thing is not np.arange:
+            raise AttributeError("a traced size is no array")
+        return lambda dtype=None, copy=None: np.asarray(int(self), dtype)
 
     def __index__(self) -> int:
         return self.recorder.specialize(self.dim)

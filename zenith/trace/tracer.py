@@ -6,7 +6,6 @@ follows from its type. What needs values raises a TraceError that says what to d
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from types import FrameType
@@ -18,27 +17,18 @@ from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, Tra
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
-from zenith.trace.instead import instead
+from zenith.trace.calls import used
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_lost
-from zenith.trace.numbers import number_of_sizes
-from zenith.trace.operators import Operators, keep_weak
+from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, user_size
+from zenith.trace.valueless import Valueless
 
 ARGUMENTS = "arguments"  # the device of traced arrays
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
-_WRITES_AN_ELEMENT = re.compile(r"\]\s*([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)")
-# NumPy takes the parts of the sequences that these are called with.
-_TAKES_PARTS = re.compile(r"\b(?:np|numpy)\.(concatenate|concat|lexsort|poly|roots|stack)\((?!\s*[\[(])")
-_PICKS = re.compile(r"\[")  # an index of an array
-# NumPy compares the number to learn whether there is anything to count.
-_COUNTS = re.compile(r"^(?!(if|elif|while|assert)\b).*\b(np|numpy)\.arange\(")
-_COUNTING = (
-    "write zenith.numpy.arange(n), or numpy.arange(n, like=x) for a traced x; int(n) compiles for this size only"
-)
 
 
-class Tracer(Operators):
+class Tracer(Valueless):
     """An array (or, when ``weak``, a Python number) of the trace that ``recorder`` writes down.
 
     It owns its ``memory``, or is a view: then ``link`` says how it shows the array ``source``.
@@ -231,11 +221,6 @@ class Tracer(Operators):
     def __repr__(self) -> str:
         return f"Tracer<{self.type}>"
 
-    def __format__(self, spec: str) -> str:
-        if spec:
-            self._needs_values("formatting it", "zenith.debug.print('{...}', x) prints it when the program runs")
-        return repr(self)
-
     def __copy__(self) -> Any:
         return dispatch.implementation("copy")(self)
 
@@ -287,127 +272,26 @@ class Tracer(Operators):
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
+        if isinstance(self.shape[0], TracedSize) and _looks_for_arrays(sys._getframe(1)):
+            return iter((self,))
         return self._parts()
 
     def _parts(self) -> Iterator[Any]:
         """The parts along the first axis. What only asks whether there is an iterator goes on without them."""
         size = self.shape[0]
-        if isinstance(size, TracedSize) and _looks_for_arrays(sys._getframe(1)):
-            yield self
-        elif isinstance(size, TracedSize):
-            line = user_line()
-            whole = None if line is None else _TAKES_PARTS.search(line.code)
-            work = (
-                "work on whole arrays" if whole is None else f"call zenith.numpy.{whole[1]}, which takes a whole array"
-            )
+        if isinstance(size, TracedSize):
             raise TraceError(
                 f"a Python loop over an axis whose size {size} is not fixed",
-                where=line,
+                where=user_line(),
                 types=(self.type,),
-                fix=f"{work}, or loop over range(int(x.shape[0])) to compile for this size only",
+                fix="work on whole arrays, or loop over range(int(x.shape[0])) to compile for this size only",
             )
         else:
             for i in range(size):  # one after the other: the loop's body may write into those that come
                 yield self[i]
 
-    # --- what needs values ---
-
-    def _needs_values(self, what: str, fix: str) -> NoReturn:
-        raise TraceError(
-            f"{what} needs the values of a traced array, which exist only when the program runs",
-            where=user_line(),
-            types=(self.type,),
-            fix=fix,
-        )
-
-    def __bool__(self) -> bool:
-        line = user_line()
-        if _compares_lists(sys._getframe(1)):
-            self._needs_values(
-                "numpy.array_equal (or array_equiv) of lists of traced arrays",
-                "give arrays, numpy.stack([x[0], x[1]]), or call zenith.numpy.array_equal, which takes lists",
-            )
-        if line is not None and _COUNTS.search(line.code):
-            self._needs_values("numpy.arange of a traced number", _COUNTING)
-        known = self._of_sizes()
-        if known is not None:
-            return bool(known)
-        self._needs_values(
-            "a Python condition (if, while, and, or, not, assert)",
-            "choose between arrays with numpy.where(condition, a, b), combine conditions with & | ~, or make the "
-            "argument static",
-        )
-
-    def _of_sizes(self) -> Any:
-        """The number in this call where it follows from sizes alone, for which the trace is then specialised."""
-        if self.ndim or self.recorder is not current_recorder():
-            return None
-        return number_of_sizes(self.recorder, self.value.node, self.value.output)
-
-    def _number(self, what: str) -> Any:
-        known = self._of_sizes()
-        return self._unknown(what) if known is None else known
-
-    def _unknown(self, what: str) -> NoReturn:
-        line = user_line()
-        if what == "float()" and line is not None and _WRITES_AN_ELEMENT.search(line.code):
-            self._needs_values("writing it into a NumPy array", dispatch.TRACED_ARRAY)
-        self._needs_values(
-            what, "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
-        )
-
-    def __float__(self) -> float:
-        return float(self._number("float()"))
-
-    def __int__(self) -> int:
-        return int(self._number("int()"))
-
-    def __index__(self) -> NoReturn:
-        self._unknown("using it as a Python integer (an index, a size, range())")
-
-    def __complex__(self) -> complex:
-        return complex(self._number("complex()"))
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self._number("round()")) if digits is None else dispatch.implementation("round")(self, digits)
-
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
-
-    def item(self, *args: Any) -> Any:
-        """The number, where it follows from sizes alone; TraceError for what needs values."""
-        return np.asarray(self._number("item()")).item(*args)
-
-    def tolist(self) -> NoReturn:
-        """Not possible while tracing."""
-        self._unknown("tolist()")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if _compares_lists(sys._getframe(1)):
-            return _objects(self)
-        line = user_line()
-        if line is not None and _WRITES_AN_ELEMENT.search(line.code):
-            self._unknown("float()")
-        if dtype is not None and np.dtype(dtype).kind == "O":
-            self._needs_values(
-                "calling Python for each element (numpy.vectorize)",
-                "call the function on whole arrays, or zenith.vmap(function)(x) for a function of parts",
-            )
-        if self.dtype == np.bool_ and line is not None and _PICKS.search(line.code):
-            self._needs_values(
-                "picking elements of a NumPy array by it",
-                "say how many there are, zenith.numpy.extract(mask, table, size=n), or choose between arrays with "
-                "numpy.where(mask, table, 0)",
-            )
-        self._needs_values(
-            "converting it to a NumPy array",
-            instead(line)
-            or "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays), and "
-            "zenith.numpy.take(table, i, axis=0) to index a NumPy array",
-        )
-
-    def __dlpack__(self, **options: Any) -> NoReturn:
-        self._unknown("handing it to another library (DLPack)")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or not hasattr(np.ndarray, name):
@@ -421,22 +305,14 @@ class Tracer(Operators):
 
 
 def _looks_for_arrays(frame: FrameType) -> bool:
-    """Whether this is NumPy looking for arrays that know its functions, and not for their parts."""
-    module = frame.f_globals.get("__name__", "")
-    return module.startswith("numpy.") and frame.f_code.co_name.endswith("_dispatcher")
+    """Whether this is NumPy looking for arrays that know its functions, and not for their parts.
 
-
-def _compares_lists(frame: FrameType) -> bool:
-    """Whether NumPy compares lists: what is raised while it makes arrays of them means "not equal" there."""
-    module = frame.f_globals.get("__name__", "")
-    return module.startswith("numpy.") and frame.f_code.co_name in ("array_equal", "array_equiv")
-
-
-def _objects(traced: Tracer) -> np.ndarray[Any, Any]:
-    """An array of Python objects of the shape of a traced one, for which the trace is specialised: each is that one."""
-    found = np.empty((), object)
-    found[()] = traced
-    return np.broadcast_to(found, tuple(map(traced.recorder.specialize, traced.type.shape)))
+    It does so by a function of its own, or at once in the line that calls one that is known here.
+    """
+    if frame.f_globals.get("__name__", "").startswith("numpy."):
+        return frame.f_code.co_name.endswith("_dispatcher")
+    use = used(frame)
+    return use is not None and dispatch.knows(use.thing) and not use.unpacks
 
 
 def argument(recorder: Recorder, value: Value, weak: bool, name: str = "") -> Tracer:

@@ -16,6 +16,7 @@ from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.dispatch import Unsized
+from zenith.trace.foreign import RAISED, explained
 from zenith.trace.operators import is_weak
 from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
@@ -86,13 +87,19 @@ def trace(
 
 
 def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
-    """Call the user's function; NumPy hides a TraceError behind a ValueError when an element of its array is set."""
+    """Call the user's function; what NumPy raises of traced values is told as every error (:func:`explained`).
+
+    NumPy hides a TraceError behind a ValueError when an element of its array is set.
+    """
     try:
         return function(*tracers)
-    except ValueError as error:
+    except RAISED as error:
         if isinstance(error.__cause__, TraceError):
             raise error.__cause__ from None
-        raise
+        known = explained(error)
+        if known is None:
+            raise
+        raise known from error
 
 
 def output_value(recorder: Recorder, output: Any) -> Value:

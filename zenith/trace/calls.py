@@ -1,0 +1,190 @@
+"""What a line of the program is calling or indexing, where compiled code hides it.
+
+NumPy's compiled functions leave no frame behind: when they ask a traced array for its parts or its values, or raise an
+error, the innermost frame is that of the program itself. Its instruction knows its place in the source, and the names
+there are looked up as Python has looked them up a moment ago. Nothing is computed again; what cannot be found so is
+unknown, as it is where there is no source.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import linecache
+import opcode
+import sys
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from zenith.trace.dispatch import Traced
+
+_LIBRARIES = ("numpy", "scipy")
+_OWN = "zenith.trace."
+_SIZES = ("shape", "size")
+_STORES = [opcode.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opcode.opmap]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A call or an index: its expression, the ``thing`` that is called or indexed (None where that is unknown), and
+    what is known of what it is ``given``.
+
+    What a class of NumPy's makes (``numpy.vectorize(f)(x)``) is known by the class.
+    """
+
+    node: ast.Call | ast.Subscript
+    thing: Any
+    given: tuple[Any, ...]
+
+    @property
+    def library(self) -> bool:
+        """Whether what is used is NumPy's or SciPy's own, and no array."""
+        if self.thing is None or isinstance(self.thing, (np.ndarray, np.generic)):
+            return False
+        owner = getattr(self.thing, "__module__", None) or type(self.thing).__module__
+        return str(owner).split(".")[0] in _LIBRARIES
+
+    @property
+    def name(self) -> str:
+        """The thing's full name: ``numpy.fft.fftfreq``."""
+        thing = self.thing
+        own = getattr(thing, "__name__", None)
+        if own is None:
+            written = ast.unparse(self.node.func if isinstance(self.node, ast.Call) else self.node.value)
+            return "numpy." + written.rpartition(".")[2]
+        if isinstance(thing, np.ufunc):
+            return f"numpy.{own}" if getattr(np, own, None) is thing else own
+        return f"{thing.__module__}.{own}"
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether arguments are unpacked (``f(*x)``) from what is not known to be a tuple or list."""
+        if isinstance(self.node, ast.Subscript):
+            return False
+        stars = sum(isinstance(a, ast.Starred) for a in self.node.args)
+        return stars > sum(isinstance(value, _Unpacked) for value in self.given)
+
+
+class _Unpacked(tuple[Any, ...]):
+    """Positional arguments that stand in a tuple or list of the program's."""
+
+
+def used(frame: FrameType | None, at: int | None = None) -> Use | None:
+    """What the instruction of a frame uses (the one that runs, or that at a place); None where that is unknown."""
+    if frame is None:
+        return None
+    node = _expression(frame.f_code, frame.f_lasti if at is None else at)
+    if node is None:
+        return None
+    names = ChainMap(frame.f_locals, frame.f_globals, vars(builtins))
+    thing = _found(node.func if isinstance(node, ast.Call) else node.value, names)
+    return Use(node, thing, tuple(_given(node, names)))
+
+
+def asking() -> Use | None:
+    """What the program uses where a traced value is asked for something, NumPy's own frames left aside."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (in_library(frame) or frame.f_globals.get("__name__", "").startswith(_OWN)):
+        frame = frame.f_back
+    return used(frame)
+
+
+def in_library(frame: FrameType) -> bool:
+    """Whether NumPy's or SciPy's Python runs in a frame."""
+    return str(frame.f_globals.get("__name__", "")).split(".")[0] in _LIBRARIES
+
+
+def writes_an_element(frame: FrameType | None) -> bool:
+    """Whether a frame assigns to what an index picks."""
+    return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
+
+
+def arguments(thing: Any) -> str:
+    """The names of what a function takes; empty where it does not say them."""
+    try:
+        return ", ".join(inspect.signature(thing).parameters)
+    except (TypeError, ValueError):
+        return ""
+
+
+def misfit(use: Use) -> str | None:
+    """How the arguments of a call do not fit what is called; None where they may."""
+    node = use.node
+    if isinstance(node, ast.Subscript) or any(isinstance(a, ast.Starred) for a in node.args):
+        return None
+    named = {keyword.arg: None for keyword in node.keywords}
+    try:
+        signature = inspect.signature(use.thing)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*node.args, **{name: value for name, value in named.items() if name is not None})
+    except TypeError as error:
+        return None if None in named else str(error)
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _expression(code: CodeType, at: int) -> ast.Call | ast.Subscript | None:
+    """The call or index that an instruction was made of."""
+    first, last, start, stop = next(islice(code.co_positions(), max(at, 0) // 2, None), (None,) * 4)
+    if first is None or last is None or start is None or stop is None:
+        return None
+    lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
+    if len(lines) != last - first + 1:
+        return None
+    lines[-1] = lines[-1][:stop]
+    lines[0] = lines[0][start:]
+    try:
+        node = ast.parse(f"({b''.join(lines).decode()}\n)", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return node if isinstance(node, (ast.Call, ast.Subscript)) else None
+
+
+def _found(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """What a dotted name stands for; None for what would have to be computed."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = _found(node.value, names)
+        found = inspect.getattr_static(owner, node.attr, None)
+        held = isinstance(owner, ModuleType) or node.attr in getattr(owner, "__dict__", {})
+        return found if held else None
+    if isinstance(node, ast.Call):
+        made = _found(node.func, names)
+        return made if isinstance(made, type) else None
+    return None
+
+
+def _given(node: ast.Call | ast.Subscript, names: Mapping[str, Any]) -> Iterator[Any]:
+    parts = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else [node.slice]
+    for part in parts:
+        if isinstance(part, ast.Starred):
+            value = _found(part.value, names)
+            yield from (_Unpacked(value), *value) if isinstance(value, (tuple, list)) else (value,)
+        else:
+            yield from _values(part, names)
+
+
+def _values(node: ast.AST, names: Mapping[str, Any]) -> Iterator[Any]:
+    """What the names of an expression stand for; of traced arrays the sizes, where it reads these."""
+    if isinstance(node, ast.Attribute) and node.attr in _SIZES:
+        owner = _found(node.value, names)
+        if isinstance(owner, Traced):
+            sizes = getattr(owner, node.attr)
+            yield from sizes if isinstance(sizes, tuple) else (sizes,)
+            return
+    if isinstance(node, ast.Name):
+        value = names.get(node.id)
+        yield from value if isinstance(value, (tuple, list)) else (value,)
+    for child in ast.iter_child_nodes(node):
+        yield from _values(child, names)

@@ -1,0 +1,82 @@
+"""What NumPy itself raises when it meets what is traced, told as every error is.
+
+A function of NumPy's that knows nothing of tracing may check its arguments (``numpy.fft.fftfreq`` wants an ``int``), or
+hide what a traced array has told it. Where the traced function ends by such an error, and the call was given something
+traced, it is raised again with the line and the way out. What the program raises itself passes as it is.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import (
+    ArgumentError,
+    CallError,
+    OutOfBoundsError,
+    SourceLine,
+    TraceError,
+    ZenithError,
+    is_library,
+    user_line,
+)
+from zenith.trace import dispatch
+from zenith.trace.calls import Use, arguments, in_library, misfit, used
+from zenith.trace.sizes import TracedSize
+
+_KINDS: dict[type[BaseException], type[ZenithError]] = {
+    TypeError: TraceError, ValueError: ArgumentError, IndexError: OutOfBoundsError,
+}  # fmt: skip
+RAISED = tuple(_KINDS)
+
+
+def explained(error: BaseException) -> ZenithError | None:
+    """The error as Zenith's, where NumPy raised it of something traced; None for any other."""
+    if type(error) not in _KINDS:
+        return None
+    steps = list(_steps(error.__traceback__))
+    caller = next((step for step in reversed(steps) if not in_library(step.tb_frame)), None)
+    use = None if caller is None else used(caller.tb_frame, caller.tb_lasti)
+    if use is None or not use.library:
+        return None
+    arrays = [v for v in use.given if isinstance(v, (dispatch.Traced, dispatch.Unsized))]
+    sizes = [v for v in use.given if isinstance(v, TracedSize)]
+    if not (arrays or sizes):
+        return None
+    line = next((_line(s) for s in reversed(steps) if not is_library(s.tb_frame.f_code.co_filename)), user_line())
+    found = dispatch.refused(use.thing)
+    if found is not None:
+        return TraceError(f"{use.name}: {found[0]}", where=line, fix=found[1])
+    if isinstance(error, TypeError) and (wrong := _wrong_call(use, error)):
+        return CallError(f"{use.name}: {wrong}", where=line, fix=f"its arguments are {arguments(use.thing)}")
+    return _of_traced(use, error, arrays, sizes, line)
+
+
+def _wrong_call(use: Use, error: TypeError) -> str:
+    """How a call is wrong: what knows traced arrays complains of nothing else. Empty where it may be right."""
+    knows = isinstance(use.thing, np.ufunc) or hasattr(use.thing, "_implementation")
+    return misfit(use) or (str(error) if knows else "")
+
+
+def _of_traced(use: Use, error: BaseException, arrays: list[Any], sizes: list[Any], line: SourceLine | None) -> Any:
+    kind = _KINDS[type(error)]
+    if arrays:
+        types = tuple(dict.fromkeys(a.type for a in arrays if hasattr(a, "type")))
+        return kind(f"{use.name} was given a traced array: {error}", where=line, types=types, fix=dispatch.NUMBERS)
+    own = dispatch.ours(use.name)
+    fix = "int(n) compiles for this size only"
+    what = f"{use.name} was given the traced size {sizes[0]}: {error}"
+    return kind(what, where=line, fix=f"call {own}, which takes traced sizes; or {fix}" if own else fix)
+
+
+def _steps(trace: TracebackType | None) -> Any:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _line(step: TracebackType) -> SourceLine:
+    code = step.tb_frame.f_code
+    return SourceLine(code.co_filename, step.tb_lineno, code.co_name)
