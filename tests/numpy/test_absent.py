@@ -8,7 +8,6 @@ import zenith.numpy as znp
 from zenith.errors import MissingAttributeError
 from zenith.trace import dispatch
 
-
 REFUSED = [f for f in dispatch._REFUSED if f not in dispatch._BY_FUNCTION]
 ABSENT = [f for f in REFUSED if not dispatch.ours(f"{f.__module__}.{f.__name__}")]
 
