@@ -2,12 +2,16 @@
 array's attributes or of its elements a program has not.
 """
 
+import pickle
+
 import numpy as np
 import pytest
+import scipy.fft
+import scipy.linalg
 
 import zenith.numpy as znp
 from tests.error_texts import VALUES, expect
-from zenith.errors import ArgumentError, CallError, DTypeError, TraceError, UnsupportedError
+from zenith.errors import ArgumentError, CallError, DTypeError, OutOfBoundsError, TraceError, UnsupportedError
 
 NUMBERS = "a size is computed from shapes (x.shape[0]), is a static argument (static_argnums)"
 CASES = {
@@ -122,6 +126,55 @@ CASES = {
         "argmin of complex numbers, which NumPy orders by their real parts first, is not supported",
         "complex64",
         "take a part of them, x.real or x.imag, or abs(x)",
+    ),
+    "a running extreme of complex numbers": (
+        lambda x, i, h: np.maximum.accumulate(x + 1j),
+        DTypeError,
+        "cumulative_max of complex numbers, which NumPy orders by their real parts first, is not supported",
+        "complex64",
+        "take a part of them, x.real or x.imag, or abs(x)",
+    ),
+    "a function of SciPy's": (
+        lambda x, i, h: scipy.linalg.expm(x),
+        TraceError,
+        f"scipy.linalg.expm: converting it to a NumPy array {VALUES}",
+        "f32[n, 3]",
+        "write it with functions of zenith.numpy, or call it where the program runs, with zenith.pure_callback",
+    ),
+    "a function of SciPy's that is here": (
+        lambda x, i, h: scipy.fft.rfft(x),
+        TraceError,
+        f"scipy.fft.rfft: converting it to a NumPy array {VALUES}",
+        "f32[n, 3]",
+        "use zenith.numpy.fft.rfft in place of scipy.fft.rfft",
+    ),
+    "chance of NumPy's": (
+        lambda x, i, h: np.random.normal(x),
+        TraceError,
+        f"numpy.random.normal: converting it to a NumPy array {VALUES}",
+        "f32[n, 3]",
+        "draw with zenith.random, whose functions take a key and traced arrays",
+    ),
+    "pickle": (
+        lambda x, i, h: pickle.dumps(x),
+        TraceError,
+        f"pickling it {VALUES}",
+        "f32[n, 3]",
+        "return it from the function, and pickle the result",
+    ),
+    "no order": (
+        lambda x, i, h: x.copy("Z"),
+        ArgumentError,
+        "copy: 'Z' is no order",
+        "",
+        "use 'C', 'F', 'A' or 'K'",
+    ),
+    "an axis of an iterator": (
+        lambda x, i, h: x.flat[..., None],
+        OutOfBoundsError,
+        "x.flat has one axis, and None cannot add another",
+        "f32[n, 3]",
+        "use x.ravel()[index]",
     ),
     "other bits": (
         lambda x, i, h: x.view(np.int32),

@@ -36,7 +36,7 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.promotion import promote
-from zenith.numpy.shaping import atleast_1d, in_rows, reshape
+from zenith.numpy.shaping import atleast_1d, check_order, in_rows, reshape
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import DENSE, NUMBER, OPEN
@@ -259,6 +259,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 @implements(np.copy, gives="boxed")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A copy, which costs nothing where nobody writes."""
+    check_order("copy", order)
     found = _array(a, None, True)
     return found.renewed(boxed=True, in_rows=True) if order == "C" and isinstance(found, Tracer) else found
 

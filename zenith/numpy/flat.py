@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import OutOfBoundsError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import product
 from zenith.ir.types import int64
 from zenith.numpy.assignment import place, put
@@ -32,9 +32,10 @@ class Flat:
         self.base = base
 
     def __getitem__(self, index: Any) -> Any:
-        return self.copy()[index]
+        return self.copy()[_one(self.base, index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        index = _one(self.base, index)
         if getattr(index, "dtype", None) == np.bool_:
             place(self.base, reshape(index, dims_of(self.base)), value)
         else:
@@ -61,6 +62,14 @@ class Flat:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TraceError("an iterator over a traced array, x.flat, is no array", where=user_line(),
                          types=(self.base.type,), fix="use x.ravel()")  # fmt: skip
+
+
+def _one(base: Tracer, index: Any) -> Any:
+    """An index of the one axis that an iterator has; OutOfBoundsError for what would make axes."""
+    if any(i is None for i in (index if isinstance(index, tuple) else (index,))):
+        raise OutOfBoundsError("x.flat has one axis, and None cannot add another", where=user_line(),
+                               types=(base.type,), fix="use x.ravel()[index]")  # fmt: skip
+    return index
 
 
 @implements(gives="view")

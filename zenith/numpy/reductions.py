@@ -127,7 +127,7 @@ def _extreme(name: str, primitive: str, logical: str, other: Callable[..., Any])
     def reduction(
         x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
     ) -> Any:
-        x = _ordered(name, compute_array(name, x))
+        x = ordered(name, compute_array(name, x))
         if initial is not None and initial is not _MISSING:
             x = _chosen(name, x, where, initial)
         elif where is True or where is _MISSING:
@@ -323,7 +323,7 @@ def ptp(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
     return ew.subtract(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
 
 
-def _ordered(name: str, x: Any) -> Any:
+def ordered(name: str, x: Any) -> Any:
     """An array, whose elements must have an order; DTypeError for complex numbers."""
     if kind_of(x.dtype) == "c":
         raise DTypeError(
@@ -344,13 +344,13 @@ def _position(name: str, x: Any, axis: Any, keepdims: Any) -> Any:
 @implements(np.argmax)
 def argmax(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     """The position of the first maximum (the first nan, if any) along an axis, or in the flattened array; int64."""
-    return _position("argmax", _ordered("argmax", compute_array("argmax", x)), axis, keepdims)
+    return _position("argmax", ordered("argmax", compute_array("argmax", x)), axis, keepdims)
 
 
 @implements(np.argmin)
 def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     """The position of the first minimum (the first nan, if any) along an axis, or in the flattened array; int64."""
-    x = _ordered("argmin", compute_array("argmin", x))
+    x = ordered("argmin", compute_array("argmin", x))
     return _position("argmin", b.neg(x) if kind_of(x.dtype) == "f" else b.bit_not(x), axis, keepdims)
 
 

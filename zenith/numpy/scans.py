@@ -119,7 +119,7 @@ def _extreme(name: str, primitive: str) -> Scan:
     """A running extreme; of truths it is one of integers."""
 
     def scan(x: Any, axis: Any, dtype: Any) -> Any:
-        x = x if dtype is None else convert(x, compute_dtype(name, np.dtype(dtype)))
+        x = reductions.ordered(name, x if dtype is None else convert(x, compute_dtype(name, np.dtype(dtype))))
         if x.dtype.kind == "b":
             return convert(_along(primitive, name, convert(x, np.dtype(np.int32)), axis), x.dtype)
         return _along(primitive, name, x, axis)

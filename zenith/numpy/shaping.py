@@ -85,6 +85,12 @@ def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, ne
     return x if wanted == dims_of(x) else b.reshape(x, shape=wanted)
 
 
+def check_order(name: str, order: str) -> None:
+    """ArgumentError for what is not one of NumPy's orders of elements."""
+    if order not in _ORDERS:
+        raise ArgumentError(f"{name}: {order!r} is no order", where=user_line(), fix="use 'C', 'F', 'A' or 'K'")
+
+
 def _known_order(name: str, x: Any, order: str) -> str:
     """``"C"`` or ``"F"`` for an order that the memory decides; TraceError where a traced array leaves it open."""
     if order in ("C", "F") or sum(n != 1 for n in dims_of(x)) <= 1:
@@ -135,8 +141,7 @@ def ravel(x: Any, order: str = "C") -> Any:
     >>> ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
     """
-    if order not in _ORDERS:
-        raise ArgumentError(f"ravel: {order!r} is no order", where=user_line(), fix="use 'C', 'F', 'A' or 'K'")
+    check_order("ravel", order)
     x = as_array(x)
     if order == "K" and not isinstance(x, Tracer):
         return x.ravel("K")

@@ -12,13 +12,13 @@ import ast
 import builtins
 import functools
 import inspect
+import itertools
 import linecache
 import opcode
 import sys
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -54,7 +54,7 @@ class Use:
 
     @property
     def name(self) -> str:
-        """The thing's full name: ``numpy.fft.fftfreq``."""
+        """The thing's full name, without the files that it is made in: ``numpy.fft.fftfreq``."""
         thing = self.thing
         own = getattr(thing, "__name__", None)
         if own is None:
@@ -62,7 +62,8 @@ class Use:
             return "numpy." + written.rpartition(".")[2]
         if isinstance(thing, np.ufunc):
             return f"numpy.{own}" if getattr(np, own, None) is thing else own
-        return f"{thing.__module__}.{own}"
+        public = itertools.takewhile(lambda part: not part.startswith("_"), thing.__module__.split("."))
+        return ".".join([*public, own])
 
     @property
     def unpacks(self) -> bool:
@@ -135,7 +136,7 @@ def misfit(use: Use) -> str | None:
 @functools.lru_cache(maxsize=256)
 def _expression(code: CodeType, at: int) -> ast.Call | ast.Subscript | None:
     """The call or index that an instruction was made of."""
-    first, last, start, stop = next(islice(code.co_positions(), max(at, 0) // 2, None), (None,) * 4)
+    first, last, start, stop = next(itertools.islice(code.co_positions(), max(at, 0) // 2, None), (None,) * 4)
     if first is None or last is None or start is None or stop is None:
         return None
     lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]

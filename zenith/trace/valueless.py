@@ -54,10 +54,8 @@ class Valueless(Operators):
         if use is not None and known is not None:
             raise TraceError(f"{use.name}: {known[0]}", where=user_line(), types=(self.type,), fix=known[1])
         if use is not None and use.library:
-            own = dispatch.ours(use.name)
             sized = not self.type.rank and self.type.dtype.kind in "iu"
-            ways = [f"use {own} in place of {use.name}"] * bool(own) + [dispatch.NUMBERS] * sized
-            what, fix = f"{use.name}: {what}", "; ".join(ways) or fix
+            what, fix = f"{use.name}: {what}", "; ".join([_instead(use.name), *[dispatch.NUMBERS] * sized])
         raise TraceError(
             f"{what} needs the values of a traced array, which exist only when the program runs",
             where=user_line(),
@@ -114,6 +112,9 @@ class Valueless(Operators):
         """The number, where it follows from sizes alone; TraceError for what needs values."""
         return np.asarray(self._number("item()")).item(*args)
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        self._needs_values("pickling it", "return it from the function, and pickle the result")
+
     def tolist(self) -> NoReturn:
         """Not possible while tracing."""
         self._unknown("tolist()")
@@ -136,6 +137,16 @@ class Valueless(Operators):
 
     def __dlpack__(self, **options: Any) -> NoReturn:
         self._unknown("handing it to another library (DLPack)")
+
+
+def _instead(name: str) -> str:
+    """What to write in place of a library's function that knows nothing of tracing."""
+    own = dispatch.ours(name)
+    if own:
+        return f"use {own} in place of {name}"
+    if name.startswith("numpy.random."):
+        return "draw with zenith.random, whose functions take a key and traced arrays"
+    return "write it with functions of zenith.numpy, or call it where the program runs, with zenith.pure_callback"
 
 
 def _compares_lists(frame: FrameType) -> bool:
