@@ -32,6 +32,14 @@ def moved_by_rounding(function, args, bound, rng):
     return moved
 
 
+def require_close(found, expected, bound, chance):
+    """Equal within a bound, but for what the last bit of the arguments decides: ``chance`` finds where."""
+    if not all(np.allclose(f, e, **bound) for f, e in zip(found, expected, strict=True)):
+        found = [np.where(c, e, f) for c, f, e in zip(chance(), found, expected, strict=True)]
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f, e, **bound)
+
+
 def check_forward_against_reverse(function, args, rng):
     directions = [rng.uniform(-1, 1, a.shape) for a in args]
     values, moved = jvp(function, args, directions)
@@ -60,11 +68,7 @@ def check_gradients(function, args, rng):
     if scale(*plain) is None:
         return 0
     bound = {"rtol": 1e-6, "atol": 1e-9 * max(1.0, scale(*plain))}
-    if not all(np.allclose(b, a, **bound) for a, b in zip(plain, compiled, strict=True)):
-        chance = moved_by_rounding(alone, args, bound, rng)
-        compiled = [np.where(c, a, b) for c, a, b in zip(chance, plain, compiled, strict=True)]
-    for a, b in zip(plain, compiled, strict=True):
-        np.testing.assert_allclose(b, a, **bound)
+    require_close(compiled, plain, bound, lambda: moved_by_rounding(alone, args, bound, rng))
     stacked = [np.stack([a * (1 + 0.1 * i) for i in range(EXAMPLES)]) for a in args]
     each = [alone(*(s[i] for s in stacked)) for i in range(EXAMPLES)]
     together = vmap(alone)(*stacked)
@@ -124,18 +128,23 @@ def check_second_derivatives(function, args, rng):
     wrap = compiled_or_not(rng)
     ways = products_with_the_hessian(number, wrap)
     directions = [[rng.uniform(-1, 1, a.shape) for a in args] for _ in range(2)]
-    expected = [products_with_the_hessian(number, lambda f: f)[0](args, d) for d in directions]
+    plain = products_with_the_hessian(number, lambda f: f)[0]
+    expected = [plain(args, d) for d in directions]
     size = scale(*expected[0], *expected[1])
     if size is None:
         return 0
     bound = {"rtol": 1e-6, "atol": 1e-8 * max(size, 1.0)}
     stacked = [np.stack(pair) for pair in zip(*directions, strict=True)]
+
+    def of_chance(direction):
+        return moved_by_rounding(lambda *floats: plain(list(floats), direction), args, bound, rng)
+
     for way in ways:
-        found = way(args, directions[0])
+        require_close(way(args, directions[0]), expected[0], bound, lambda: of_chance(directions[0]))
         together = wrap(vmap(way, in_axes=(None, 0)))(args, stacked)
-        for i in range(len(args)):
-            np.testing.assert_allclose(found[i], expected[0][i], **bound)
-            np.testing.assert_allclose(together[i], np.stack([e[i] for e in expected]), **bound)
+        for place, direction in enumerate(directions):
+            found = [t[place] for t in together]
+            require_close(found, expected[place], bound, lambda d=direction: of_chance(d))
     symmetric = along(expected[0], directions[1]) - along(expected[1], directions[0])
     assert abs(symmetric) <= 1e-8 * max(size, 1.0)
     return 1
