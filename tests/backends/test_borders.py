@@ -81,3 +81,29 @@ def test_only_elementwise_kernels_write_inside_borders(reader: str) -> None:
     docs = [step.kernel.doc for step in walk(plan_of(written_for(reader)).steps) if isinstance(step, Launch)]
     others = {"nobody else": ["exp"], "rows": ["reduce_max"], "columns": ["mul", "reduce_sum"], "read without": []}
     assert [doc.split(";")[0] for doc in docs] == ["border", "mul", "places", "conv_blocks", *others[reader]]
+
+
+BESIDE = f"""
+{CONVOLUTION.splitlines()[0]}
+s = mul(r, r)
+z = mul(y, s)
+v = literal(value=0.5, dtype=f32)
+p = pad(s, v, low=(0, 0, 0, 1, 2, 0), high=(0, 0, 0, 1, 0, 0), interior=(0, 0, 0, 0, 0, 0))
+q = pad(z, v, low=(0, 0, 0, 1, 2, 0), high=(0, 0, 0, 1, 0, 0), interior=(0, 0, 0, 0, 0, 0))
+a = conv_blocks(p, m, window=(2, 3), strides=(1, 1), dilation=(1, 1), block=4)
+b = conv_blocks(q, m, window=(2, 3), strides=(1, 1), dilation=(1, 1), block=4)
+return (a, b)"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_stands_beside_a_convolution_is_written_inside_its_own_border(way: str) -> None:
+    """The convolution's kernel computes ``s`` for ``z``, and writes it, too: at its place, not at that of ``z``."""
+    graph = program(f"{SIGNATURE}, m: f32[1, 72, 4]", BESIDE)
+    launches = [step.kernel for step in walk(plan_of(graph).steps) if isinstance(step, Launch)]
+    written = [[b.name for b in k.buffers if b.name.startswith("out")] for k in launches]
+    assert ["out0", "out1"] in written, "one kernel writes inside both borders"
+    executable, rng = compiled(graph, way), np.random.default_rng(0)
+    for n, h, w in ((2, 6, 5), (1, 2, 3), (1, 3, 9)):
+        shapes = (n, 1, 2, h, w, 4), (1, 48, 12), (n, 1, 3, h - 1, w - 2, 4), (1, 72, 4)
+        args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        check(call(executable, graph, args), graph, args)

@@ -223,11 +223,12 @@ def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
 def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:
     """The same at an index of a tile kernel's ``result``; an output may be its transpose, or have a border around it.
 
-    What does not follow from the tile, such as the transpose of another operand, stands at the index itself.
+    What does not follow from the tile, such as the transpose of another operand, stands at the index itself, or in its
+    own border.
     """
     for name, value, place in stored(face, index, result):
         source, at = value, place
-        while face.body.node(source.node).primitive.name == "pad" and tile_result_of(face.body, source) is not None:
+        while _is_bordered(face.body, source):
             at = tuple(i - low for i, low in zip(at, face.body.node(source.node).params["low"], strict=True))
             source = face.body.args(source.node)[0]
         e.append(Store(name, row_major(value.shape, place), e.element(source, at)))
@@ -238,7 +239,8 @@ def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str
     for name, value in zip(face.outputs, face.body.outputs, strict=True):
         found = tile_result_of(face.body, value)
         if result == (found or 0):
-            yield name, value, index if found is None else _turned(face.body, value, index)
+            is_beside = found is None and not _is_bordered(face.body, value)
+            yield name, value, index if is_beside else _turned(face.body, value, index)
 
 
 def tile_result_of(body: Graph, value: Value) -> int | None:
@@ -250,6 +252,14 @@ def tile_result_of(body: Graph, value: Value) -> int | None:
             return current.output
         pending += body.args(current.node)
     return None
+
+
+def _is_bordered(body: Graph, value: Value) -> bool:
+    """Whether a value has a border around what is computed in the places of a tile kernel's result."""
+    if tile_result_of(body, value) is not None:
+        return body.node(value.node).primitive.name == "pad"
+    tile = next(node for _, node in body.nodes() if isinstance(node.primitive.lowering, Tile))
+    return inside(body, value) is not None and value.shape != tile.types[0].shape
 
 
 def _turned(body: Graph, value: Value, index: Index) -> Index:
