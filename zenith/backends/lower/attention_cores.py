@@ -15,8 +15,8 @@ from zenith.backends.lower.attention_vjp_task import wanted
 from zenith.backends.lower.held_attention import forward_shape, lower_held_attention
 from zenith.backends.lower.held_attention_vjp import backward_shape, lower_held_attention_vjp
 from zenith.backends.lower.mean_changes import with_mean_changes
-from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import access, tile_result
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import access
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Tile

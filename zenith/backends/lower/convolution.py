@@ -36,8 +36,17 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.collapse import spread, step
 from zenith.backends.lower.cut import heights_of, quotient_up
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, scalar_cost, store_results, stored
-from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc, tile_result
+from zenith.backends.lower.nest import (
+    Interface,
+    bind,
+    decode_into,
+    find_loops,
+    scalar_cost,
+    store_results,
+    stored,
+    tile_result,
+)
+from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.target import TileShape

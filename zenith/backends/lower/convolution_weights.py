@@ -32,8 +32,8 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.convolution import STREAMED, Strided
 from zenith.backends.lower.cut import quotient_up
 from zenith.backends.lower.elements import ElementBuilder
-from zenith.backends.lower.nest import Interface, bind, decode_into, store_results
-from zenith.backends.lower.operand import tile_doc, tile_result
+from zenith.backends.lower.nest import Interface, bind, decode_into, store_results, tile_result
+from zenith.backends.lower.operand import tile_doc
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.target import TileShape

@@ -6,8 +6,7 @@ They compute any element type on any target.
 from __future__ import annotations
 
 from zenith.backends.kernel import Accumulator, Apply, Fold, Kernel, Name, TaskLoop
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results
-from zenith.backends.lower.operand import tile_result
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, tile_result
 from zenith.ir.dims import dim, product, symbol
 from zenith.ir.graph import Graph
 

@@ -28,7 +28,7 @@ from zenith.backends.lower.direct_convolution import lower_direct_convolution, l
 from zenith.backends.lower.long_row import lower_long_row
 from zenith.backends.lower.loops import lower_loops
 from zenith.backends.lower.mean_changes import with_mean_changes
-from zenith.backends.lower.operand import tile_result
+from zenith.backends.lower.nest import tile_result
 from zenith.backends.lower.overwrite import lower_overwrite
 from zenith.backends.lower.owned_scatter import lower_owned_scatter
 from zenith.backends.lower.product import lower_product

@@ -10,8 +10,8 @@ from zenith.backends.kernel import Buffer
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.library_product import Matrices, collapsed, operand_matrices, row_major_steps
 from zenith.backends.lower.mean_changes import mean_changes
-from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import source_of, tile_result
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import source_of
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar

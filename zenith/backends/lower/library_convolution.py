@@ -9,8 +9,8 @@ from zenith.backends.lower.convolution import Strided
 from zenith.backends.lower.epilogue import Epilogue, Operand
 from zenith.backends.lower.library_cut import Cut
 from zenith.backends.lower.library_product import PRODUCT, Matrices, result_matrices, row_major_steps
-from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import element_type, tile_result
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import element_type
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType

@@ -15,7 +15,7 @@ from zenith.backends.kernel import Kernel
 from zenith.backends.lower.body_parts import part_of, reached
 from zenith.backends.lower.epilogue import Epilogue, find_epilogue
 from zenith.backends.lower.loops import lower_loops
-from zenith.backends.lower.operand import tile_result
+from zenith.backends.lower.nest import tile_result
 from zenith.backends.outputs import copy_graph
 from zenith.ir.graph import Graph
 

@@ -14,8 +14,8 @@ from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.epilogue import Epilogue, Operand
 from zenith.backends.lower.library_cut import Cut, kernel_from
-from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import access, tile_result
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import access
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType

@@ -243,6 +243,12 @@ def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str
             yield name, value, index if is_beside else _turned(face.body, value, index)
 
 
+def tile_result(body: Graph) -> Value:
+    """What the one tile kernel of a body computes."""
+    number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
+    return Value(number, 0, body.node(number).types[0])
+
+
 def tile_result_of(body: Graph, value: Value) -> int | None:
     """The number of the tile kernel's result that a value is made of; None when it is made of other things."""
     pending = [value]
@@ -258,8 +264,7 @@ def _is_bordered(body: Graph, value: Value) -> bool:
     """Whether a value has a border around what is computed in the places of a tile kernel's result."""
     if tile_result_of(body, value) is not None:
         return body.node(value.node).primitive.name == "pad"
-    tile = next(node for _, node in body.nodes() if isinstance(node.primitive.lowering, Tile))
-    return inside(body, value) is not None and value.shape != tile.types[0].shape
+    return inside(body, value) is not None and value.shape != tile_result(body).shape
 
 
 def _turned(body: Graph, value: Value, index: Index) -> Index:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import Index
-from zenith.backends.lower.nest import Interface
+from zenith.backends.lower.nest import Interface, tile_result
 from zenith.ir.dims import Dim, dim, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Elements, Tile
+from zenith.ir.lowering import Elements
 from zenith.ir.primitive import get
 from zenith.ir.types import DType
 
@@ -28,12 +28,6 @@ class Access:
     at: Dim
     strides: tuple[Dim, Dim]
     dtype: DType
-
-
-def tile_result(body: Graph) -> Value:
-    """What the one tile kernel of a body computes."""
-    number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
-    return Value(number, 0, body.node(number).types[0])
 
 
 def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index]:

@@ -37,8 +37,8 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.cut import Cut
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, write_case
-from zenith.backends.lower.operand import Access, access, is_read_elsewhere, tile_doc, tile_result
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, tile_result, write_case
+from zenith.backends.lower.operand import Access, access, is_read_elsewhere, tile_doc
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.target import TileShape

@@ -33,8 +33,8 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.cut import quotient_up
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, write_case
-from zenith.backends.lower.operand import access, tile_result
+from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, tile_result, write_case
+from zenith.backends.lower.operand import access
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph

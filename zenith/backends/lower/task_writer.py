@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Loop, Name, Number, Scratch, Store, TaskLoop
 from zenith.backends.lower.cut import quotient_up
-from zenith.backends.lower.nest import Interface, bind, decode_into
-from zenith.backends.lower.operand import Access, tile_result
+from zenith.backends.lower.nest import Interface, bind, decode_into, tile_result
+from zenith.backends.lower.operand import Access
 from zenith.backends.lower.overwrite import with_used_buffers
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 from zenith.ir.graph import Graph

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import element_type, tile_result
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import element_type
 from zenith.backends.lower.shared_convolution import lower_shared_convolution, product_shape
 from zenith.backends.lower.shared_product import lower_shared_product
 from zenith.ir.dims import product

@@ -39,8 +39,8 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.convolution import LINES, STREAMED, Convolution, digits_of
 from zenith.backends.lower.cut import heights_of, quotient_up
 from zenith.backends.lower.elements import ElementBuilder
-from zenith.backends.lower.nest import bind, decode_into
-from zenith.backends.lower.operand import is_read_elsewhere, tile_doc, tile_result
+from zenith.backends.lower.nest import bind, decode_into, tile_result
+from zenith.backends.lower.operand import is_read_elsewhere, tile_doc
 from zenith.backends.lower.winograd_cost import best_transforms, most_tiles
 from zenith.backends.lower.winograd_transforms import F2, WEIGHTS, Matrix, Transforms, applied
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol

@@ -13,8 +13,8 @@ import numpy as np
 from zenith.backends.engines import Refusal
 from zenith.backends.lower.convolution import STREAMED
 from zenith.backends.lower.cut import quotient_up
-from zenith.backends.lower.nest import Interface
-from zenith.backends.lower.operand import source_of, tile_result
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import source_of
 from zenith.backends.lower.winograd_transforms import F2, F4, Transforms
 from zenith.ir.dims import Dim, product, symbol
 from zenith.ir.graph import Graph
