@@ -91,6 +91,6 @@ def test_without_a_text_errors_are_numpys():
     assert type(found) is ValueError and not isinstance(found, ZenithError)
 
 
-def test_deleted_and_hidden_errors_are_errors_of_traces():
+def test_traced_numbers_in_tuples_are_seen():
     found = raised(lambda n: np.zeros((n, 2)), 3)
     assert isinstance(found, TraceError)
