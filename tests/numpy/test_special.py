@@ -5,7 +5,7 @@ import pytest
 
 import zenith
 from tests.numpy.comparison import run_traced
-from zenith.errors import ArgumentError, UnsupportedError
+from zenith.errors import ArgumentError, UnsupportedError, ZenithError
 from zenith.numpy import special
 
 scipy = pytest.importorskip("scipy.special")
@@ -14,11 +14,15 @@ POSITIVE = np.array([1e-8, 0.01, 0.3, 0.9, 1.0, 1.4616, 1.9, 2.0, 3.5, 17.0, 120
 REAL = np.concatenate([-POSITIVE, [0.0], POSITIVE])
 SHARES = np.array([0.0, 1e-6, 0.1, 0.5, 0.75, 0.999, 1.0])
 UNARY = {
-    "erf": REAL, "erfc": REAL, "erfinv": 2 * SHARES - 1, "expit": REAL, "log_expit": REAL, "logit": SHARES,
-    "ndtr": REAL, "gammaln": REAL, "loggamma": REAL, "psi": POSITIVE, "cbrt": REAL, "exp2": REAL[:-1],
-    "expm1": REAL[:-1], "log1p": POSITIVE, "i0": REAL, "i0e": REAL, "i1": REAL, "i1e": REAL, "entr": REAL,
+    "erf": REAL, "erfc": REAL, "erfcx": REAL[REAL > -5], "erfinv": 2 * SHARES - 1, "erfcinv": 2 * SHARES,
+    "expit": REAL, "log_expit": REAL, "logit": SHARES, "ndtr": REAL, "ndtri": SHARES, "log_ndtr": REAL,
+    "gammaln": REAL, "loggamma": REAL, "psi": POSITIVE, "cbrt": REAL, "exp2": REAL[:-1], "expm1": REAL[:-1],
+    "log1p": POSITIVE, "i0": REAL, "i0e": REAL, "i1": REAL, "i1e": REAL, "entr": REAL,
 }  # fmt: skip
-BINARY = {"betaln": POSITIVE, "xlogy": REAL, "xlog1py": REAL[REAL > -1], "rel_entr": REAL}
+BINARY = {
+    "betaln": POSITIVE, "gammainc": POSITIVE, "gammaincc": POSITIVE, "xlogy": REAL, "xlog1py": REAL[REAL > -1],
+    "rel_entr": REAL,
+}  # fmt: skip
 INSIDE = np.array([0.2, 0.6, 0.85])
 
 
@@ -98,10 +102,43 @@ def test_sums_of_exponentials(dtype, axis):
 
 
 def test_what_there_is_not_names_what_there_is():
-    for name in ("gammainc", "erfcx", "ndtri"):
-        with pytest.raises(UnsupportedError, match=rf"scipy\.special\.{name} is not supported(.|\n)*gammaln, i0, i0e"):
+    for name in ("betainc", "jv", "j0"):
+        with pytest.raises(
+            UnsupportedError, match=rf"scipy\.special\.{name} is not supported(.|\n)*gammaincc, gammaln"
+        ):
             run_traced(lambda a, n=name: getattr(scipy, n)(*[a] * getattr(scipy, n).nin), POSITIVE)
         assert not hasattr(special, name)
+
+
+def test_tails_keep_their_digits():
+    small = 10.0 ** -np.arange(1, 308, 9)
+    far = np.array([-1e-3, -1.0, -5.0, -38.0, -1e3, -1e8])
+    for name, x in (("ndtri", small), ("erfcinv", small), ("log_ndtr", far), ("erfcx", -far)):
+        np.testing.assert_allclose(run_traced(getattr(scipy, name), x)[0], getattr(scipy, name)(x), rtol=2e-15)
+    slope = zenith.jit(zenith.vmap(zenith.grad(special.log_ndtr)))(far)
+    np.testing.assert_allclose(slope, np.sqrt(2 / np.pi) / scipy.erfcx(-far / np.sqrt(2)), rtol=1e-12)
+    slope = zenith.jit(zenith.vmap(zenith.grad(special.erfcx)))(np.array([0.0, 30.0, 1e4, 1e10]))
+    wanted = [-2, -6.258354105074841e-04, -5.641895750849127e-09, -5.641895835477563e-21]
+    np.testing.assert_allclose(slope, np.multiply(wanted, [1 / np.sqrt(np.pi), 1, 1, 1]), rtol=1e-12)
+
+
+def test_incomplete_gamma_functions_have_both_derivatives():
+    """Along the first argument against differences where those have digits, and where both tails are far."""
+    a, x = np.array([0.02, 0.5, 2.0, 7.0, 60.0, 900.0]), np.array([0.3, 0.5, 4.0, 3.0, 70.0, 850.0])
+    for function in (special.gammainc, special.gammaincc):
+        along_a, along_x = zenith.jit(zenith.grad(lambda a, x, f=function: np.sum(f(a, x)), argnums=(0, 1)))(a, x)
+        step = 1e-5 * a
+        np.testing.assert_allclose(along_a, (function(a + step, x) - function(a - step, x)) / (2 * step), rtol=1e-7)
+        step = 1e-5 * x
+        np.testing.assert_allclose(along_x, (function(a, x + step) - function(a, x - step)) / (2 * step), rtol=1e-7)
+    slope = zenith.grad(special.gammainc)
+    np.testing.assert_allclose(slope(2.0, 1e-20), 5e-41 * (np.log(1e-20) - scipy.psi(3.0)), rtol=1e-13)
+    assert slope(2.0, 0.0) == slope(2.0, np.inf) == 0.0 and np.isnan(slope(1e9, 1e9)) and np.isnan(slope(2.0, -1.0))
+    assert zenith.grad(special.gammainc, argnums=1)(1.0, 0.0) == 1.0
+    curve = zenith.grad(zenith.grad(special.gammainc, argnums=1), argnums=1)(2.0, 1.5)
+    np.testing.assert_allclose(curve, (1 - 1.5) * np.exp(-1.5), rtol=1e-13)
+    with pytest.raises(ZenithError, match=r"no second derivative along a here(.|\n)*test_special\.py"):
+        zenith.hessian(lambda a: special.gammainc(a, 2.0))(1.5)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])

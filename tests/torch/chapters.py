@@ -175,7 +175,12 @@ def special_functions(x):
     yield torch.special.i1(x), torch.special.i1e(x), torch.polygamma(1, x.abs() + 1)
     yield torch.polygamma(2, x.abs() + 1), torch.special.modified_bessel_i0(x)
     yield torch.special.modified_bessel_i1(x), torch.mvlgamma(x.abs() + 3, 2), torch.xlogy(x, x.abs())
-    yield torch.special.entr(x)
+    yield torch.special.entr(x), torch.special.erfcx(x), torch.special.ndtri(x.sigmoid() / 2), torch.special.log_ndtr(x)
+    yield (
+        torch.special.ndtr(x),
+        torch.igamma(x.abs().detach() + 1, x.abs()),
+        torch.igammac(x.detach().abs() + 1, x.abs()),
+    )
 
 
 def more_arithmetic(x, n):

@@ -17,6 +17,7 @@ from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
 from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
+from zenith.numpy import special_formulas as s
 from zenith.numpy.casts import check_rule
 from zenith.numpy.operands import (
     BOOL,
@@ -217,13 +218,15 @@ heaviside = _define(np.heaviside, f.heaviside)
 
 # Functions of scipy.special, typed as np.exp or np.logaddexp are; scipy's own ufuncs find them by name.
 _SPECIAL_OF_ONE: dict[str, str | Rule] = {
-    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "expit": "sigmoid", "log_expit": f.log_sigmoid,
-    "logit": f.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
-    "entr": f.entropy, "ndtr": f.normal_distribution, "gamma": f.gamma, "loggamma": f.log_gamma, "cbrt": "cbrt",
-    "exp2": "exp2", "expm1": "expm1", "log1p": "log1p",
+    "erf": "erf", "erfc": "erfc", "erfcx": "erfcx", "erfinv": "erfinv", "erfcinv": "erfcinv", "expit": "sigmoid",
+    "log_expit": s.log_sigmoid, "logit": s.logit, "gammaln": "lgamma", "psi": "digamma", "i0": "i0", "i0e": "i0e",
+    "i1": "i1", "i1e": "i1e", "entr": s.entropy, "ndtr": s.normal_distribution, "ndtri": s.normal_quantile,
+    "log_ndtr": s.log_normal_distribution, "gamma": s.gamma, "loggamma": s.log_gamma, "cbrt": "cbrt", "exp2": "exp2",
+    "expm1": "expm1", "log1p": "log1p",
 }  # fmt: skip
 _SPECIAL_OF_TWO: dict[str, str | Rule] = {
-    "beta": f.beta, "betaln": f.log_beta, "xlogy": f.x_log_y, "xlog1py": f.x_log1p_y, "rel_entr": f.relative_entropy,
+    "beta": s.beta, "betaln": s.log_beta, "gammainc": "gammainc", "gammaincc": "gammaincc", "xlogy": s.x_log_y,
+    "xlog1py": s.x_log1p_y, "rel_entr": s.relative_entropy,
 }  # fmt: skip
 SPECIAL = {
     name: implements(module="special")(_typed_as(ufunc, name, rule, {}))

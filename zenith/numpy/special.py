@@ -20,9 +20,10 @@ from zenith.numpy.operands import convert, result_dtype, static_int
 from zenith.trace.bind import b
 
 __all__ = [
-    "beta", "betaln", "cbrt", "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gamma", "gammaln",
-    "i0", "i0e", "i1", "i1e", "log1p", "log_expit", "log_softmax", "loggamma", "logit", "logsumexp", "ndtr",
-    "polygamma", "psi", "rel_entr", "softmax", "xlog1py", "xlogy",
+    "beta", "betaln", "cbrt", "digamma", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp2", "expit", "expm1",
+    "gamma", "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_expit", "log_ndtr",
+    "log_softmax", "loggamma", "logit", "logsumexp", "ndtr", "ndtri", "polygamma", "psi", "rel_entr", "softmax",
+    "xlog1py", "xlogy",
 ]  # fmt: skip
 
 
@@ -44,6 +45,15 @@ def erfc(x: Any) -> Any:
     return SPECIAL["erfc"](x)
 
 
+def erfcx(x: Any) -> Any:
+    """exp(x**2) :func:`erfc`, which neither vanishes where x is large nor is infinite before x is -26.6.
+
+    >>> erfcx(100.0).round(6)
+    np.float64(0.005642)
+    """
+    return SPECIAL["erfcx"](x)
+
+
 def erfinv(x: Any) -> Any:
     """The inverse of :func:`erf`; infinite at -1 and 1, nan beyond.
 
@@ -51,6 +61,15 @@ def erfinv(x: Any) -> Any:
     array(0.)
     """
     return SPECIAL["erfinv"](x)
+
+
+def erfcinv(x: Any) -> Any:
+    """The inverse of :func:`erfc`; infinite at 0, minus infinity at 2, nan beyond.
+
+    >>> erfcinv(1e-300).round(4)
+    np.float64(26.2085)
+    """
+    return SPECIAL["erfcinv"](x)
 
 
 def expit(x: Any) -> Any:
@@ -87,6 +106,24 @@ def ndtr(x: Any) -> Any:
     array(0.5)
     """
     return SPECIAL["ndtr"](x)
+
+
+def log_ndtr(x: Any) -> Any:
+    """The logarithm of :func:`ndtr`, also where that vanishes.
+
+    >>> log_ndtr(-100.0).round(4)
+    np.float64(-5005.5242)
+    """
+    return SPECIAL["log_ndtr"](x)
+
+
+def ndtri(p: Any) -> Any:
+    """The inverse of :func:`ndtr`: up to which x a standard normal distribution has the share p.
+
+    >>> ndtri(0.975).round(4)
+    np.float64(1.96)
+    """
+    return SPECIAL["ndtri"](p)
 
 
 def gammaln(x: Any) -> Any:
@@ -186,6 +223,26 @@ def betaln(a: Any, b: Any) -> Any:
     array(0.)
     """
     return SPECIAL["betaln"](a, b)
+
+
+def gammainc(a: Any, x: Any) -> Any:
+    """The regularized lower incomplete gamma function, the share of a gamma distribution of shape a up to x.
+
+    SciPy computes it, between kernels. It has derivatives along both arguments; nan where one is negative.
+
+    >>> gammainc(1.0, 2.0).round(4)
+    np.float64(0.8647)
+    """
+    return SPECIAL["gammainc"](a, x)
+
+
+def gammaincc(a: Any, x: Any) -> Any:
+    """1 - :func:`gammainc`, with all its digits where it is small.
+
+    >>> gammaincc(1.0, 2.0).round(4)
+    np.float64(0.1353)
+    """
+    return SPECIAL["gammaincc"](a, x)
 
 
 def xlogy(x: Any, y: Any) -> Any:

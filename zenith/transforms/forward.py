@@ -1,8 +1,8 @@
 """Forward mode: a graph that computes tangents beside values, node by node in program order.
 
 A tangent says how a value moves when the inputs move along given directions. Each primitive's record has the rule; a
-tangent that is zero everywhere is not computed. After R. E. Wengert, A simple automatic derivative evaluation program,
-Communications of the ACM 7(8), 1964.
+tangent that is zero everywhere, or that no output follows from, is not computed. After R. E. Wengert, A simple
+automatic derivative evaluation program, Communications of the ACM 7(8), 1964.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:
         for v, name, moves in zip(graph.inputs, names, active, strict=True)
         if moves
     }
+    used = graph.behind(v.node for v in graph.outputs)
     for number, node in graph.nodes():
         if node.primitive.name == "input":
             continue
@@ -46,8 +47,9 @@ def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:
         args = [primal[place] for place in places]
         results = builder.transplant(graph, node, args)
         primal.update({(number, i): value for i, value in enumerate(results)})
-        found = _push(builder, node, args, [tangent.get(place) for place in places], results)
-        tangent.update({(number, i): value for i, value in enumerate(found) if value is not None})
+        if number in used:
+            found = _push(builder, node, args, [tangent.get(place) for place in places], results)
+            tangent.update({(number, i): value for i, value in enumerate(found) if value is not None})
     outputs = [(v.node, v.output) for v in graph.outputs]
     moving = [place for place, v in zip(outputs, graph.outputs, strict=True) if has_derivative(v.type)]
     tangents = [tangent.get(place) or builder.zeros_like(primal[place]) for place in moving]

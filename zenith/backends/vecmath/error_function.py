@@ -1,4 +1,4 @@
-"""The error function erf and its complement erfc.
+"""The error function erf, its complement erfc, and that scaled, erfcx.
 
 Near zero erf is an odd polynomial. Further out both come from the complement, which decays like ``exp(-x**2)`` times a
 slowly varying factor: float32 erf needs only its absolute value, and fits the exponent ``-log2(erfc(x))`` itself by a
@@ -82,6 +82,12 @@ ERFCX = {
     ),
 }
 
+ERFCX_BORDER = 27.4
+EXP_SQUARE_OVERFLOW = 26.65  # exp(x**2) is infinite there, and 2**1024 the largest factor
+# sqrt(pi) a erfcx(a) in powers of a**-2, up to where the next term is below 2^-53 behind the border.
+ERFCX_FAR = (1.0, -0.5, 0.75, -1.875, 6.5625, -29.53125, 162.421875)
+ONE_OVER_ROOT_PI = 0.5641895835477563
+
 
 def erf(k: Ops, x: Value) -> Value:
     """The error function, in lanes of the argument's own type."""
@@ -99,9 +105,7 @@ def erfc(k: Ops, x: Value) -> Value:
     a = d.abs(wide)
     y = _erfc_nonnegative(d, a, k.dtype)
     if k.dtype == "float64":
-        # 1 - a - a P(a**2): closer than the product of three factors; for a >= 1/2 the first difference is exact.
-        near = d.fma(d.neg(a), polynomial(d, d.mul(a, a), ERF_SMALL["float64"]), d.sub(d.const(1.0), a))
-        y = d.select(d.lt(a, d.const(ERF_BORDER["float64"])), near, y)
+        y = d.select(d.lt(a, d.const(ERF_BORDER["float64"])), _erfc_near(d, a), y)
     return k.narrow(d.select(d.lt(wide, d.const(0.0)), d.sub(d.const(2.0), y), y))
 
 
@@ -112,18 +116,42 @@ def _erfc_absolute(k: Ops, a: Value) -> Value:
     return k.mul(polynomial(k, k.sub(exponent, n), EXP2_SHORT), power_of_two(k, bits))
 
 
+def erfcx(k: Ops, x: Value) -> Value:
+    """exp(x**2) erfc(x), which decays as 1 / x where erfc vanishes; in float64 for float32."""
+    d, wide = k.double, k.widen(x)
+    a = d.abs(wide)
+    # exp(x**2) = 2**n (1 + e) with the rounding error of the square, as for erfc.
+    b = at_most(d, a, EXP_SQUARE_OVERFLOW)
+    square = d.mul(b, b)
+    r, n, bits = reduce_exponent(d, square)
+    e = expm1_reduced(d, d.add(r, d.fma(b, b, d.neg(square))))
+    power = scale(d, d.add(d.const(1.0), e), n, bits)
+    (p, p_error), (inverse, inverse_error) = _scaled(d, at_most(d, a, ERFCX_BORDER), "float64")
+    y = d.fma(p, inverse, d.fma(p, inverse_error, d.mul(p_error, inverse)))
+    near = _erfc_near(d, a)
+    y = d.select(d.lt(a, d.const(0.5)), d.fma(e, near, near), y)  # where n is 0
+    y = d.select(d.lt(a, d.const(ERFCX_BORDER)), y, _scaled_far(d, a))
+    return k.narrow(d.select(d.lt(wide, d.const(0.0)), d.fma(d.const(2.0), power, d.neg(y)), y))
+
+
+def _erfc_near(k: Ops, a: Value) -> Value:
+    """1 - a - a P(a**2): closer than the product of three factors; for a >= 1/2 the first difference is exact."""
+    return k.fma(k.neg(a), polynomial(k, k.mul(a, a), ERF_SMALL["float64"]), k.sub(k.const(1.0), a))
+
+
+def _scaled_far(k: Ops, a: Value) -> Value:
+    """erfcx(a) behind the border: the first terms of its asymptotic series in 1 / a."""
+    inverse = k.div(k.const(1.0), a)
+    return k.mul(k.mul(inverse, k.const(ONE_OVER_ROOT_PI)), polynomial(k, k.mul(inverse, inverse), ERFCX_FAR))
+
+
 def _erfc_nonnegative(k: Ops, a: Value, precision: str) -> Value:
     """erfc(a) = exp(-a**2) P(q) / (a + c) for a >= 0, in float64 lanes, accurate enough for ``precision``.
 
     Every factor is a rounded value and its error up to the one rounding of the final product.
     """
-    centre, coefficients = ERFCX_CENTRE[precision], ERFCX[precision]
-    a = at_most(k, a, 27.4)
-    inverse, inverse_error = _reciprocal(k, a, centre)
-    q = k.fma(k.const(-2.0 * centre), inverse_error, k.fma(k.const(-2.0 * centre), inverse, k.const(1.0)))
-    inner = polynomial(k, q, coefficients[1:])
-    p = k.fma(q, inner, k.const(coefficients[0]))
-    p_error = k.fma(q, inner, k.sub(k.const(coefficients[0]), p))
+    a = at_most(k, a, ERFCX_BORDER)
+    (p, p_error), (inverse, inverse_error) = _scaled(k, a, precision)
     # exp(-a**2) = 2**n (1 + e): the rounding error of the square is subtracted from the reduced argument.
     square = k.mul(a, a)
     square_error = k.fma(a, a, k.neg(square))
@@ -132,6 +160,17 @@ def _erfc_nonnegative(k: Ops, a: Value, precision: str) -> Value:
     y = k.add(p, increment)
     y_error = k.sub(increment, k.sub(y, p))
     return scale(k, k.fma(y, inverse, k.fma(y, inverse_error, k.mul(y_error, inverse))), n, bits)
+
+
+def _scaled(k: Ops, a: Value, precision: str) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
+    """The factors P(q) and 1 / (a + c) of erfcx(a) for 0 <= a <= the border, each a rounded value and its error."""
+    centre, coefficients = ERFCX_CENTRE[precision], ERFCX[precision]
+    inverse, inverse_error = _reciprocal(k, a, centre)
+    q = k.fma(k.const(-2.0 * centre), inverse_error, k.fma(k.const(-2.0 * centre), inverse, k.const(1.0)))
+    inner = polynomial(k, q, coefficients[1:])
+    p = k.fma(q, inner, k.const(coefficients[0]))
+    p_error = k.fma(q, inner, k.sub(k.const(coefficients[0]), p))
+    return (p, p_error), (inverse, inverse_error)
 
 
 def _reciprocal(k: Ops, a: Value, centre: float) -> tuple[Value, Value]:

@@ -54,8 +54,12 @@ _ALL = (
     _function(logarithm.arctanh, 0.75, 2),
     _function(error_function.erf, 1.75, 1.5),
     _function(error_function.erfc, 0.75, 2),
+    # Below 0, twice an exponential less another value of the function: the errors of both.
+    _function(error_function.erfcx, 0.75, 2.5),
     # The roundings of the logarithm and of the polynomial add up next to 0.99; 2.44 ulp is the worst of all floats.
     _function(inverse_error_function.erfinv, 2.5, 2),
+    # And of y (2 - y), where y is small.
+    _function(inverse_error_function.erfcinv, 2.5, 2.75),
     # The C library's lgamma errs by 4 ulp; the float64 digamma is a difference of a logarithm and a quotient.
     _function(gamma.lgamma, 1.5, 4),
     _function(gamma.digamma, 1.5, 4.5),
@@ -76,7 +80,7 @@ _ALL = (
 )
 
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
-"""Every elementary function by its NumPy name, or the field's: ``sigmoid``, ``erf``, ``erfc``, ``erfinv``."""
+"""Every elementary function by its NumPy name, SciPy's, or the field's: ``sigmoid``, ``bessel_i0``."""
 
 ULP: dict[str, dict[str, float]] = {name: function.ulp for name, function in FUNCTIONS.items()}
 """Largest error of each function, name -> dtype -> units in the last place."""

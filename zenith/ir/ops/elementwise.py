@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.lowering import Composite, Scalar
+from zenith.ir.lowering import Composite, HostCall, Lowering, Parts, Scalar
 from zenith.ir.ops import complex_rules
 from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import (
@@ -33,7 +33,7 @@ Partial = Callable[[Any, Sequence[Any], Any], Any] | int
 def elementwise(
     name: str,
     doc: str,
-    expression: str | dict[str, str] | Callable[..., Any],
+    expression: str | dict[str, str] | HostCall | Callable[..., Any],
     function: Callable[..., Any],
     partials: Sequence[Partial | None] | NoRule,
     *,
@@ -46,8 +46,9 @@ def elementwise(
 ) -> Primitive:
     """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments.
 
-    A function in place of an expression, of a builder and the operands, writes it with other primitives. How complex
-    operands (kind ``c``) are computed with, if not part by part, stands in :mod:`zenith.ir.ops.complex_rules`.
+    A function in place of an expression, of a builder and the operands, writes it with other primitives; a
+    :class:`~zenith.ir.lowering.HostCall` is called by Python between kernels. How complex operands (kind ``c``) are
+    computed with, if not part by part, stands in :mod:`zenith.ir.ops.complex_rules`.
     """
     parts = complex_rules.PARTS.get(name)
 
@@ -71,8 +72,24 @@ def elementwise(
         for shape in ((), (5,), (3, 4), (0, 2)):
             yield Sample(tuple(random_array(generator, dtype, shape, lo, hi) for lo, hi in bounds), {})
 
+    return register(
+        Primitive(
+            name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
+            lowering=expression if isinstance(expression, HostCall) else _in_kernels(expression, cost, parts, result),
+            jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
+            vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
+            batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
+        )
+    )  # fmt: skip
+
+
+def _in_kernels(
+    expression: str | dict[str, str] | Callable[..., Any], cost: int, parts: Parts | None, result: DType | None
+) -> Lowering:
+    if not callable(expression):
+        return Scalar(expression, cost, parts)
+
     def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
-        assert callable(expression)
         if parts is not None and args[0].dtype.is_complex:
             return [parts.write(b, *args)]
         if not args[0].dtype.is_narrow:
@@ -80,15 +97,7 @@ def elementwise(
         wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
         return [b.cast(expression(b, *wider), dtype=result or args[0].dtype)]
 
-    return register(
-        Primitive(
-            name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
-            lowering=Composite(expand, parts) if callable(expression) else Scalar(expression, cost, parts),
-            jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
-            vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
-            batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
-        )
-    )  # fmt: skip
+    return Composite(expand, parts)
 
 
 def batch_elementwise(name: str) -> Callable[..., Sequence[Any]]:

@@ -1,4 +1,7 @@
-"""Functions of scipy.special as primitives: the gamma family, Bessel functions, the error function's complement."""
+"""Functions of scipy.special as primitives: the gamma family, Bessel functions, the error function's complement.
+
+The incomplete gamma functions are computed by SciPy, which Python calls between kernels.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.lowering import Composite
+from zenith.ir.lowering import Composite, HostCall
+from zenith.ir.ops import incomplete_gamma
 from zenith.ir.ops import special_reference as ref
 from zenith.ir.ops.common import (
     arrays,
@@ -20,11 +24,12 @@ from zenith.ir.ops.common import (
     sample,
     wide,
 )
-from zenith.ir.ops.elementwise import batch_elementwise, unary
-from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.ops.elementwise import batch_elementwise, elementwise, unary
+from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
 from zenith.ir.types import ArrayType, Type, float32, kind_of
 
 F: dict[str, Any] = {"kinds": "f"}
+ROOT_PI = math.sqrt(math.pi)
 STEPS = 10  # terms of a polygamma function that are added one by one, before the series for the rest
 
 
@@ -38,9 +43,21 @@ def _over(b: Any, y: Any, x: Any) -> Any:
     return b.where(zero, _full(b, 0.5, x), b.div(y, b.where(zero, _full(b, 1.0, x), x)))
 
 
+def _erfcx_slope(b: Any, x: Any, y: Any) -> Any:
+    """2 x y - 2 / sqrt(pi), from its series in 1 / x where that difference has lost its digits."""
+    far = b.lt(_full(b, 25.0, x), x)
+    inverse = b.div(_full(b, 1.0, x), b.where(far, x, _full(b, 25.0, x)))
+    square = b.mul(inverse, inverse)
+    series = b.mul(square, _polynomial(b, square, (-0.5, 0.75, -1.875, 6.5625, -29.53125, 162.421875)))
+    return b.mul(b.where(far, series, b.sub(b.mul(b.mul(x, y), ROOT_PI), _full(b, 1.0, x))), 2.0 / ROOT_PI)
+
+
 unary("erfc", "1 - erf(x), with all its digits where it is small.", "erfc(x)", ref.erfc,
-      lambda b, a, y: b.mul(b.exp(b.neg(b.mul(a[0], a[0]))), float(-2.0 / math.sqrt(math.pi))),
-      ulp=2, cost=40, **F)  # fmt: skip
+      lambda b, a, y: b.mul(b.exp(b.neg(b.mul(a[0], a[0]))), -2.0 / ROOT_PI), ulp=2, cost=40, **F)  # fmt: skip
+unary("erfcx", "exp(x**2) erfc(x), which does not vanish where x is large.", "erfcx(x)", ref.erfcx,
+      lambda b, a, y: _erfcx_slope(b, a[0], y), ulp=4, cost=60, **F)  # fmt: skip
+unary("erfcinv", "Inverse of erfc; infinite at 0, minus infinity at 2, nan beyond.", "erfcinv(x)", ref.erfcinv,
+      lambda b, a, y: b.mul(b.exp(b.mul(y, y)), -ROOT_PI / 2.0), ulp=4, cost=80, domain=(0.05, 1.95), **F)  # fmt: skip
 unary("lgamma", "log(abs(gamma(x))); infinite at 0 and negative integers.", "lgamma(x)", ref.lgamma,
       lambda b, a, y: b.digamma(a[0]), ulp=4, cost=80, domain=(0.2, 5.0), **F)  # fmt: skip
 unary("digamma", "Derivative of lgamma; nan at negative integers. Near negative zeros the error is one of ulps of 1.",
@@ -133,3 +150,36 @@ register(Primitive(
     lowering=Composite(_polygamma), jvp=_polygamma_jvp, vjp=_polygamma_vjp, batch=batch_elementwise("polygamma"),
     ulp=16, effect=False, samples=_polygamma_samples,
 ))  # fmt: skip
+
+
+# --- incomplete gamma functions ----------------------------------------------------------------------------------
+
+
+def _density(b: Any, a: Any, x: Any) -> Any:
+    """exp(-x) x**(a - 1) / gamma(a), the slope of gammainc(a, x) along x; 1 at x = 0 where a is 1."""
+    above = b.sub(a, _full(b, 1.0, a))
+    power = b.where(b.eq(above, 0.0), b.zeros_like(x), b.mul(above, b.log(x)))
+    return b.exp(b.sub(b.sub(power, x), b.lgamma(a)))
+
+
+def _on_host(function: Any) -> HostCall:
+    """An elementwise function that Python calls between kernels."""
+
+    def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+        results[0][...] = function(*wide(values))
+
+    return HostCall(fill)
+
+
+_INCOMPLETE: dict[str, Any] = {"domain": ((0.5, 4.0), (0.3, 5.0)), "ulp": 64, **F}
+elementwise("gammainc", "The regularized lower incomplete gamma function of a and x; nan for negative ones.",
+            _on_host(incomplete_gamma.lower), incomplete_gamma.lower,
+            (lambda b, a, y: b.gammainc_slope(*a), lambda b, a, y: _density(b, *a)), **_INCOMPLETE)  # fmt: skip
+elementwise("gammaincc", "1 - gammainc(a, x), with all its digits where it is small.",
+            _on_host(incomplete_gamma.upper), incomplete_gamma.upper,
+            (lambda b, a, y: b.neg(b.gammainc_slope(*a)), lambda b, a, y: b.neg(_density(b, *a))),
+            **_INCOMPLETE)  # fmt: skip
+elementwise("gammainc_slope", "The derivative of gammainc(a, x) along a.",
+            _on_host(incomplete_gamma.slope), incomplete_gamma.slope,
+            not_differentiable("an incomplete gamma function has no second derivative along a here"),
+            **_INCOMPLETE)  # fmt: skip

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from zenith.ir.ops.reference import erfinv
+
 Wide = Any
 _LGAMMA = ctypes.CDLL(None).lgamma
 _LGAMMA.restype, _LGAMMA.argtypes = ctypes.c_double, [ctypes.c_double]
@@ -30,6 +32,55 @@ _AT_ZERO = (0.9676722454476212, -0.4427631689835921, 0.258499760955651, -0.16394
 def erfc(x: Any) -> Any:
     """The complement of the error function, by the C library in double precision."""
     return _ERFC(x).astype(x.dtype) if x.size else x.copy()
+
+
+def erfcx(x: Any) -> Any:
+    """exp(x**2) erfc(x): Laplace's continued fraction from 1 on; below, the difference from a series; reflected."""
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.longdouble)
+        a = np.abs(wide)
+        near = np.minimum(a, 1)
+        inside = np.where(a < 1, _exp_square(near) - _scaled_erf(near), _erfc_fraction(np.maximum(a, 1)))
+        return np.where(wide < 0, 2 * _exp_square(a) - inside, inside).astype(x.dtype)
+
+
+def _exp_square(a: Wide) -> Wide:
+    """exp(a**2), where the square is split so that its rounding is not magnified."""
+    a = np.minimum(a, 200)  # where it is infinite
+    high = a.astype(np.float32).astype(a.dtype)
+    return np.exp(high * high) * np.exp((a - high) * (a + high))
+
+
+def _scaled_erf(a: Wide) -> Wide:
+    """exp(a**2) erf(a) for a in [0, 1]: the series has positive terms only."""
+    term = 2 * a / np.sqrt(_pi(a))
+    total = term
+    for n in range(1, 40):
+        term = term * (2 * a * a) / (2 * n + 1)
+        total = total + term
+    return total
+
+
+def _erfc_fraction(a: Wide) -> Wide:
+    """exp(a**2) erfc(a) for a >= 1."""
+    fraction = a
+    for n in range(400, 0, -1):
+        fraction = a + (n / a.dtype.type(2)) / fraction
+    return 1 / (fraction * np.sqrt(_pi(a)))
+
+
+def erfcinv(x: Any) -> Any:
+    """The inverse of erfc: in the middle that of erf, else Newton's method on the logarithm of erfc."""
+    wide = x.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        size = np.where(wide > 1, 2 - wide, wide)
+        y = np.sqrt(-np.log(size * (2 - size)))
+        for _ in range(8):
+            scaled = erfcx(y)
+            y = y + (np.log(scaled) - y * y - np.log(size)) * scaled * np.sqrt(_pi(wide)) / 2
+        tail = np.where(size == 0, np.inf, np.where(size < 0, np.nan, y))
+        middle = erfinv((1 - wide).astype(np.float64))
+        return np.where(np.abs(1 - wide) < 0.5, middle, np.where(wide > 1, -tail, tail)).astype(x.dtype)
 
 
 def lgamma(x: Any) -> Any:

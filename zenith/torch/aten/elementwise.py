@@ -30,6 +30,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "erf": znp.special.erf,
     "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": _round, "sign": _sign,
     "bitwise_not": znp.invert, "lgamma": znp.special.gammaln, "digamma": znp.special.psi, "erfc": znp.special.erfc,
+    "special_erfcx": znp.special.erfcx, "special_log_ndtr": znp.special.log_ndtr, "special_ndtri": znp.special.ndtri,
     "erfinv": znp.special.erfinv, "i0": znp.special.i0, "special_i0e": znp.special.i0e, "special_i1": znp.special.i1,
     "special_i1e": znp.special.i1e, "special_modified_bessel_i0": znp.special.i0,
     "special_modified_bessel_i1": znp.special.i1,
@@ -42,7 +43,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign, "nextafter": znp.nextafter, "fmax": znp.fmax,
     "fmin": znp.fmin, "gcd": znp.gcd, "lcm": znp.lcm, "bitwise_left_shift": znp.left_shift,
     "bitwise_right_shift": znp.right_shift, "__lshift__": znp.left_shift, "__rshift__": znp.right_shift,
-    "ldexp": lambda x, power: x * znp.exp2(power),
+    "ldexp": lambda x, power: x * znp.exp2(power), "igamma": znp.special.gammainc, "igammac": znp.special.gammaincc,
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
