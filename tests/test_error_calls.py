@@ -177,9 +177,9 @@ CASES = {
         "use x.ravel()[index]",
     ),
     "other bits": (
-        lambda x, i, h: x.view(np.int32),
+        lambda x, i, h: x.view(np.int64),
         UnsupportedError,
-        "view: the bits of a traced float32 array cannot be read as int32",
+        "view: the bits of a traced float32 array cannot be read as int64",
         "f32[n, 3]",
         "convert the values with astype, or pass the view as an argument of its own",
     ),

@@ -189,7 +189,7 @@ CASES = {
     "lost": (
         read_behind_a_doubt,
         TraceError,
-        "whether this array was changed depends on strides: the write at ",
+        "whether this array was changed is left open: the write at ",
         "f32[3, n]",
         "say which one you mean: copy behind the reshape, x.copy(), or write first",
     ),

@@ -7,7 +7,7 @@ import pytest
 
 import zenith
 from tests.numpy.comparison import specs_for
-from zenith.errors import TraceError
+from zenith.errors import ShapeError, TraceError, UnsupportedError
 from zenith.ir.interpret import interpret
 from zenith.trace import dispatch, trace
 from zenith.trace.memory import NUMBER
@@ -103,3 +103,45 @@ def test_constants_are_read_again_when_they_have_changed():
     graph = trace(function, specs_for([np.ones(3)], False), "f").graph
     found = interpret(graph, np.ones(3))
     np.testing.assert_array_equal(found, [[1, 1, 1], [6, 1, 1], [6, 1, 1]])
+
+
+def inverse_root(x):
+    """By the bits of a float32 number, and one step of Newton's method."""
+    y = (np.int32(0x5F3759DF) - (x.view(np.int32) >> 1)).view(np.float32)
+    return y * (1.5 - 0.5 * x * y * y)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_bits_are_read_as_numbers_of_another_type(width):
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype(f"f{width}")
+    signed, unsigned, parts = x.view(f"i{width}"), x.view(f"u{width}"), x.view(f"c{2 * width}")
+    small, truth = np.arange(-2, 2, dtype=np.int16), np.array([True, False])
+    for given in (x, signed, unsigned, parts, small, truth, x[0, 0]):
+        for wanted in "u2", "i2", "i1", f"f{width}", f"i{width}", f"u{width}", f"c{2 * width}":
+            changes_size = np.dtype(wanted).itemsize != given.dtype.itemsize
+            if given.ndim == 0 and changes_size:
+                continue
+            try:
+                found = zenith.jit(lambda v, t=wanted: v.view(t))(given)
+            except UnsupportedError as error:
+                assert changes_size or np.dtype(wanted).kind == "c", error
+            else:
+                assert found.dtype == wanted and np.array_equal(found, given.view(wanted))
+    np.testing.assert_allclose(zenith.jit(inverse_root)(np.float32([0.5, 2, 1e4])), [2**0.5, 0.5**0.5, 1e-2], rtol=2e-3)
+    slope = zenith.grad(lambda v: np.sum(v.view(f"c{2 * width}").real ** 2))(x)
+    np.testing.assert_array_equal(slope, 2 * x * [1, 0, 1, 0])
+
+
+def test_a_view_as_another_type_shares_memory():
+    def read_behind(x):
+        x = x.copy()
+        bits = x.view(np.int64)
+        x[0] = 1
+        return bits
+
+    with pytest.raises(TraceError, match=r"left open(.|\n)*copy behind the view"):
+        zenith.jit(read_behind)(np.ones(3))
+    with pytest.raises(TraceError, match="may be a view of the argument x"):
+        zenith.jit(lambda x: x.view(np.int64).fill(0))(np.ones(3))
+    with pytest.raises(ShapeError, match=r"cannot reshape \(x0,\) to \(-1, 2\)(.|\n)*test_views"):
+        zenith.jit(lambda x: x.view(complex))(np.ones(3))

@@ -274,6 +274,8 @@ def test_a_copy_holds_the_same_value_and_a_tracer_says_its_type():
             len(x.sum())
         with pytest.raises(TypeError, match="iteration over a 0-d array"):
             list(x.sum())
+        with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \*\* or pow\(\)"):
+            pow(x, 2, 3)
         return [x]
 
     assert trace(function, [X], "f").guards == ()

@@ -1,7 +1,8 @@
-"""``x.flat`` and ``x.view()``: an array's elements one after the other, and the array under another name.
+"""``x.flat`` and ``x.view()``: an array's elements one after the other, and the array under another name or type.
 
 ``flat`` counts elements row by row, wherever they stand in memory. What is read of it is a copy, and what is written
-begins again from the first value where there are fewer than places, as in NumPy.
+begins again from the first value where there are fewer than places, as in NumPy. A view as another type is computed:
+numbers from the bits of others, the parts of complex numbers side by side.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from zenith.errors import OutOfBoundsError, TraceError, UnsupportedError, user_l
 from zenith.ir.dims import product
 from zenith.ir.types import int64
 from zenith.numpy.assignment import place, put
-from zenith.numpy.operands import as_array, dims_of, lift
+from zenith.numpy.joining import stack
+from zenith.numpy.operands import as_array, compute_dtype, dims_of, lift
 from zenith.numpy.shaping import reshape
-from zenith.trace.bind import b
+from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.tracer import Tracer
 
@@ -86,12 +88,35 @@ def _write_flat(x: Any, values: Any) -> None:
 
 @implements(gives="view")
 def _method_view(x: Any, dtype: Any = None, type: Any = None) -> Any:
-    """``x.view()``: the array itself, as whatever is written into either is seen in both."""
+    """``x.view()``: the array itself, as whatever is written into either is seen in both.
+
+    As another type it is an array that can be read; who writes into one of the two must not use the other any more.
+    """
     x = as_array(x)
     for wanted in (dtype, type):
         if wanted not in (None, np.ndarray) and np.dtype(wanted) != x.dtype:
-            raise UnsupportedError(
-                f"view: the bits of a traced {x.dtype} array cannot be read as {np.dtype(wanted)}", where=user_line(),
-                types=(x.type,), fix="convert the values with astype, or pass the view as an argument of its own",
-            )  # fmt: skip
+            found = _read_as(x, compute_dtype("view", np.dtype(wanted)))
+            found.may_show(x, "view")
+            return found
     return x
+
+
+def _read_as(x: Tracer, wanted: np.dtype[Any]) -> Any:
+    """The numbers whose bits are those of ``x``; UnsupportedError where that is not one number for one or two."""
+    given, target = x.dtype, known_dtype(wanted)
+    parts = f"c{2 * wanted.itemsize}", f"c{2 * given.itemsize}"
+    if x.ndim and wanted.kind == "f" and given == parts[0]:
+        pairs = stack((x.real, x.imag), -1)
+        return reshape(pairs, (*dims_of(x)[:-1], 2 * dims_of(x)[-1]))
+    if x.ndim and given.kind == "f" and wanted == parts[1]:
+        pairs = reshape(x, (*dims_of(x)[:-1], -1, 2))
+        return b.complex(pairs[..., 0], pairs[..., 1])
+    if given.itemsize == wanted.itemsize and given.kind + wanted.kind in ("iu", "ui", "bi", "bu"):
+        return b.cast(x, dtype=target)
+    if given.itemsize == wanted.itemsize >= 4 and given.kind in "iuf" and wanted.kind in "iuf":
+        signed = known_dtype(np.dtype(f"i{given.itemsize}"))
+        return b.cast(b.float_bits(x), dtype=target) if given.kind == "f" else b.bits_float(b.cast(x, dtype=signed))
+    raise UnsupportedError(
+        f"view: the bits of a traced {given} array cannot be read as {wanted}", where=user_line(),
+        types=(x.type,), fix="convert the values with astype, or pass the view as an argument of its own",
+    )  # fmt: skip

@@ -301,7 +301,7 @@ def raise_lost(memory: Memory, type: ArrayType) -> NoReturn:
     function, line = memory.lost
     where = "a write" if line is None else f"the write at {line.describe()}"
     raise TraceError(
-        f"whether this array was changed depends on strides: {where} went into one of two arrays of which NumPy's "
+        f"whether this array was changed is left open: {where} went into one of two arrays of which NumPy's "
         f"{function} may have made one as a view or as a copy of the other", where=user_line(), types=(type,),
         fix=f"say which one you mean: copy behind the {function}, x.copy(), or write first",
     )  # fmt: skip

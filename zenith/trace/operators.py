@@ -49,8 +49,10 @@ def keep_weak(result: Any, *operands: Any) -> Any:
 _OF_ANYTHING = ("equal", "not_equal")
 
 
-def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
+def _binary(name: str, reflected: bool) -> Callable[..., Any]:
+    def method(self: Any, other: Any, *modulus: Any) -> Any:
+        if modulus:
+            return NotImplemented  # pow(x, y, z), which NumPy's arrays do not know either
         if not _is_operand(other):
             if name in _OF_ANYTHING and self.ndim and (other is None or isinstance(other, (str, bytes))):
                 return dispatch.implementation("full")(self.shape, name == "not_equal", bool)  # no element is that
