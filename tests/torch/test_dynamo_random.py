@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from hypothesis import HealthCheck, given, seed, settings
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import zenith
 from tests.fuzz import programs
@@ -72,6 +73,7 @@ def require_close(found, wanted, exact, near):
 
 def check(sample, kind):
     torch.compiler.reset()
+    FakeTensorMode.cache_clear()  # PyTorch keeps what it found for every size, and each collection walks through it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = run(copy.deepcopy(sample.module), sample.argument)
