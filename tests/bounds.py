@@ -146,7 +146,7 @@ def perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., t
 def _of_library(
     node: Node, sizes: Mapping[str, int], operands: Sequence[Any], results: tuple[Any, ...], move: Callable[..., Any]
 ) -> tuple[Any, ...]:
-    """What LAPACK makes of moved matrices, or a moved spectrum; what Python computes is exact."""
+    """What LAPACK makes of moved matrices, or a moved spectrum; what has elements by itself moves by itself."""
     how = node.primitive.lowering
     params = params_.evaluate(node.primitive.params, node.params, sizes)
     if isinstance(how, HostCall) and how.part == "linalg":
@@ -154,7 +154,7 @@ def _of_library(
         return tuple(move(np.asarray(r), ()) for r in results)
     if isinstance(how, HostCall) and how.part == "fft":
         return tuple(move(np.asarray(r), params.get("axes", (-1,))) for r in results)
-    return results
+    return tuple(move(r if r is None else np.asarray(r), ()) for r in results)
 
 
 def _decided(name: str, run: int, a: Any, b: Any, result: Any) -> Any:

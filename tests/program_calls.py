@@ -1,4 +1,4 @@
-"""Calls of libraries in random programs: of LAPACK on stacks of matrices, and of pocketfft.
+"""Calls of libraries in random programs: of LAPACK on stacks of matrices, of pocketfft, and of SciPy by elements.
 
 Operands are matrices for which the answer is well determined, and now and then any others, of which the error bounds
 leave out what is not. Eigenvectors and singular vectors have a free phase: of these a program reads products that no
@@ -16,15 +16,19 @@ from zenith.ir.graph import Value
 from zenith.ir.lowering import HostCall
 from zenith.ir.ops.fourier import NORMS
 from zenith.ir.primitive import Primitive, all_primitives, get
-from zenith.ir.types import int32
+from zenith.ir.types import DTYPES, int32
 
 if TYPE_CHECKING:
     from tests.programs import _Program
 
 
 def library_primitives() -> list[Primitive]:
-    """The primitives that a part of NumPy or its like computes between kernels."""
-    return [p for p in all_primitives() if isinstance(p.lowering, HostCall) and p.lowering.part]
+    """The primitives that a library computes between kernels."""
+    return [
+        p
+        for p in all_primitives()
+        if isinstance(p.lowering, HostCall) and any(list(p.samples(t.numpy)) for t in DTYPES)
+    ]
 
 
 # --- matrices --------------------------------------------------------------------------------------------------------
@@ -157,8 +161,20 @@ def _irfft(program: _Program, name: str) -> None:
     program.emit(name, x, size=size, norm=program.one(NORMS))
 
 
+# --- functions by elements -------------------------------------------------------------------------------------------
+
+
+def _incomplete_gamma(program: _Program, name: str) -> None:
+    """Where both arguments are positive and neither tail is far."""
+    a = program.operand(get(name))
+    x = program.find(a.dtype, a.shape)
+    params = {"order": program.one((1, 2))} if name == "gammainc_slope" else {}
+    program.emit(name, program.squash(a, 0.3, 6.1), program.squash(x, 0.2, 7.3), **params)
+
+
 CALLS: dict[str, Callable[[_Program, str], None]] = {
     "solve": _solve, "cholesky": _cholesky, "eigh": _eigh, "svd": _svd, "complete_svd": _svd, "qr": _qr,
     "complete_qr": _complete_qr, **dict.fromkeys(("det", "slogdet", "adjugate"), _of_square),
+    **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope"), _incomplete_gamma),
     "fft": _fft, "rfft": _rfft, "irfft": _irfft,
 }  # fmt: skip

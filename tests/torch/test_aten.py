@@ -225,7 +225,7 @@ def cases():
         yield pytest.param(name, False, id=f"{name}-decomposed", marks=marks)
 
 
-@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning", "ignore:Sparse CSR:UserWarning")
 @pytest.mark.parametrize(("name", "whole"), list(cases()))
 def test_rules_agree_with_torch(name, whole):
     function, *args = CASES[name]
@@ -234,7 +234,7 @@ def test_rules_agree_with_torch(name, whole):
     torch.testing.assert_close(found, expected, equal_nan=True)
 
 
-@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning", "ignore:Sparse CSR:UserWarning")
 @pytest.mark.thorough  # it exports every case again, and differentiates PyTorch's own samples
 def test_every_rule_is_exercised():
     unused = set(aten.RULES) - {"sym_numel"}  # torch.export writes the product of the sizes (test_operators.py)

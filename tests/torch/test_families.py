@@ -30,6 +30,7 @@ def families(names, sampled):
     return [pytest.param(n, marks=() if n in sampled else pytest.mark.thorough) for n in names]
 
 
+@pytest.mark.filterwarnings("ignore:The tensor attributes .*bias_cache:UserWarning")  # LeViT's, made of parameters
 @pytest.mark.parametrize("name", families((*INTERPRETED, *sorted(UNCOMPILED)), INTERPRETED))
 def test_interpreted(transformers, name):  # noqa: F811
     compiled(transformers, name, "reference")

@@ -20,21 +20,20 @@ VALUES = (bool, int, float, str, type(None), torch.Tensor)
 # Operators of which some sample is refused, by Zenith or by torch.export, and no others; a result, where there is one,
 # must be right.
 _REFUSING = """
-    _batch_norm_with_update _native_batch_norm_legit _segment_reduce.lengths _segment_reduce.offsets allclose
-    argwhere bincount cauchy chalf combinations corrcoef cov equal exponential geometric geqrf hash_tensor histogram
-    histogramdd igamma igammac item linalg.cholesky_ex linalg.eig linalg.eigvals linalg.householder_product
-    linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented
-    linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.norm linalg.solve_ex log_normal lu
-    lu_solve lu_unpack masked_select matrix_exp mode narrow native_batch_norm nn.functional.avg_pool1d
-    nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.batch_norm nn.functional.ctc_loss
-    nn.functional.embedding nn.functional.embedding_bag nn.functional.fractional_max_pool2d
-    nn.functional.fractional_max_pool3d nn.functional.gaussian_nll_loss nn.functional.instance_norm
-    nn.functional.linear_cross_entropy.chunked nn.functional.linear_cross_entropy.chunked_none
-    nn.functional.local_response_norm nn.functional.one_hot nonzero normal.in_place ormqr resize_ resize_as_
-    sparse.mm.reduce sparse.sampled_addmm special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0
-    special.bessel_y1 special.erfcx special.log_ndtr special.modified_bessel_k0 special.modified_bessel_k1
-    special.ndtri special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.spherical_bessel_j0
-    special.zeta tensor_split to_sparse uniform unique unique_consecutive
+    _batch_norm_with_update _native_batch_norm_legit _segment_reduce.lengths _segment_reduce.offsets allclose argwhere
+    bincount cauchy chalf combinations corrcoef cov equal exponential geometric geqrf hash_tensor histogram histogramdd
+    item linalg.cholesky_ex linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex linalg.ldl_factor
+    linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu linalg.lu_factor
+    linalg.lu_factor_ex linalg.lu_solve linalg.norm linalg.solve_ex log_normal lu lu_solve lu_unpack masked_select
+    matrix_exp mode narrow native_batch_norm nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d
+    nn.functional.batch_norm nn.functional.ctc_loss nn.functional.embedding nn.functional.embedding_bag
+    nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d nn.functional.gaussian_nll_loss
+    nn.functional.instance_norm nn.functional.linear_cross_entropy.chunked
+    nn.functional.linear_cross_entropy.chunked_none nn.functional.local_response_norm nn.functional.one_hot nonzero
+    normal.in_place ormqr resize_ resize_as_ sparse.mm.reduce sparse.sampled_addmm special.airy_ai special.bessel_j0
+    special.bessel_j1 special.bessel_y0 special.bessel_y1 special.modified_bessel_k0 special.modified_bessel_k1
+    special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.spherical_bessel_j0 special.zeta
+    tensor_split to_sparse uniform unique unique_consecutive
 """
 REFUSING = set(_REFUSING.split())
 # What PyTorch leaves open: contents, signs of vectors, which of equal elements comes first.

@@ -78,7 +78,7 @@ def export(
     With ``keep_sizes`` axes of size 0 and 1 are fixed (the export serves calls with exactly those); otherwise they are
     replaced by larger ones for the export, where the module accepts that. A ``differentiable`` export keeps in mind
     through what gradients flow. Raises ZenithError with torch's reason when the module cannot be exported,
-    UnsupportedError when it changes its inputs, or has derivatives of its own that are asked for.
+    UnsupportedError when it changes its inputs or parameters, or has derivatives of its own that are asked for.
     """
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -88,7 +88,7 @@ def export(
     else:
         attempt = _export if keep_sizes else _export_any_size
         program = attempt(twin, tensors, differentiable)
-    _refuse_writes_to_arguments(program)
+    _refuse_lasting_writes(program)
     examples = [n.meta["val"] for n in tensor_inputs(program)]
     sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in examples)
     labels = [
@@ -249,10 +249,17 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _refuse_writes_to_arguments(program: Any) -> None:
+def _refuse_lasting_writes(program: Any) -> None:
+    """Writes to arguments and parameters; those to buffers are results that the caller writes back."""
     inputs = program.graph_signature.user_inputs_to_mutate.values()
     if inputs:
         raise UnsupportedError(
             f"the module writes to its arguments {', '.join(inputs)}",
             fix="work on a copy, x.clone(), or use the operation that makes a new tensor: x + 1 for x.add_(1)",
+        )
+    parameters = program.graph_signature.parameters_to_mutate.values()
+    if parameters:
+        raise UnsupportedError(
+            f"the module writes to its parameters {', '.join(parameters)}",
+            fix="call it once before where it does so on the first call only, or keep what changes in a buffer",
         )

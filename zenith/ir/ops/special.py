@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,15 @@ from zenith.ir.ops.common import (
     arrays,
     random_array,
     require_kind,
+    require_same_dtype,
+    require_same_shape,
     rng,
     rounded,
     sample,
     wide,
 )
 from zenith.ir.ops.elementwise import batch_elementwise, elementwise, unary
-from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
+from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, float32, kind_of
 
 F: dict[str, Any] = {"kinds": "f"}
@@ -171,15 +174,76 @@ def _on_host(function: Any) -> HostCall:
     return HostCall(fill)
 
 
-_INCOMPLETE: dict[str, Any] = {"domain": ((0.5, 4.0), (0.3, 5.0)), "ulp": 64, **F}
+_INSIDE = ((0.5, 4.0), (0.3, 5.0))
+_INCOMPLETE: dict[str, Any] = {"domain": _INSIDE, "ulp": 64, **F}
 elementwise("gammainc", "The regularized lower incomplete gamma function of a and x; nan for negative ones.",
             _on_host(incomplete_gamma.lower), incomplete_gamma.lower,
-            (lambda b, a, y: b.gammainc_slope(*a), lambda b, a, y: _density(b, *a)), **_INCOMPLETE)  # fmt: skip
+            (lambda b, a, y: b.gammainc_slope(*a, order=1), lambda b, a, y: _density(b, *a)),
+            **_INCOMPLETE)  # fmt: skip
 elementwise("gammaincc", "1 - gammainc(a, x), with all its digits where it is small.",
             _on_host(incomplete_gamma.upper), incomplete_gamma.upper,
-            (lambda b, a, y: b.neg(b.gammainc_slope(*a)), lambda b, a, y: b.neg(_density(b, *a))),
+            (lambda b, a, y: b.neg(b.gammainc_slope(*a, order=1)), lambda b, a, y: b.neg(_density(b, *a))),
             **_INCOMPLETE)  # fmt: skip
-elementwise("gammainc_slope", "The derivative of gammainc(a, x) along a.",
-            _on_host(incomplete_gamma.slope), incomplete_gamma.slope,
-            not_differentiable("an incomplete gamma function has no second derivative along a here"),
-            **_INCOMPLETE)  # fmt: skip
+
+
+def _slope_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    operands = arrays("gammainc_slope", types, 2)
+    require_same_dtype("gammainc_slope", operands)
+    require_kind("gammainc_slope", operands[0], "f")
+    require_same_shape("gammainc_slope", operands)
+    if params["order"] < 1:
+        raise ShapeError(f"gammainc_slope has orders from 1 on, not {params['order']}", types=tuple(operands),
+                         fix="order 0 is gammainc")  # fmt: skip
+    return (operands[0],)
+
+
+def _slope_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    if kind_of(dtype) == "f":
+        generator = rng("gammainc_slope")
+        for order in (1, 2, 3):
+            yield sample(*(random_array(generator, dtype, (3, 4), *bounds) for bounds in _INSIDE), order=order)
+
+
+def _slope_partials(b: Any, args: Sequence[Any], params: Params) -> tuple[Any, Any]:
+    a, x = args
+    return b.gammainc_slope(a, x, order=params["order"] + 1), _density_slope(b, a, x, params["order"])
+
+
+def _density_slope(b: Any, a: Any, x: Any, order: int) -> Any:
+    """A derivative of the density along a, by those of its logarithm (Faà di Bruno's formula for an exponential)."""
+    density = _density(b, a, x)
+    log = [b.sub(b.where(b.eq(density, 0.0), b.zeros_like(x), b.log(x)), b.digamma(a))]
+    log += [b.neg(b.polygamma(a, order=n)) for n in range(1, order)]
+    found = [density]
+    for power in range(order):
+        terms = [b.mul(b.mul(log[n], found[power - n]), float(math.comb(power, n))) for n in range(power + 1)]
+        found.append(reduce(b.add, terms))
+    return found[order]
+
+
+def _slope_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    partials = _slope_partials(b, primals, params)
+    moves = [b.mul(t, partial) for t, partial in zip(tangents, partials, strict=True) if t is not None]
+    return [reduce(b.add, moves) if moves else None]
+
+
+def _slope_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+    return [b.mul(cotangents[0], partial) for partial in _slope_partials(b, primals, params)]
+
+
+def _slope(values: Sequence[Any], params: Params) -> Any:
+    a, x = wide(values)
+    return incomplete_gamma.slope(a, x, params["order"])
+
+
+def _fill_slope(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    results[0][...] = _slope(values, params)
+
+
+register(Primitive(
+    name="gammainc_slope", doc="The derivative of gammainc(a, x) along a of an order from 1 on.",
+    params={"order": "int"}, typing=_slope_type,
+    evaluate=lambda values, params: (rounded(_slope(values, params), values[0]),),
+    lowering=HostCall(_fill_slope), jvp=_slope_jvp, vjp=_slope_vjp, batch=batch_elementwise("gammainc_slope"),
+    ulp=64, effect=False, samples=_slope_samples,
+))  # fmt: skip
