@@ -262,12 +262,16 @@ def gradients_of_layers(t):
     yield aten.native_group_norm_backward(x, x, mean, scale, None, 2, 4, 12, 2, [True, False, False])[0]
 
 
+def chapters(arguments):
+    """Functions that give what generators yield, and what they are called on, by the generators' names."""
+    return {f.__name__.replace("_", " "): (_gathered(f), *args) for f, args in arguments.items()}
+
+
 def _gathered(function):
-    """A function that gives what another one yields."""
     return lambda *args: tuple(function(*args))
 
 
-_ARGUMENTS = {
+CHAPTERS = chapters({
     scatter: (X, PLACES, N), scatter_add: (X, PLACES, N), scatter_reduce: (X, PLACES, N), index_put: (X, N),
     index_put_of_sums: (X, N), places_of_one_axis: (X, ROWS, N), flat_places: (X, ROWS), strides: (BATCH,),
     diagonals: (BATCH, X), copies_of_views: (BATCH,), inverses: (torch.stack([SQUARE, SQUARE + torch.eye(4)]),),
@@ -275,5 +279,4 @@ _ARGUMENTS = {
     searches: (X, N), more_products: (BATCH, X), special_functions: (X,), more_arithmetic: (X, N), empty: (X,),
     numbers: (X, N), variances: (X,), bools_and_integers: (N,), places_found: (X,), gradients: (X, PLACES),
     gradients_of_layers: (BATCH,),
-}  # fmt: skip
-CHAPTERS = {f.__name__.replace("_", " "): (_gathered(f), *args) for f, args in _ARGUMENTS.items()}
+})  # fmt: skip

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import zenith
 from tests.torch.chapters import CHAPTERS
 from tests.torch.compiled_samples import outcome, samples
+from tests.torch.direct_cases import DIRECT
 from tests.torch.function import Function
 from tests.torch.image_cases import IMAGES
 from tests.torch.test_samples import operators
@@ -204,7 +205,7 @@ CASES = {
         torch.ops.aten.nll_loss2d_forward(t[..., None], j[..., None], None, 2, 1)),
         X, torch.tensor([3, 0, 2]), BATCH, torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]])),
     **IMAGES,
-} | CHAPTERS  # fmt: skip
+} | CHAPTERS | DIRECT  # fmt: skip
 
 
 @functools.cache
@@ -221,11 +222,11 @@ def cases():
     """Every case whole; decomposed every third, but none of the chapters', whose operators are most often whole."""
     for number, name in enumerate(CASES):
         yield pytest.param(name, True, id=f"{name}-whole")
-        marks = [pytest.mark.thorough] * (name in CHAPTERS or number % 3 > 0)
+        marks = [pytest.mark.thorough] * (name in {**CHAPTERS, **DIRECT} or number % 3 > 0)
         yield pytest.param(name, False, id=f"{name}-decomposed", marks=marks)
 
 
-@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning", "ignore:Sparse CSR:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 @pytest.mark.parametrize(("name", "whole"), list(cases()))
 def test_rules_agree_with_torch(name, whole):
     function, *args = CASES[name]

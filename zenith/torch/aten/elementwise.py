@@ -49,7 +49,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
 }  # fmt: skip
-_COPIES = ("alias", "clone", "contiguous", "to", "_to_copy", "type_as", "lift", "lift_fresh", "lift_fresh_copy",
+_COPIES = ("alias", "clone", "contiguous", "to", "_to_copy", "type_as", "lift", "lift_fresh_copy",
            "prims::convert_element_type")  # fmt: skip
 _QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf, "signbit": znp.signbit}
 _LOGIC: dict[str, Callable[..., Any]] = {
