@@ -40,7 +40,7 @@ pytest: $(VENV)/test.stamp
 	$(BIN)/python -m pytest -m timing
 
 fuzz: $(VENV)/test.stamp
-	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto -m "fuzz or thorough"
+	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "fuzz or thorough"
 
 # The array API standard's own test suite, from a checkout (SUITE=path) or from the network.
 SUITE ?= build/array-api-tests

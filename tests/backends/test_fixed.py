@@ -67,6 +67,21 @@ def test_a_chain_of_work_on_weights_is_prepared_and_follows_changes(backend: str
     check(call(executable, graph, args), graph, args)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_work_on_weights_that_much_is_read_from_is_done_once(backend: str) -> None:
+    """Each of 40 pairs of products reads both of the pair before: there are 2 ** 40 ways through them."""
+    lines = [f"    {n}{i + 1} = matmul({n}{i}, {m}{i})" for i in range(40) for n, m in ("vw", "wv")]
+    names = ("    v0 = weight(name='a', dtype=f64, shape=(8, 8))", "    w0 = weight(name='b', dtype=f64, shape=(8, 8))")
+    first, last = "def f(x: f64[8, n]) -> (f64[8, n]):", "    y = matmul(v40, x)\n    return (y,)"
+    graph = parse("\n".join((first, *names, *lines, last)))
+    turns = [np.linalg.qr(np.random.default_rng(seed).standard_normal((8, 8)))[0] for seed in range(3)]
+    graph.weights = WeightTable({"a": turns[0], "b": turns[1]})
+    executable, args = compiled(graph, backend), [np.ones((8, 3))]
+    check(call(executable, graph, args), graph, args)
+    graph.weights.change({"a": turns[2]})
+    check(call(executable, graph, args), graph, args)
+
+
 def test_steps_do_only_what_depends_on_arguments() -> None:
     plan = plan_of(chain()[0])
     assert len(plan.prepared) >= 2 and len(plan.steps) == 1

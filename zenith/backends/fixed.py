@@ -8,10 +8,12 @@ all programs, so that new ones are prepared in memory that nobody uses any more 
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from zenith.backends.steps import FIXED, Place, Prepared, Weight, walk
+from zenith.backends.steps import FIXED, Prepared, Weight, walk
 from zenith.backends.weights import Array, WeightTable
 
 State = TypeVar("State")
@@ -57,12 +59,13 @@ class FixedMemory(Generic[State]):
         self.state: State | None = None
         self._constants = {name: table.residence.constant(a) for name, a in plan.constants.items()}
         self._weights = plan.weights
-        self._made_by = {name: p for p in plan.prepared for name in _results(p)}
+        self._prepared = plan.prepared  # each behind those that it reads
         self._read = {p.name: p for s in walk(plan.steps) for p in s.places if p.kind in FIXED}
         self._held: dict[str, Array] = {}
+        self._from = self._weights_behind()
         self._followers: dict[str, list[str]] = {}  # the read places that follow from a weight
-        for name, place in self._read.items():
-            for weight in self._sources(place):
+        for name in self._read:
+            for weight in self._from[name]:
                 self._followers.setdefault(weight, []).append(name)
         table.add_program(self)
 
@@ -87,15 +90,13 @@ class FixedMemory(Generic[State]):
     @property
     def prepared_weights(self) -> set[str]:
         """The weights that something is prepared from."""
-        return {name for place in self._read.values() if place.kind == "prepared" for name in self._sources(place)}
+        return {name for place in self._read.values() if place.kind == "prepared" for name in self._from[place.name]}
 
     def bind(self, processor: Processor[State]) -> State:
         """The state for a call that begins now; what is missing in it is prepared on ``processor``."""
         with self.table.lock:
             if self.state is None:
-                for name, place in self._read.items():
-                    if name not in self._held:
-                        self._held[name] = self._array(place, processor)
+                self._held.update(self._made(set(self._read) - set(self._held), processor))
                 self.state = processor.fix(dict(self._held))
                 self.table.drop_free()
             return self.state
@@ -112,47 +113,68 @@ class FixedMemory(Generic[State]):
             weights = {name: self.table.dense(weight.name, weight.type) for name, weight in self._weights.items()}
             return {**self._constants, **weights}
 
-    def _sources(self, place: Place) -> set[str]:
-        """The weights that a place's contents follow from."""
-        if place.kind == "weight":
-            return {self._weights[place.name].name}
-        made_by = self._made_by.get(place.name)
-        others = [p for p in made_by.launch.places if p.name not in _results(made_by)] if made_by else []
-        return {name for other in others for name in self._sources(other)}
+    def _weights_behind(self) -> dict[str, frozenset[str]]:
+        """The weights that the contents of each place follow from."""
+        found = {name: frozenset[str]() for name in self._constants}
+        found.update((name, frozenset([weight.name])) for name, weight in self._weights.items())
+        for step in self._prepared:
+            found.update(dict.fromkeys(_results(step), frozenset().union(*(found[name] for name in _sources(step)))))
+        return found
 
-    def _key(self, place: Place) -> Hashable:
-        """What the contents of a place follow from."""
-        if place.kind == "constant":
-            return "constant", place.name
-        if place.kind == "weight":
-            return self.table.version(self._weights[place.name].name)
-        made_by = self._made_by[place.name]
-        results = _results(made_by)
-        sources = tuple(self._key(p) for p in made_by.launch.places if p.name not in results)
-        return self.codes[made_by.launch.kernel.name], results.index(place.name), sources
+    def _keys(self) -> dict[str, Hashable]:
+        """What the contents of each place follow from: a digest, as it would be long where much is read twice."""
+        keys: dict[str, Hashable] = {name: ("constant", name) for name in self._constants}
+        keys.update((name, self.table.version(weight.name)) for name, weight in self._weights.items())
+        for step in self._prepared:
+            read = [keys[p.name] for p in step.launch.places if p.name not in _results(step)]
+            made_of = self.codes[step.launch.kernel.name], read
+            digest = hashlib.sha256(repr(made_of).encode()).digest()
+            keys.update((name, (digest, i)) for i, name in enumerate(_results(step)))
+        return keys
 
-    def _array(self, place: Place, processor: Processor[State]) -> Array:
-        if place.kind == "constant":
-            return self._constants[place.name]
-        if place.kind == "weight":
-            return self.table.dense(self._weights[place.name].name, self._weights[place.name].type)
-        found = self.table.prepared.get(self._key(place))
-        return self._prepare(self._made_by[place.name], processor)[place.name] if found is None else found
+    def _made(self, wanted: set[str], processor: Processor[State]) -> dict[str, Array]:
+        """Arrays of places: those that programs share, and others that are prepared now, by each launch once."""
+        keys, found = self._keys(), dict[str, Array]()
+        missing = self._missing(wanted, keys, found)
+        to_come = Counter(name for step in missing for name in _sources(step))
+        for step in missing:
+            found.update({name: self._source(name) for name in _sources(step) if name not in found})
+            for name, array in self._prepare(step, found, processor).items():
+                self.table.prepared[keys[name]] = found[name] = array
+            to_come.subtract(_sources(step))
+            for name in {*_sources(step), *_results(step)}:
+                if not to_come[name] and name not in wanted:
+                    del found[name]
+        return {name: found[name] if name in found else self._source(name) for name in wanted}
 
-    def _prepare(self, prepared: Prepared, processor: Processor[State]) -> dict[str, Array]:
-        """Run a launch for its results, after those that it reads."""
-        places, results = prepared.launch.places, _results(prepared)
-        sources = {p.name: self._array(p, processor) for p in places if p.name not in results}
-        table = self.table
-        made = {name: table.residence.vector(size, dtype, table) for name, dtype, size in prepared.results}
-        processor.run_once(prepared.launch, [{**sources, **made}[p.name] for p in places])
-        for place in places:
-            if place.name in made:
-                self.table.prepared[self._key(place)] = made[place.name]
-                if place.name in self._read:
-                    self._held[place.name] = made[place.name]
+    def _missing(self, wanted: Iterable[str], keys: Mapping[str, Hashable], found: dict[str, Array]) -> list[Prepared]:
+        """What must be prepared for some places, in order; what another program has prepared is put into ``found``."""
+        needed, missing = set(wanted), list[Prepared]()
+        for step in reversed(self._prepared):
+            shared = {name: self.table.prepared.get(keys[name]) for name in _results(step) if name in needed}
+            found.update({name: array for name, array in shared.items() if array is not None})
+            if any(array is None for array in shared.values()):
+                missing.append(step)
+                needed.update(_sources(step))
+        return missing[::-1]
+
+    def _source(self, name: str) -> Array:
+        """A constant, or a weight as it is now."""
+        if name in self._constants:
+            return self._constants[name]
+        return self.table.dense(self._weights[name].name, self._weights[name].type)
+
+    def _prepare(self, step: Prepared, arrays: Mapping[str, Array], processor: Processor[State]) -> dict[str, Array]:
+        """Run a launch for its results."""
+        made = {name: self.table.residence.vector(size, dtype, self.table) for name, dtype, size in step.results}
+        processor.run_once(step.launch, [{**arrays, **made}[p.name] for p in step.launch.places])
         return made
 
 
-def _results(prepared: Prepared) -> list[str]:
-    return [name for name, _, _ in prepared.results]
+def _results(step: Prepared) -> list[str]:
+    return [name for name, _, _ in step.results]
+
+
+def _sources(step: Prepared) -> list[str]:
+    """The places that a launch reads, each once."""
+    return [name for name in dict.fromkeys(p.name for p in step.launch.places) if name not in _results(step)]
