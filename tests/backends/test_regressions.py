@@ -158,6 +158,33 @@ def program(x: f64[n], y: f64[n]) -> (f64[n]):
 """,
         [np.array([np.inf, 0.5, 2]), np.ones(3)],
     ),
+    "a value that exists once a row, in a row that the next value takes": (
+        """
+def program(x: f32[3, 4]) -> (f32[3, 4]):
+    v1 = reduce_max(x, axes=(1,))
+    v2 = broadcast(v1, shape=(3, 4), axes=(0,))
+    v3 = sub(x, v2)
+    v4 = exp(v3)
+    v5 = reduce_sum(v4, axes=(1,))
+    v6 = log(v5)
+    v7 = add(v6, v1)
+    v8 = broadcast(v7, shape=(3, 4), axes=(0,))
+    v9 = sub(x, v8)
+    v10 = reduce_max(v9, axes=(1,))
+    v11 = broadcast(v10, shape=(3, 4), axes=(0,))
+    v12 = sub(v9, v11)
+    v13 = exp(v12)
+    v14 = reduce_sum(v13, axes=(1,))
+    v15 = broadcast(v14, shape=(3, 4), axes=(0,))
+    v16 = div(v13, v15)
+    v17 = mul(v9, v16)
+    v18 = reduce_sum(v17, axes=(1,))
+    v19 = broadcast(v18, shape=(3, 4), axes=(0,))
+    v20 = add(v16, v19)
+    return (v20,)
+""",
+        [np.linspace(-3, 2, 12, dtype=np.float32).reshape(3, 4)],
+    ),
 }
 
 

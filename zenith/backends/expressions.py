@@ -26,11 +26,16 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element of a buffer at a position."""
+    """The element of a buffer at a position.
+
+    ``version`` says which value has to stand there, where memory of a kernel holds several one after another (a use in
+    MemorySSA's terms); :mod:`zenith.backends.versions` proves that it does. None: it holds one value.
+    """
 
     buffer: str
     at: Dim
     dtype: DType
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,11 +96,12 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write an element."""
+    """Write an element; ``version`` names the value that loads may want to find there (see :class:`Load`)."""
 
     buffer: str
     at: Dim
     value: Expr
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

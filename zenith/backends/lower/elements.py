@@ -120,7 +120,7 @@ class ElementBuilder:
             return Number(False, value.dtype)
         if value.node in self.kept:
             buffer, outer = self.kept[value.node]
-            return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype))
+            return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype, value.node))
         if key in self.buffers:
             at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))
             self.uses.append(at)

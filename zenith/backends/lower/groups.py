@@ -45,6 +45,7 @@ from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
 from zenith.backends.lower.winograd import lower_winograd
 from zenith.backends.lower.winograd_cost import few_places, winograd_cost
 from zenith.backends.routines import Use
+from zenith.backends.versions import verify
 from zenith.config import ConfigError, config
 from zenith.errors import ZenithError
 from zenith.ir.dims import dim
@@ -300,8 +301,14 @@ def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: A
 
 
 def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:
-    kernels = tuple(map(named, kernels))
+    kernels = tuple(map(_finished, kernels))
     return Lowered(kernels, temporaries(kernels), choice)
+
+
+def _finished(kernel: Kernel) -> Kernel:
+    """The kernel under its name, once it is proven that it reads what it was meant to read."""
+    verify(kernel)
+    return named(kernel)
 
 
 def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
@@ -311,7 +318,7 @@ def temporaries(parts: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
 
 def _wished(engine: Engine, calls: Calls) -> Calls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
-    parts = tuple(named(part) if isinstance(part, Kernel) else part for part in calls.parts)
+    parts = tuple(_finished(part) if isinstance(part, Kernel) else part for part in calls.parts)
     if engine.name in config.engines:
         return replace(calls, parts=parts, gain=dim(0), least=0)
     return replace(calls, parts=parts)

@@ -84,18 +84,23 @@ class _Rows:
         """Write elements to their rows: behind all reads of this phase, which may be of what stood there before."""
         values = [Value(number, 0, self.body.node(number).types[0]) for number in keep]
         elements = [self.e.element(value, index) for value in values]
-        for (buffer, outer), element in zip(keep.values(), elements, strict=True):
-            self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element))
+        for (number, (buffer, outer)), element in zip(keep.items(), elements, strict=True):
+            self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element, number))
 
     def _kept_values(self, phase: int) -> dict[int, Kept]:
-        """Expensive values of this phase that a later one needs, each with a row to stand in until then."""
+        """Expensive values of this phase that a later one needs, each with a row to stand in until then.
+
+        They have an element at every place of the space: what exists once a row is a scalar outside of the loops, and
+        a row of it would be read at one place, which the next value in that row overwrites.
+        """
         now = self._needed([operand for n, operand in self.g.folds if self.g.phase[n] == phase])
         later = [operand for n, operand in self.g.folds if self.g.phase[n] > phase]
         later += [v for v in self.body.outputs if self.g.is_element(v)]
         chosen: dict[int, Kept] = {}
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
-            wanted = number not in self.e.kept and number in self._needed(later, {*chosen})
+            wanted = value.shape == self.g.space and number not in self.e.kept
+            wanted = wanted and number in self._needed(later, {*chosen})
             row = self._free_row(value, later, chosen) if wanted else None
             if row is not None:
                 chosen[number] = row
