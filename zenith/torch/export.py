@@ -15,7 +15,6 @@ detached tensors (:mod:`zenith.torch.recorded`).
 
 from __future__ import annotations
 
-import inspect
 import logging
 import re
 import traceback
@@ -23,23 +22,20 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch.fx.experimental import _config as symbolic_config
 from torch.nn.utils.rnn import PackedSequence
-from torch.utils import _pytree as pytree
 
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
 from zenith.torch.draws import drops, is_one_draw, write_out_attention
+from zenith.torch.examples import Examples, enlarged
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
-
-_EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17)  # by axis, so that batch axes of several arguments stay equal
 
 
 @dataclass(frozen=True)
@@ -80,87 +76,36 @@ def export(
     through what gradients flow. Raises ZenithError with torch's reason when the module cannot be exported,
     UnsupportedError when it changes its inputs or parameters, or has derivatives of its own that are asked for.
     """
-    leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    twin = _of_tensors(module, leaves, spec)
+    examples = Examples(args, kwargs)
+    twin = examples.as_arguments(module)
     if dynamic_shapes is not None:
-        program = _export(twin, tensors, differentiable, _by_tensor(module, args, kwargs, tensors, dynamic_shapes))
+        program = _export(twin, examples.tensors, differentiable, examples.dynamic(module, dynamic_shapes))
     else:
         attempt = _export if keep_sizes else _export_any_size
-        program = attempt(twin, tensors, differentiable)
+        program = attempt(twin, examples.tensors, differentiable)
     _refuse_lasting_writes(program)
-    examples = [n.meta["val"] for n in tensor_inputs(program)]
-    sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in examples)
+    inputs = [n.meta["val"] for n in tensor_inputs(program)]
+    sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in inputs)
     labels = [
         [label if size is None else str(size) for label, size in zip(own, fixed, strict=True)]
         for own, fixed in zip(names, sizes, strict=True)
     ]
-    conditions = conditions_of(program, examples, labels)
+    conditions = conditions_of(program, inputs, labels)
     kept = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
     writes = tuple(program.graph_signature.buffers_to_mutate.values())
     return Exported(program, sizes, kept, writes, differentiable)
 
 
-def _of_tensors(module: torch.nn.Module, leaves: Sequence[Any], spec: Any) -> torch.nn.Module:
-    """The module, with the same weights, as a function of the tensors among ``leaves``; the other arguments are fixed.
-
-    Keywords that a module collects in ``**kwargs`` are nothing that torch.export can give dynamic shapes to.
-    """
-    twin = object.__new__(type(module))
-    twin.__dict__.update(module.__dict__)
-    own = module.__dict__.get("forward") or partial(type(module).forward, twin)
-
-    def forward(*tensors: torch.Tensor) -> Any:
-        given = iter(tensors)
-        values = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        args, kwargs = pytree.tree_unflatten(values, spec)
-        return own(*args, **kwargs)
-
-    twin.__dict__["forward"] = forward
-    return twin
-
-
-def _by_tensor(
-    module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    tensors: Sequence[torch.Tensor],
-    dynamic_shapes: Any,
-) -> list[Any]:
-    """The entry of ``dynamic_shapes`` for each tensor; they are given in the form of the module's arguments."""
-    arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
-        dynamic_shapes = dynamic_shapes.dynamic_shapes(module, args, dict(kwargs))
-    if not isinstance(dynamic_shapes, Mapping):
-        dynamic_shapes = dict(zip(arguments, dynamic_shapes, strict=True))
-    found: dict[int, Any] = {}
-    try:
-        pytree.tree_map(lambda leaf, entry: found.setdefault(id(leaf), entry), dict(arguments), dict(dynamic_shapes))
-    except ValueError as error:
-        raise ZenithError(
-            f"dynamic_shapes has not the form of the arguments: {error}",
-            fix=f"give an entry for each of {', '.join(arguments)}, None where sizes are fixed",
-        ) from error
-    return [found[id(tensor)] for tensor in tensors]
-
-
 def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor], differentiable: bool) -> Any:
     """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are."""
     for axes in (None, 1):
-        larger = [_enlarged(tensor, axes) for tensor in tensors]
+        larger = [enlarged(tensor, axes) for tensor in tensors]
         if any(one is not other for one, other in zip(larger, tensors, strict=True)):
             try:
                 return _export(module, larger, differentiable)
             except ZenithError:
                 continue  # the module needs these sizes; the last attempt reports what is wrong with the user's own
     return _export(module, tensors, differentiable)
-
-
-def _enlarged(tensor: torch.Tensor, axes: int | None) -> torch.Tensor:
-    """The tensor, or one without sizes 0 and 1 on the first ``axes`` axes (on all for None)."""
-    last = tensor.ndim if axes is None else axes
-    sizes = [_EXAMPLE_SIZES[a % 6] if n < 2 and a < last else n for a, n in enumerate(tensor.shape)]
-    return tensor if sizes == list(tensor.shape) else tensor.new_zeros(sizes)
 
 
 def _export(
