@@ -28,6 +28,7 @@ from rich.text import Text
 import zenith
 from zenith.backends.cuda import presence
 from zenith.errors import LoadError, ZenithError
+from zenith.files import check_replaceable
 
 app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
 
@@ -289,8 +290,11 @@ def tune(
     from zenith.backends.cuda import tuning
 
     path = tuning.own_file()
+    targets = (path, *([] if export is None else [export]))
     table = tuning.read(path)
     try:
+        for target in targets:
+            check_replaceable(target, tuning.is_table)  # before anything is measured
         if take is not None:
             table = tuning.Table.parsed(take.read_text()).over(table)
         if products:
@@ -303,9 +307,9 @@ def tune(
         Console().print(str(problem), markup=False)
         raise typer.Exit(1) from None
     try:
-        for target in (path, *([] if export is None else [export])):
+        for target in targets:
             tuning.write(target, table)
-    except OSError as problem:
+    except (ZenithError, OSError) as problem:
         Console().print(str(problem), markup=False)
         raise typer.Exit(1) from None
     Console().print(f"{path}: {len(table.entries)} entries", soft_wrap=True, markup=False, highlight=False)

@@ -62,11 +62,159 @@ def test_every_element_type_is_stored(tmp_path):
     assert all(theirs[name].tobytes() == arrays[name].tobytes() for name in known)
 
 
-def test_other_files_are_not_overwritten(function, tmp_path):
+def contents(path):
+    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+
+
+MANIFESTS = {
+    "none": None,
+    "a web application's": '{"name": "site", "icons": [], "start_url": "."}',
+    "another version's": '{"format": "zenith folder 99", "files": {"notes": ""}}',
+    "no JSON": "manifest",
+    "nothing": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_folders_of_others_are_left_alone(function, tmp_path, name):
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(ZenithError, match="holds other files"):
+    if MANIFESTS[name] is not None:
+        (tmp_path / "manifest.json").write_text(MANIFESTS[name])
+    before = contents(tmp_path)
+    with pytest.raises(ZenithError, match=r"(?s)holds other files.*fix: "):
         function.save(tmp_path)
-    assert (tmp_path / "notes").read_text() == "mine"
+    assert contents(tmp_path) == before
+
+
+@pytest.fixture
+def with_notes(saved):
+    """A folder that was saved, to which a user has added files."""
+    (saved / "README").write_text("mine")
+    (saved / "kernels" / "mine.o").write_text("mine")
+    (saved / "data").mkdir()
+    (saved / "data" / "x.npy").write_text("mine")
+    return saved
+
+
+def other_function():
+    jitted = zenith.jit(lambda x: np.cumsum(x) + 1)
+    jitted(X)
+    return jitted
+
+
+def test_a_users_files_stay_when_a_folder_is_saved_again(with_notes):
+    before, other = contents(with_notes), other_function()
+    other.save(with_notes)
+    after = contents(with_notes)
+    assert {name for name in after if after[name] == b"mine"} == {"README", "data/x.npy", "kernels/mine.o"}
+    listed = json.loads(after["manifest.json"])["files"]
+    assert set(after) == {*listed, "manifest.json", "README", "data/x.npy", "kernels/mine.o"}, "old parts are removed"
+    assert set(before) - set(after), "there were some"
+    np.testing.assert_array_equal(zenith.load(with_notes)(X), other(X))
+
+
+def test_an_old_part_that_a_user_has_changed_is_not_removed(saved):
+    other = other_function()
+    other.save(saved.parent / "other")
+    old = saved / min(set(contents(saved)) - set(contents(saved.parent / "other")))
+    old.write_text("mine")
+    other.save(saved)
+    assert old.read_text() == "mine"
+    zenith.load(saved)
+
+
+def test_a_users_file_of_a_new_parts_name_is_in_the_way(function, saved):
+    other = other_function()
+    other.save(saved.parent / "other")
+    new = next(iter(set(contents(saved.parent / "other")) - set(contents(saved))))
+    (saved / new).write_text("mine")
+    before = contents(saved)
+    with pytest.raises(ZenithError, match=r"(?s)was not saved by Zenith.*fix: "):
+        other.save(saved)
+    assert contents(saved) == before
+
+
+def test_a_link_to_a_folder_is_followed(function, saved):
+    link = saved.with_name("latest")
+    link.symlink_to(saved.name)
+    (saved / "README").write_text("mine")
+    other_function().save(link)
+    assert link.is_symlink() and (saved / "README").read_text() == "mine"
+    dangling = saved.with_name("next")
+    dangling.symlink_to("made")
+    function.save(dangling)
+    assert dangling.is_symlink() and (saved.parent / "made" / "manifest.json").is_file()
+
+
+def kernels_elsewhere(path):
+    (path / "kernels").rename(path.parent / "elsewhere")
+    (path / "kernels").symlink_to("../elsewhere")
+
+
+def part_elsewhere(path):
+    (path / "plan.txt").rename(path.parent / "elsewhere")
+    (path / "plan.txt").symlink_to("../elsewhere")
+
+
+def manifest_elsewhere(path):
+    (path / "manifest.json").rename(path.parent / "elsewhere")
+    (path / "manifest.json").symlink_to("../elsewhere")
+
+
+def lists(name):
+    """A manifest that lists a file outside, with the right digest."""
+    digest = hashlib.sha256(b"mine").hexdigest()
+    return lambda path: signed(path, lambda m: m["files"].update({name.format(path.parent): digest}))
+
+
+LEADS_OUT = {
+    "a link to a folder": kernels_elsewhere, "a link to a part": part_elsewhere, "the manifest": manifest_elsewhere,
+    "the folder above": lists("../precious"), "a path from the root": lists("{}/precious"), "itself": lists(""),
+    "through a part": lists("kernels/../../precious"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEADS_OUT)
+def test_nothing_outside_of_a_folder_is_touched(saved, name):
+    (saved.parent / "precious").write_text("mine")
+    LEADS_OUT[name](saved)
+    before = contents(saved.parent)
+    with pytest.raises(ZenithError, match="fix: "):
+        other_function().save(saved)
+    assert contents(saved.parent) == before
+
+
+def test_an_interrupted_save_loses_nothing_and_can_be_repeated(function, with_notes, monkeypatch):
+    """Interrupted before each of its steps: the folder is the old one, or says that it is incomplete."""
+    other, wanted = other_function(), function(X)["y"][1]
+    replace, states = folder.os.replace, []
+    for step in range(100):
+        function.save(with_notes)
+        left = step
+
+        def interrupted(*paths):
+            nonlocal left
+            if not left:
+                raise KeyboardInterrupt
+            left -= 1
+            replace(*paths)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(folder.os, "replace", interrupted)
+            try:
+                other.save(with_notes)
+                break
+            except KeyboardInterrupt:
+                states.append("old")
+        assert not list(with_notes.glob(".*")), "no temporary folder stays"
+        assert sum(data == b"mine" for data in contents(with_notes).values()) == 3
+        try:
+            assert zenith.load(with_notes)(X)["y"][1] == wanted
+        except LoadError as error:
+            assert "is incomplete: saving it was interrupted" in str(error)
+            states[-1] = "incomplete"
+    assert states[:2] == ["old", "incomplete"] and set(states[1:]) == {"incomplete"} and len(states) > 8
+    np.testing.assert_array_equal(zenith.load(with_notes)(X), other(X))
 
 
 def test_what_a_folder_cannot_hold(tmp_path):
@@ -154,7 +302,7 @@ WRONG = {
     "no array": (lambda p: weights_header(p, lambda header: {}), "it has no array"),
     "programs are a number": (lambda p: signed(p, lambda m: m["content"].update(programs=3)), "not what save"),
     "no executable": (lambda p: signed(p, lambda m: m["content"]["programs"][0].update(executable={})), "not what"),
-    "no content": (lambda p: signed(p, lambda m: m.update(content=None)), "not what save"),
+    "no content": (lambda p: signed(p, lambda m: m.update(content=3)), "not what save"),
     "files are a list": (lambda p: signed(p, lambda m: m.update(files=[])), "not what save"),
 }  # fmt: skip
 

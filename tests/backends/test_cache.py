@@ -149,7 +149,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
 
 
 def test_files_of_dead_writers_are_removed(store: Store) -> None:
-    old, new = store.folder / f"{TEMPORARY}old", store.folder / f"{TEMPORARY}new"
+    old, new = store.folder / f"{TEMPORARY}old{SUFFIX}", store.folder / f"{TEMPORARY}new{SUFFIX}"
     put(store)
     for file in (old, new):
         file.write_bytes(b"half")
@@ -161,13 +161,36 @@ def test_listing_and_clearing(store: Store) -> None:
     assert store.entries() == [] and store.clear() == 0
     put(store, "a")
     os.utime(put(store, "b"), (time.time() - 100,) * 2)
-    (store.folder / f"broken{SUFFIX}").write_bytes(b"?")
+    broken = f"object-{'0' * 40}{SUFFIX}"
+    (store.folder / broken).write_bytes(b"?")
     (store.folder / "foreign.txt").write_text("not an entry")
     by_name = {e.name: e for e in store.entries()}
-    assert set(by_name) == {"a", "b", f"broken{SUFFIX}"}
-    assert by_name["a"].has_source and not by_name[f"broken{SUFFIX}"].has_source
+    assert set(by_name) == {"a", "b", broken}
+    assert by_name["a"].has_source and not by_name[broken].has_source
     assert 99 < by_name["b"].age < 200 and by_name["a"].bytes > len(PAYLOAD)
     assert store.clear() == 3 and [f.name for f in store.folder.iterdir()] == ["foreign.txt"]
+
+
+def test_a_users_files_in_the_cache_folder_stay(tmp_path: Path) -> None:
+    """Saved functions among them, which end as entries do, and what others are writing."""
+    store = Store(tmp_path, 20_000)
+    names = [
+        f"layer{SUFFIX}",
+        f"object-{'0' * 39}{SUFFIX}",
+        f"object-{'0' * 40}{SUFFIX}.bak",
+        "tuning.json",
+        ".writing-x",
+    ]
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(5_000))
+        os.utime(tmp_path / name, (time.time() - 2 * ABANDONED,) * 2)
+    folder = tmp_path / f"{TEMPORARY}saved{SUFFIX}"
+    folder.mkdir()
+    os.utime(folder, (time.time() - 2 * ABANDONED,) * 2)
+    for i in range(5):
+        put(store, str(i), bytes(8_000))
+    assert len(store.entries()) == 2 and store.clear() == 2
+    assert {f.name for f in tmp_path.iterdir()} == {*names, folder.name}
 
 
 # --- processes ----------------------------------------------------------------------------------------------------

@@ -69,12 +69,13 @@ class Compilable(Inspectable):
         has here.
 
         The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
-        programs read them; of the function's source, the lines that errors and listings quote. It replaces a file at
-        ``path``, at once or not at all.
+        programs read them; of the function's source, the lines that errors and listings quote. It replaces a file that
+        was saved at ``path``, at once or not at all, and of a folder what an earlier save wrote there. Links are
+        followed.
 
-        Raises ZenithError when nothing was compiled yet, UnsupportedError when programs call back into Python, are not
-        compiled, need weights of a GPU that were released, or take or return what a file cannot describe, OSError when
-        it cannot be written.
+        Raises ZenithError when nothing was compiled yet, or when files that Zenith did not write are in the way,
+        UnsupportedError when programs call back into Python, are not compiled, need weights of a GPU that were
+        released, or take or return what a file cannot describe, OSError when it cannot be written.
 
         >>> import numpy as np, tempfile, zenith
         >>> double = zenith.jit(lambda x: x * 2)
@@ -98,8 +99,9 @@ class Compilable(Inspectable):
         compiled code. Weights and captured arrays go beside it, in a file with the suffix ``.npz``.
 
         Raises ZenithError when there is not exactly one compiled program (``fn.lower(*args).compile().eject(path)``
-        takes one of several), UnsupportedError for what a file cannot hold: programs of a GPU, programs that call
-        Python, bfloat16 arguments; OSError when it cannot be written.
+        takes one of several), or when files that ``eject`` did not write have these names, UnsupportedError for what a
+        file cannot hold: programs of a GPU, programs that call Python, bfloat16 arguments; OSError when it cannot be
+        written.
 
         >>> import numpy as np, pathlib, tempfile, zenith
         >>> double = zenith.jit(lambda x: x * 2)

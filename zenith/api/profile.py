@@ -24,6 +24,7 @@ from zenith.api.tables import Shown, table
 from zenith.arrays import maker_of_results
 from zenith.backends.clock import Clock
 from zenith.errors import SourceLine, UnsupportedError
+from zenith.files import replacing, starts_with
 from zenith.ir.types import float32
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ class Profile(Shown):
         return figure
 
     def to_chrome(self, path: str | Path) -> None:
-        """Write the launches of a call as a trace that chrome://tracing and ui.perfetto.dev open."""
+        """Write the launches of a call as a trace that chrome://tracing and ui.perfetto.dev open.
+
+        It replaces an earlier one; ZenithError when another file is there.
+        """
         events, start = [], 0.0
         for p in self.launches:
             told = {"operations": p.operations, "bytes": p.bytes, "GFLOP/s": p.gflops, "GB/s": p.gbs,
@@ -111,7 +115,8 @@ class Profile(Shown):
                            "cat": "launch", "args": told})  # fmt: skip
             start += 1e6 * p.seconds
         names = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": f"zenith {self.name}"}}]
-        Path(path).write_text(json.dumps({"traceEvents": names + events, "displayTimeUnit": "ns"}), encoding="utf-8")
+        with replacing(Path(path), starts_with(b'{"traceEvents": ')) as file:
+            file.write(json.dumps({"traceEvents": names + events, "displayTimeUnit": "ns"}).encode())
 
 
 def profile(name: str, program: Specialization, request: Request) -> Profile:

@@ -19,7 +19,6 @@ import json
 import math
 import mmap
 import os
-import tempfile
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +28,12 @@ import numpy as np
 
 from zenith.backends.steps import ALIGN
 from zenith.errors import LoadError
+from zenith.files import replacing, starts_with
 
 FORMAT = "zenith archive 1"
 BLOCK = 1 << 20  # bytes that one sum stands for
 PAGE = 1 << 12  # where the arrays begin
+is_archive = starts_with(b'{"format": "zenith archive ')  # of any version, and damaged behind that
 
 Array = np.ndarray[Any, Any]
 Json = Any
@@ -68,17 +69,17 @@ class Shelf:
 
 
 def write(path: Path, made_for: Mapping[str, str], content: Json, arrays: Sequence[Array]) -> None:
-    """Write an archive in place of whatever was at ``path``; raises OSError, and then leaves nothing behind."""
+    """Write an archive in place of one that was at ``path``; raises ZenithError when something else is there, OSError.
+
+    After an error all is as it was.
+    """
     starts, length = _starts(arrays)
     kinds = [[str(a.dtype), a.shape, start] for a, start in zip(arrays, starts, strict=True)]
     text = json.dumps({"content": content, "arrays": kinds}).encode()
     sums = sum(-(-array.nbytes // BLOCK) for array in arrays)
     header = {"format": FORMAT, "made_for": dict(made_for), "content": len(text), "arrays": length, "sums": sums}
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        with made.open("xb") as file:
-            _write(file, json.dumps(header).encode() + b"\n" + text, arrays, starts)
-        os.replace(made, path)
+    with replacing(path, is_archive) as file:
+        _write(file, json.dumps(header).encode() + b"\n" + text, arrays, starts)
 
 
 def _starts(arrays: Sequence[Array]) -> tuple[list[int], int]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
 import time
@@ -31,6 +32,7 @@ from zenith.errors import CacheWarning
 
 FORMAT = 1
 SUFFIX = ".zenith"
+ENTRY = re.compile(r"[a-z]+-[0-9a-f]{40}\.zenith")  # files of other names are not ours, whatever their suffix
 TEMPORARY = ".writing-"
 KEPT = 0.9  # of the limit, after entries had to go
 ABANDONED = 3600  # seconds after which a temporary file's writer is taken for dead
@@ -157,10 +159,12 @@ class Store:
                 status = path.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            if path.name.startswith(TEMPORARY) and time.time() - status.st_mtime > ABANDONED:
-                _remove(path)
-            elif path.suffix == SUFFIX and stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            if ENTRY.fullmatch(path.name):
                 yield path, status
+            elif _is_temporary(path) and time.time() - status.st_mtime > ABANDONED:
+                _remove(path)
 
     def _scan(self) -> int:
         return sum(status.st_size for _, status in self._files())
@@ -245,7 +249,7 @@ def _header(path: Path) -> dict[str, Any]:
 
 def _write_whole(path: Path, data: bytes) -> None:
     """Write a file that appears at once, or not at all."""
-    descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, suffix=SUFFIX, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -253,6 +257,10 @@ def _write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         _remove(Path(temporary))
         raise
+
+
+def _is_temporary(path: Path) -> bool:
+    return path.name.startswith(TEMPORARY) and path.suffix == SUFFIX
 
 
 def _remove(path: Path) -> bool:

@@ -3,6 +3,10 @@
 ``manifest.json`` holds the content and the sha256 of every other file: texts (graph, plan and kernels of each program),
 ``weights.safetensors``, and object code in ``kernels``. Reading gives the same as an archive
 (:mod:`zenith.backends.archive`).
+
+A folder may hold other files, which belong to the user: one that is saved again replaces what its manifest lists.
+Meanwhile the manifest lists the old and the new files and has no content, so that a folder whose saving was interrupted
+is not read, and can be saved again.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ import numpy as np
 from zenith.backends import safetensors
 from zenith.backends.archive import Archive
 from zenith.errors import LoadError, ZenithError
+from zenith.files import WRITING, resolved
 
 FORMAT = "zenith folder 1"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
@@ -52,38 +57,76 @@ class FolderShelf:
 
 
 def write(path: Path, made_for: Mapping[str, str], content: Json, shelf: FolderShelf) -> None:
-    """Write a folder in place of one that was saved before; ZenithError when something else is there, OSError."""
-    _check_free(path)
+    """Write a folder, or what it holds anew; ZenithError when others' files are in the way, OSError."""
+    path = resolved(path)
+    old = _listed(path)
     stored = [
         [name, *([str(shelf.arrays[name].dtype), shelf.arrays[name].shape] if name in shelf.arrays else [])]
         for name in shelf.names
     ]
     files = {**shelf.files, WEIGHTS: b"".join(safetensors.encode(shelf.arrays))}
+    _check_free(path, old, files)
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     manifest = {"made_for": dict(made_for), "content": content, "stored": stored, "files": digests}
-    files[MANIFEST] = (
-        json.dumps({"format": FORMAT, "sha256": _digest(manifest), **manifest}, indent=1) + "\n"
-    ).encode()
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
+    exists = path.is_dir()
+    with tempfile.TemporaryDirectory(prefix=WRITING, dir=path if exists else path.parent) as folder:
         made = Path(folder) / "new"
-        for name, data in files.items():
+        for name, data in {**files, MANIFEST: _spelled(manifest)}.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             (made / name).write_bytes(data)
-        if path.exists():
-            os.rename(path, Path(folder) / "old")
-        os.rename(made, path)
+        if not exists:
+            os.rename(made, path)
+            return
+        begun = Path(folder) / "begun.json"
+        begun.write_bytes(_spelled({**manifest, "content": None, "files": {**old, **digests}}))
+        os.replace(begun, path / MANIFEST)
+        _replace_files(path, old, made, digests)
+        os.replace(made / MANIFEST, path / MANIFEST)
 
 
-def _check_free(path: Path) -> None:
-    if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
-        raise ZenithError(
-            f"the folder {path} holds other files", fix="give one that is empty, new, or was saved before"
-        )
+def _spelled(manifest: Mapping[str, Any]) -> bytes:
+    return (json.dumps({"format": FORMAT, "sha256": _digest(manifest), **manifest}, indent=1) + "\n").encode()
+
+
+def _replace_files(path: Path, old: Mapping[str, str], made: Path, new: Iterable[str]) -> None:
+    """Move new files into a folder, and remove the old ones that are as they were saved and have no successor."""
+    for name in new:
+        (path / name).parent.mkdir(exist_ok=True)
+        os.replace(made / name, path / name)
+    for name in set(old).difference(new):
+        if (path / name).is_file() and hashlib.sha256((path / name).read_bytes()).hexdigest() == old[name]:
+            (path / name).unlink()
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """The files of a folder that an earlier save wrote, with their digests; ZenithError when none wrote there."""
+    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+        return {}
+    try:
+        if not path.is_dir() or (path / MANIFEST).is_symlink():
+            raise LoadError(f"{path} is no folder of its own")
+        files = _manifest(path / MANIFEST)["files"]
+        return {str(name): str(digest) for name, digest in files.items()}
+    except (LoadError, FileNotFoundError, IsADirectoryError, AttributeError) as problem:
+        raise ZenithError(f"the folder {path} holds other files, or was not saved by this version of Zenith",
+                          fix="give one that is empty, new, or was saved before") from problem  # fmt: skip
+
+
+def _check_free(path: Path, old: Iterable[str], new: Iterable[str]) -> None:
+    """ZenithError when a user's file has the name of a new one, or when a name leads out of the folder."""
+    for name in (*old, *new):
+        place = path / name
+        inside = Path(os.path.realpath(place.parent)) / place.name == place and place.is_relative_to(path)
+        if not inside or (os.path.lexists(place) and (name not in old or place.is_symlink() or not place.is_file())):
+            raise ZenithError(f"{place} is there already, and was not saved by Zenith",
+                              fix="give another folder, or move it elsewhere")  # fmt: skip
 
 
 def read(path: Path) -> Archive:
     """The content of a folder; LoadError when a part is missing, damaged, or not what save() writes."""
     manifest = _manifest(path / MANIFEST)
+    if manifest["content"] is None:
+        raise LoadError(f"{path} is incomplete: saving it was interrupted", fix="save it again")
     for name, digest in manifest["files"].items():
         if hashlib.sha256(_part(path, name).read_bytes()).hexdigest() != digest:
             raise _damaged(path / name, "its contents have changed")

@@ -9,13 +9,10 @@ it every bit of a result, is the same.
 from __future__ import annotations
 
 import importlib.metadata
-import io
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -28,24 +25,52 @@ from zenith.eject.interface import Interface
 from zenith.eject.modules import Definition, Modules
 from zenith.eject.names import MODULE, imports_of, names_module, replaced_modules, used_names
 from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source
+from zenith.errors import ArgumentError
+from zenith.files import check_replaceable, replacing
 
 __all__ = ["Interface", "eject"]
+
+SIGN = "Zenith wrote this file"  # in its docstring; the weights have it as the archive's comment
+LONGEST_HEAD = 1 << 16  # bytes within which a program has the sign
 
 
 def eject(path: Path, executable: Executable, interface: Interface, graph: str, origin: str) -> None:
     """Write ``path``, and its constants and weights beside it with the suffix ``.npz``.
 
     ``graph`` is the program's text, ``origin`` a sentence about what it was made from. Raises UnsupportedError when the
-    program's kernels use names of engines that are not Zenith's own, OSError when a file cannot be written.
+    program's kernels use names of engines that are not Zenith's own, ZenithError when other files have these names,
+    OSError when a file cannot be written.
     """
+    weights = path.with_suffix(".npz")
+    if weights == path:
+        raise ArgumentError(f"{path} is the name of the weights, which go beside the program", fix="end it in .py")
+    check_replaceable(path, is_program)
     kernels = _kernels(executable)
     writer = ProgramWriter(executable.program, interface, kernels, executable.source_arrays())
     stored = writer.stored()
     head = _head(path.name, origin, stored, graph)
     text = f"{head}\n{_bundled(writer, kernels)}"
     if stored:
-        _replace(path.with_suffix(".npz"), _npz(stored))
-    _replace(path, text.encode())
+        with replacing(weights, are_weights) as file:
+            _write_npz(file, stored)
+    with replacing(path, is_program) as file:
+        file.write(text.encode())
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file is one that was ejected: it begins with a docstring that says so."""
+    with path.open("rb") as file:
+        before, *docstring = file.read(LONGEST_HEAD).split(b'"""', 2)
+    return not before and SIGN.encode() in docstring[0]
+
+
+def are_weights(path: Path) -> bool:
+    """Whether a file holds the weights of an ejected program."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.comment == SIGN.encode()
+    except zipfile.BadZipFile:
+        return False
 
 
 def _kernels(executable: Executable) -> dict[str, Source]:
@@ -87,7 +112,7 @@ Weights and constants are in {Path(name).with_suffix(".npz").name}, beside this 
     versions = ", ".join(importlib.metadata.version(name) for name in ("numba", "llvmlite"))
     text = f'''"""{origin}
 
-Zenith wrote this file and does not need to be there: NumPy and Numba do. Kernels are compiled at the first call, in the
+{SIGN} and does not need to be there: NumPy and Numba do. Kernels are compiled at the first call, in the
 same way as in Zenith. So results have the same bits as there, where the processor has the same instructions
 ({select().name}) and Numba and llvmlite the same versions ({versions}).{beside}
 
@@ -99,19 +124,10 @@ that is compiled.
     return f"{text}\n# The graph from which the program was made:\n#\n{comment}\n\nfrom __future__ import annotations\n"
 
 
-def _npz(arrays: Mapping[str, Any]) -> bytes:
+def _write_npz(file: BinaryIO, arrays: Mapping[str, Any]) -> None:
     """The arrays as a file of NumPy's; names may be any."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.comment = SIGN.encode()
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
-    return content.getvalue()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a file in the place of what is there, at once or not at all."""
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        made.write_bytes(content)
-        os.replace(made, path)

@@ -212,7 +212,10 @@ def test_a_table_that_cannot_be_exported_is_an_error_that_leaves_nothing(timed, 
     (tmp_path / "taken").mkdir()
     done = CliRunner().invoke(cli.app, ["tune", "--export", str(tmp_path / "taken")])
     assert done.exit_code == 1 and "taken" in done.output
-    assert {p.name for p in tmp_path.iterdir()} == {"taken", own.name}
+    (tmp_path / "mine").write_text("{}")
+    done = CliRunner().invoke(cli.app, ["tune", "--export", str(tmp_path / "mine")])
+    assert done.exit_code == 1 and "mine" in done.output and (tmp_path / "mine").read_text() == "{}"
+    assert {p.name for p in tmp_path.iterdir()} == {"taken", "mine"}
 
 
 @pytest.mark.parametrize(

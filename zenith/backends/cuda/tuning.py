@@ -18,8 +18,6 @@ True
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 
 from zenith.config import config
 from zenith.errors import CacheWarning
+from zenith.files import replacing
 
 FORMAT = 1
 FILE = "tuning.json"  # in the cache folder
@@ -119,16 +118,22 @@ def read(path: Path, named: bool = False) -> Table:
 
 
 def write(path: Path, table: Table) -> None:
-    """Put a table into a file; whoever reads it meanwhile finds the old or the new one."""
+    """Put a table in the place of another one; whoever reads it meanwhile finds the old or the new one.
+
+    Raises ZenithError when something else is there, OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=FILE)
+    with replacing(path, is_table) as file:
+        file.write(table.text().encode())
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file holds a table."""
     try:
-        with os.fdopen(number, "w") as file:
-            file.write(table.text())
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink()
-        raise
+        Table.parsed(path.read_text())
+    except ValueError:
+        return False
+    return True
 
 
 def own_file() -> Path:

@@ -1,0 +1,64 @@
+"""Files that users name: Zenith replaces what Zenith wrote, and nothing else, at once or not at all.
+
+A name that leads elsewhere is followed, as ``open`` does. What stands there and was written by somebody else is an
+error before anything is changed: a file is lost for good when a name was mistyped.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from zenith.errors import ZenithError
+
+IsOurs = Callable[[Path], bool]
+WRITING = ".writing-"  # how the folders begin in which files are made
+
+
+def resolved(path: Path) -> Path:
+    """Where a name leads, through all links; there need be nothing yet."""
+    return Path(os.path.realpath(path))
+
+
+def starts_with(start: bytes) -> IsOurs:
+    """Whether a file begins with the bytes by which a format is known."""
+
+    def is_ours(path: Path) -> bool:
+        with path.open("rb") as file:
+            return file.read(len(start)) == start
+
+    return is_ours
+
+
+def check_replaceable(path: Path, is_ours: IsOurs) -> Path:
+    """Where to write what is called ``path``: a new file, an empty one, or one that ``is_ours``; else ZenithError.
+
+    Raises OSError when what is there cannot be read.
+    """
+    target = resolved(path)
+    try:
+        status = os.stat(target)
+    except FileNotFoundError:
+        return target
+    if not stat.S_ISREG(status.st_mode):
+        raise ZenithError(f"{path} is not a regular file, and is not replaced", fix="give the name of a file")
+    if status.st_size and not is_ours(target):
+        raise ZenithError(f"{path} is there already, and is no file that this would write",
+                          fix="give another name, or remove it first")  # fmt: skip
+    return target
+
+
+@contextmanager
+def replacing(path: Path, is_ours: IsOurs) -> Iterator[BinaryIO]:
+    """A file to be written, which takes the place of ``path`` when all went well; see :func:`check_replaceable`."""
+    target = check_replaceable(path, is_ours)
+    with tempfile.TemporaryDirectory(prefix=WRITING, dir=target.parent) as folder:
+        made = Path(folder) / target.name
+        with made.open("xb") as file:
+            yield file
+        os.replace(made, target)
