@@ -346,7 +346,7 @@ FILES = {
     "arrays are missing": (lambda p: rewritten(p, lambda c, a: (c, a[:1])), "not what save"),
     "a negative length": (lambda p: heads(p, content=-5), "its header is not what save"),
     "a huge length": (lambda p: heads(p, arrays=1 << 70), "it is cut off"),
-    "a word for a length": (lambda p: heads(p, sums="3"), "has the format"),
+    "a word for a length": (lambda p: heads(p, blocks="3"), "has the format"),
     "empty": (lambda p: p.write_bytes(b""), "was not saved by Zenith"),
     "text": (lambda p: p.write_text('{"format": 1}'), "was not saved by Zenith"),
 }  # fmt: skip

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from zenith.backends.archive import BLOCK, FORMAT, Archive, Shelf, read, write
+from zenith.backends import digests
+from zenith.backends.archive import FORMAT, Archive, Shelf, read, write
+from zenith.backends.digests import BLOCK, SIZE
 from zenith.backends.steps import ALIGN
 from zenith.errors import LoadError
 
@@ -66,22 +69,61 @@ def test_the_users_mask_decides_who_may_read(file: Path) -> None:
     assert file.stat().st_mode == plain.stat().st_mode
 
 
-@pytest.mark.parametrize("part", ["header", "content", "arrays", "sums", "check"])
+@pytest.mark.parametrize("part", ["header", "content", "arrays", "digests", "check"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_every_changed_byte_is_seen(file: Path, part: str, share: float) -> None:
     data = bytearray(file.read_bytes())
     header = json.loads(data[: data.index(b"\n")])
     line = data.index(b"\n") + 1
-    text, tail = line + header["content"], len(data) - 32
-    sums = tail - 8 * header["sums"]
+    text, tail = line + header["content"], len(data) - SIZE
+    blocks = tail - SIZE * header["blocks"]
     first, last = {
-        "header": (0, line), "content": (line, text), "arrays": (sums - header["arrays"], sums), "sums": (sums, tail),
-        "check": (tail, len(data)),
+        "header": (0, line), "content": (line, text), "arrays": (blocks - header["arrays"], blocks),
+        "digests": (blocks, tail), "check": (tail, len(data)),
     }[part]  # fmt: skip
     data[int(first + share * (last - first))] ^= 0x10
     file.write_bytes(data)
     with pytest.raises(LoadError, match="fix: "):
         read(file)
+
+
+def exchange(length: int, first: int, second: int) -> Callable[[np.ndarray], None]:
+    """Exchange two parts of so many bytes."""
+
+    def change(data: np.ndarray) -> None:
+        one, other = (slice(at * length, (at + 1) * length) for at in (first, second))
+        data[one], data[other] = data[other].copy(), data[one].copy()
+
+    return change
+
+
+def flip(bit: int, *places: int) -> Callable[[np.ndarray], None]:
+    """Flip a bit in some words."""
+    return lambda data: np.bitwise_xor.at(data.view(np.uint64), list(places), np.uint64(1 << bit))
+
+
+ALL_LARGE = 6 * BLOCK  # bytes, for more than one thread
+DAMAGES = {
+    "words": exchange(8, 3, 4), "pages": exchange(4096, 3, 700), "blocks": exchange(BLOCK, 0, 5),
+    "pages of two blocks": exchange(4096, 1, 257), "half words": exchange(4, 4, 5),
+    **{f"bit {bit} up and down": flip(bit, 1, 0) for bit in (0, 31, 32, 63)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_that_leaves_all_sums_is_seen(tmp_path, monkeypatch, damage, workers):
+    monkeypatch.setattr(digests, "default_num_threads", lambda: workers)
+    data = np.arange(ALL_LARGE // 8, dtype=np.uint64) * 0x9E3779B97F4A7C15
+    data[1] = ~data[0]
+    write(tmp_path / "a", {}, {}, [data])
+    np.testing.assert_array_equal(read(tmp_path / "a").arrays[0], data)
+    whole = np.fromfile(tmp_path / "a", np.uint8)
+    (start,) = [at for at in range(0, len(whole), 4096) if whole[at : at + 64].tobytes() == data[:8].tobytes()]
+    DAMAGES[damage](whole[start : start + ALL_LARGE])
+    whole.tofile(tmp_path / "a")
+    with pytest.raises(LoadError, match="its arrays have changed"):
+        read(tmp_path / "a")
 
 
 def test_bytes_between_the_parts_mean_nothing(file: Path) -> None:

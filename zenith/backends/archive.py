@@ -5,11 +5,11 @@
     a line of JSON      the header: what the file was made for, lengths of the parts that follow
     JSON                the content, which speaks of arrays by number
     arrays              each on a boundary of ``ALIGN`` bytes
-    sums                of the 64-bit words of each block of each array
-    sha256              of all before, arrays by their sums
+    digests             of each block of each array, see :mod:`zenith.backends.digests`
+    sha256              of all before, arrays by their digests
 
-Reading looks at every byte once, as fast as memory gives them, and so brings the pages in that the program will read;
-no array is copied. A file appears by renaming: whoever has another one open under the same name keeps that.
+Reading hashes every byte once, in all threads, and so brings the pages in that the program will read; no array is
+copied. A file appears by renaming: whoever has another one open under the same name keeps that.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from zenith.backends.digests import BLOCK, SIZE, count, digests
 from zenith.backends.steps import ALIGN
 from zenith.errors import LoadError
 from zenith.files import replacing, starts_with
 
-FORMAT = "zenith archive 1"
-BLOCK = 1 << 20  # bytes that one sum stands for
+KIND = "zenith archive "  # then the version
+FORMAT = KIND + "2"
+GROUP = 64 * BLOCK  # bytes that are written at once
 PAGE = 1 << 12  # where the arrays begin
-is_archive = starts_with(b'{"format": "zenith archive ')  # of any version, and damaged behind that
+is_archive = starts_with(f'{{"format": "{KIND}'.encode())  # of any version, and damaged behind that
 
 Array = np.ndarray[Any, Any]
 Json = Any
@@ -60,12 +62,10 @@ class Shelf:
     def put(self, data: Array | bytes) -> int:
         """The number of an array, or of bytes as one."""
         array = np.asarray(np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data, order="C")
-        key = str(array.dtype), array.shape, _sums(_bytes(array)).tobytes()
-        known = self._numbers.setdefault(key, len(self.arrays))
-        if known < len(self.arrays) and np.array_equal(_bytes(array), _bytes(self.arrays[known])):
-            return known
-        self.arrays.append(array)
-        return len(self.arrays) - 1
+        number = self._numbers.setdefault((str(array.dtype), array.shape, digests(_bytes(array))), len(self.arrays))
+        if number == len(self.arrays):
+            self.arrays.append(array)
+        return number
 
 
 def write(path: Path, made_for: Mapping[str, str], content: Json, arrays: Sequence[Array]) -> None:
@@ -76,8 +76,8 @@ def write(path: Path, made_for: Mapping[str, str], content: Json, arrays: Sequen
     starts, length = _starts(arrays)
     kinds = [[str(a.dtype), a.shape, start] for a, start in zip(arrays, starts, strict=True)]
     text = json.dumps({"content": content, "arrays": kinds}).encode()
-    sums = sum(-(-array.nbytes // BLOCK) for array in arrays)
-    header = {"format": FORMAT, "made_for": dict(made_for), "content": len(text), "arrays": length, "sums": sums}
+    blocks = sum(count(array.nbytes) for array in arrays)
+    header = {"format": FORMAT, "made_for": dict(made_for), "content": len(text), "arrays": length, "blocks": blocks}
     with replacing(path, is_archive) as file:
         _write(file, json.dumps(header).encode() + b"\n" + text, arrays, starts)
 
@@ -93,36 +93,29 @@ def _starts(arrays: Sequence[Array]) -> tuple[list[int], int]:
 
 def _write(file: BinaryIO, head: bytes, arrays: Sequence[Array], starts: Sequence[int]) -> None:
     file.write(head)
-    first, sums = _up(len(head), PAGE), []
+    first, found = _up(len(head), PAGE), []
     for array, start in zip(arrays, starts, strict=True):
         file.seek(first + start)
-        for block in _blocks(array):
-            file.write(block.data)
-            sums.append(_sums(block))
+        for group in _groups(array):
+            file.write(group.data)
+            found.append(digests(group))
     file.seek(first + _starts(arrays)[1])
-    total = np.concatenate([*sums, np.empty(0, np.uint64)]).tobytes()
-    file.write(total + hashlib.sha256(head + total).digest())
+    file.write(b"".join([*found, _check(head, found)]))
 
 
-def _blocks(array: Array) -> Iterator[Array]:
+def _groups(array: Array) -> Iterator[Array]:
     """The bytes of an array, in copies: somebody may be writing to it."""
     flat = _bytes(array)
-    return (flat[at : at + BLOCK].copy() for at in range(0, len(flat), BLOCK))
+    return (flat[at : at + GROUP].copy() for at in range(0, len(flat), GROUP))
+
+
+def _check(head: bytes, found: Iterable[bytes]) -> bytes:
+    """The sha256 of a file's head and of digests."""
+    return hashlib.sha256(b"".join([head, *found])).digest()
 
 
 def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
-
-
-def _sums(data: Array) -> Array:
-    """The sums of the 64-bit words of each block; zeros fill the last word."""
-    whole = len(data) // BLOCK * BLOCK
-    sums: Array = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, BLOCK // 8), axis=1)
-    if whole == len(data):
-        return sums
-    rest = np.zeros(_up(len(data) - whole, 8), np.uint8)
-    rest[: len(data) - whole] = data[whole:]
-    return np.append(sums, np.add.reduce(rest.view(np.uint64)))
 
 
 def read(path: Path) -> Archive:
@@ -131,14 +124,14 @@ def read(path: Path) -> Archive:
         line = file.readline(1 << 16)
         header = _header(line, path)
         first = _up(len(line) + header["content"], PAGE)
-        tail = 8 * header["sums"] + hashlib.sha256().digest_size
+        tail = SIZE * (header["blocks"] + 1)
         length = os.fstat(file.fileno()).st_size
         if length != first + header["arrays"] + tail:
             raise _damaged(path, "it is cut off, or something was added")
         memory = np.frombuffer(mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ), np.uint8)
     head = memory[: len(line) + header["content"]].tobytes()
-    sums, check = memory[length - tail : -32].tobytes(), memory[-32:].tobytes()
-    if hashlib.sha256(head + sums).digest() != check:
+    blocks, check = memory[length - tail : -SIZE].tobytes(), memory[-SIZE:].tobytes()
+    if _check(head, [blocks]) != check:
         raise _damaged(path, "its contents have changed")
     try:
         content = json.loads(head[len(line) :])
@@ -146,8 +139,7 @@ def read(path: Path) -> Archive:
         whole = content["content"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise _damaged(path, "its contents are not what save() writes") from None
-    found = [_sums(_bytes(array)) for array in arrays]
-    if np.concatenate([*found, np.empty(0, np.uint64)]).tobytes() != sums:
+    if b"".join(digests(_bytes(array)) for array in arrays) != blocks:
         raise _damaged(path, "its arrays have changed")
     return Archive(path, header["made_for"], whole, arrays, length)
 
@@ -157,13 +149,13 @@ def _header(line: bytes, path: Path) -> dict[str, Any]:
         header = json.loads(line)
     except ValueError:
         header = None
-    if not isinstance(header, dict) or not str(header.get("format")).startswith(FORMAT.rstrip("1")):
+    if not isinstance(header, dict) or not str(header.get("format")).startswith(KIND):
         raise LoadError(f"{path} was not saved by Zenith", fix="give a file that save() wrote")
-    kinds = {"content": int, "arrays": int, "sums": int, "made_for": dict}
+    kinds = {"content": int, "arrays": int, "blocks": int, "made_for": dict}
     if header["format"] != FORMAT or any(not isinstance(header.get(name), kind) for name, kind in kinds.items()):
         raise LoadError(f"{path} has the format {header['format']!r}, and this Zenith reads {FORMAT!r}",
                         fix="save it again with this version of Zenith")  # fmt: skip
-    if any(header[name] < 0 for name in ("content", "arrays", "sums")):
+    if any(header[name] < 0 for name in ("content", "arrays", "blocks")):
         raise _damaged(path, "its header is not what save() writes")
     return header
 

@@ -94,7 +94,7 @@ def _replace_files(path: Path, old: Mapping[str, str], made: Path, new: Iterable
         (path / name).parent.mkdir(exist_ok=True)
         os.replace(made / name, path / name)
     for name in set(old).difference(new):
-        if (path / name).is_file() and hashlib.sha256((path / name).read_bytes()).hexdigest() == old[name]:
+        if (path / name).is_file() and _sha256(path / name) == old[name]:
             (path / name).unlink()
 
 
@@ -128,7 +128,7 @@ def read(path: Path) -> Archive:
     if manifest["content"] is None:
         raise LoadError(f"{path} is incomplete: saving it was interrupted", fix="save it again")
     for name, digest in manifest["files"].items():
-        if hashlib.sha256(_part(path, name).read_bytes()).hexdigest() != digest:
+        if _sha256(_part(path, name)) != digest:
             raise _damaged(path / name, "its contents have changed")
     arrays = safetensors.read(_part(path, WEIGHTS))
     found = [_stored(path, arrays, *entry) for entry in manifest["stored"]]
@@ -151,6 +151,11 @@ def _manifest(path: Path) -> dict[str, Any]:
     if found.get("sha256") != _digest(manifest):
         raise _damaged(path, "its contents have changed")
     return manifest
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _part(folder: Path, name: str) -> Path:

@@ -48,6 +48,8 @@ def eject(path: Path, executable: Executable, interface: Interface, graph: str, 
     kernels = _kernels(executable)
     writer = ProgramWriter(executable.program, interface, kernels, executable.source_arrays())
     stored = writer.stored()
+    if stored:
+        check_replaceable(weights, are_weights)
     head = _head(path.name, origin, stored, graph)
     text = f"{head}\n{_bundled(writer, kernels)}"
     if stored:
