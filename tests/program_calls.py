@@ -9,17 +9,15 @@ then is decided by chance.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from tests.program_growth import Program
+from tests.program_proposals import sampled
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.lowering import HostCall
 from zenith.ir.ops.fourier import NORMS
 from zenith.ir.primitive import Primitive, all_primitives, get
 from zenith.ir.types import DTYPES, int32
-
-if TYPE_CHECKING:
-    from tests.programs import _Program
 
 
 def library_primitives() -> list[Primitive]:
@@ -34,20 +32,20 @@ def library_primitives() -> list[Primitive]:
 # --- matrices --------------------------------------------------------------------------------------------------------
 
 
-def _stack(program: _Program, name: str) -> Value:
+def _stack(program: Program, name: str) -> Value:
     """Matrices with elements between -0.7 and 1.3, among which there are no whole numbers."""
     x = program.squash(program.operand(get(name), least_rank=2), -1, 1)
     return program.emit("add", x, program.full(0.3, x.dtype, x.shape))
 
 
-def _adjoint(program: _Program, x: Value) -> Value:
+def _adjoint(program: Program, x: Value) -> Value:
     """The conjugate transpose of each matrix, for an operation that alone reads it."""
     rank = len(x.shape)
     (found,) = program.compute("transpose", x, axes=(*range(rank - 2), rank - 1, rank - 2))
     return program.compute("conj", found)[0] if x.dtype.is_complex else found
 
 
-def _diagonal(program: _Program, x: Value, number: float) -> Value:
+def _diagonal(program: Program, x: Value, number: float) -> Value:
     """A number on the diagonals of square matrices like ``x``."""
     rank = len(x.shape)
     place = program.emit("iota", size=x.shape[-1], dtype=int32)
@@ -56,13 +54,13 @@ def _diagonal(program: _Program, x: Value, number: float) -> Value:
     return program.emit("mul", ones, program.full(number, x.dtype, x.shape))
 
 
-def _definite(program: _Program, x: Value) -> Value:
+def _definite(program: Program, x: Value) -> Value:
     """Hermitian matrices with eigenvalues of 1.3 and more, as many rows as ``x`` has."""
     gram = program.emit("matmul", x, _adjoint(program, x))
     return program.emit("add", gram, _diagonal(program, gram, 1.3))
 
 
-def _square(program: _Program, name: str) -> Value:
+def _square(program: Program, name: str) -> Value:
     """Square matrices: definite, those with a large diagonal, or whatever there is."""
     x = _stack(program, name)
     if x.shape[-1] != x.shape[-2] or program.chance(0.4):
@@ -72,7 +70,7 @@ def _square(program: _Program, name: str) -> Value:
     return program.emit("add", x, _diagonal(program, x, 7.3))
 
 
-def _by_columns(program: _Program, x: Value, factors: Value) -> Value:
+def _by_columns(program: Program, x: Value, factors: Value) -> Value:
     """Each column of a matrix times its own factor, for a product that alone reads it."""
     rank = len(x.shape)
     spread = program.emit("broadcast", factors, shape=x.shape, axes=(*range(rank - 2), rank - 1))
@@ -80,20 +78,20 @@ def _by_columns(program: _Program, x: Value, factors: Value) -> Value:
     return found
 
 
-def _solve(program: _Program, name: str) -> None:
+def _solve(program: Program, name: str) -> None:
     a = _square(program, name)
     program.emit(name, a, program.find(a.dtype, (*a.shape[:-1], program.size())))
 
 
-def _cholesky(program: _Program, name: str) -> None:
+def _cholesky(program: Program, name: str) -> None:
     program.emit(name, _definite(program, _stack(program, name)))
 
 
-def _of_square(program: _Program, name: str) -> None:
+def _of_square(program: Program, name: str) -> None:
     program.show(program.compute(name, _square(program, name)))
 
 
-def _eigh(program: _Program, name: str) -> None:
+def _eigh(program: Program, name: str) -> None:
     """Eigenvalues, and the matrix made of them and the vectors again."""
     values, vectors = program.compute(name, _square(program, name))
     program.show([values])
@@ -101,7 +99,7 @@ def _eigh(program: _Program, name: str) -> None:
         program.emit("matmul", _by_columns(program, vectors, values), _adjoint(program, vectors))
 
 
-def _svd(program: _Program, name: str) -> None:
+def _svd(program: Program, name: str) -> None:
     """Singular values, and the matrix made of them and as many vectors again."""
     left, values, right = program.compute(name, _stack(program, name))
     program.show([values])
@@ -110,7 +108,7 @@ def _svd(program: _Program, name: str) -> None:
         program.emit("matmul", _by_columns(program, left, values), right)
 
 
-def _first(program: _Program, x: Value, axis: int, count: Dim) -> Value:
+def _first(program: Program, x: Value, axis: int, count: Dim) -> Value:
     """So many of the rows or columns of matrices."""
     stop, none = list(x.shape), (dim(0),) * len(x.shape)
     stop[axis] = count
@@ -118,7 +116,7 @@ def _first(program: _Program, x: Value, axis: int, count: Dim) -> Value:
     return found
 
 
-def _qr(program: _Program, name: str) -> None:
+def _qr(program: Program, name: str) -> None:
     """Factors of matrices that are surely not wider than high, and whose columns are far from each other."""
     x = _stack(program, name)
     tall = _definite(program, _adjoint(program, x))
@@ -127,7 +125,7 @@ def _qr(program: _Program, name: str) -> None:
     program.show(program.compute(name, tall))
 
 
-def _complete_qr(program: _Program, name: str) -> None:
+def _complete_qr(program: Program, name: str) -> None:
     """The product of both factors, of which only that is determined."""
     program.emit("matmul", *program.compute(name, _stack(program, name)))
 
@@ -135,25 +133,25 @@ def _complete_qr(program: _Program, name: str) -> None:
 # --- Fourier transforms ----------------------------------------------------------------------------------------------
 
 
-def _points(program: _Program, x: Value, *axes: int) -> None:
+def _points(program: Program, x: Value, *axes: int) -> None:
     """Reject axes without elements, over which there is no transform."""
     program.require(all(x.shape[axis].evaluate(program.sizes) > 0 for axis in axes))
 
 
-def _fft(program: _Program, name: str) -> None:
+def _fft(program: Program, name: str) -> None:
     x = program.operand(get(name), least_rank=1)
     axes = program.subset(len(x.shape))
     _points(program, x, *axes)
     program.emit(name, x, axes=axes, inverse=program.chance(0.5), norm=program.one(NORMS))
 
 
-def _rfft(program: _Program, name: str) -> None:
+def _rfft(program: Program, name: str) -> None:
     x = program.operand(get(name), least_rank=1)
     _points(program, x, -1)
     program.emit(name, x, norm=program.one(NORMS))
 
 
-def _irfft(program: _Program, name: str) -> None:
+def _irfft(program: Program, name: str) -> None:
     """A real array of an odd or even number of points, from a spectrum."""
     x = program.pick(lambda v: v.dtype.is_complex and len(v.shape) >= 1)
     size = x.shape[-1] * 2 - (1 if program.chance(0.5) else 2)
@@ -164,7 +162,7 @@ def _irfft(program: _Program, name: str) -> None:
 # --- functions by elements -------------------------------------------------------------------------------------------
 
 
-def _incomplete_gamma(program: _Program, name: str) -> None:
+def _incomplete_gamma(program: Program, name: str) -> None:
     """Where both arguments are positive and neither tail is far."""
     a = program.operand(get(name))
     x = program.find(a.dtype, a.shape)
@@ -172,9 +170,17 @@ def _incomplete_gamma(program: _Program, name: str) -> None:
     program.emit(name, program.squash(a, 0.3, 6.1), program.squash(x, 0.2, 7.3), **params)
 
 
-CALLS: dict[str, Callable[[_Program, str], None]] = {
+CALLS: dict[str, Callable[[Program, str], None]] = {
     "solve": _solve, "cholesky": _cholesky, "eigh": _eigh, "svd": _svd, "complete_svd": _svd, "qr": _qr,
     "complete_qr": _complete_qr, **dict.fromkeys(("det", "slogdet", "adjugate"), _of_square),
     **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope"), _incomplete_gamma),
     "fft": _fft, "rfft": _rfft, "irfft": _irfft,
 }  # fmt: skip
+
+
+def propose_call(program: Program, primitive: Primitive) -> None:
+    """A call of a library's routine; rejected where nothing fits."""
+    if primitive.name in CALLS:
+        CALLS[primitive.name](program, primitive.name)
+    else:
+        sampled(program, primitive)

@@ -8,12 +8,12 @@ from zenith.ir.dims import dim, minimum
 from zenith.ir.graph import Value
 
 if TYPE_CHECKING:
-    from tests.programs import _Program
+    from tests.program_growth import Program
 
 MOST_AXES = 4
 
 
-def broadcast(program: _Program, name: str) -> None:
+def broadcast(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) < MOST_AXES)
     shape, axes = [program.size() if s == 1 else s for s in x.shape], list(range(len(x.shape)))
     for _ in range(program.rng.integers(0 if shape else 1, MOST_AXES - len(axes) + 1)):
@@ -23,12 +23,12 @@ def broadcast(program: _Program, name: str) -> None:
     program.emit(name, x, shape=tuple(shape), axes=tuple(axes))
 
 
-def transpose(program: _Program, name: str) -> None:
+def transpose(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     program.emit(name, x, axes=tuple(int(a) for a in program.rng.permutation(len(x.shape))))
 
 
-def reshape(program: _Program, name: str) -> None:
+def reshape(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) < MOST_AXES)
     shape = list(x.shape)
     place = int(program.rng.integers(len(shape) + 1))
@@ -44,7 +44,7 @@ def reshape(program: _Program, name: str) -> None:
     program.emit(name, x, shape=tuple(shape))
 
 
-def slice_of(program: _Program, name: str) -> None:
+def slice_of(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     start, stop = [], []
     for size in x.shape:
@@ -57,19 +57,19 @@ def slice_of(program: _Program, name: str) -> None:
     program.emit(name, x, start=tuple(start), stop=tuple(stop), step=step)
 
 
-def reverse(program: _Program, name: str) -> None:
+def reverse(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     program.emit(name, x, axes=program.subset(len(x.shape), least=1))
 
 
-def pad(program: _Program, name: str) -> None:
+def pad(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     edges = {side: tuple(dim(int(program.rng.integers(0, 3))) for _ in x.shape) for side in ("low", "high")}
     interior = tuple(int(program.rng.integers(0, 2) * program.rng.integers(0, 3)) for _ in x.shape)
     program.emit(name, x, program.find(x.dtype, ()), **edges, interior=interior)
 
 
-def concat(program: _Program, name: str) -> None:
+def concat(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     axis = int(program.rng.integers(len(x.shape)))
 
@@ -80,6 +80,6 @@ def concat(program: _Program, name: str) -> None:
     program.emit(name, x, *(program.pick(fits) for _ in range(program.rng.integers(0, 3))), axis=axis)
 
 
-def argmax(program: _Program, name: str) -> None:
+def argmax(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     program.emit(name, x, axis=int(program.rng.integers(len(x.shape))))

@@ -9,10 +9,10 @@ from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Value
 
 if TYPE_CHECKING:
-    from tests.programs import _Program
+    from tests.program_growth import Program
 
 
-def places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
+def places(program: Program, size: Dim, shape: Sequence[Dim]) -> Value:
     """Indices below a size: whole numbers modulo it."""
     program.require(size.evaluate(program.sizes) > 0)
     dtype = program.one(program.integers())
@@ -21,24 +21,24 @@ def places(program: _Program, size: Dim, shape: Sequence[Dim]) -> Value:
     return program.emit("remainder", numbers, program.emit("broadcast", count, shape=tuple(shape), axes=()))
 
 
-def take(program: _Program, name: str) -> None:
+def take(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     axis = int(program.rng.integers(len(x.shape)))
     shape = program.pick(lambda v: len(v.shape) <= 2).shape
     program.emit(name, x, places(program, x.shape[axis], shape), axis=axis)
 
 
-def index_arrays(program: _Program, x: Value) -> list[Value]:
+def index_arrays(program: Program, x: Value) -> list[Value]:
     shape = program.pick(lambda v: len(v.shape) <= 2).shape
     return [places(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]
 
 
-def gather(program: _Program, name: str) -> None:
+def gather(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     program.emit(name, x, *index_arrays(program, x))
 
 
-def update_slice(program: _Program, name: str) -> None:
+def update_slice(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     start = [minimum(1, size) if program.chance(0.5) else dim(0) for size in x.shape]
     stop = [low + (size - low) // 2 if program.chance(0.4) else size for low, size in zip(start, x.shape, strict=True)]
@@ -47,20 +47,20 @@ def update_slice(program: _Program, name: str) -> None:
     program.emit(name, x, program.find(x.dtype, shape), start=tuple(start), stop=tuple(stop), step=step)
 
 
-def part_of(program: _Program, x: Value) -> tuple[list[Dim], list[Value]]:
+def part_of(program: Program, x: Value) -> tuple[list[Dim], list[Value]]:
     """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
     sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
     dtype = program.one(program.integers())
     return sizes, [program.find(dtype, ()) for _ in sizes]
 
 
-def dynamic_slice(program: _Program, name: str) -> None:
+def dynamic_slice(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     sizes, starts = part_of(program, x)
     program.emit(name, x, *starts, sizes=tuple(sizes), batch=0)
 
 
-def dynamic_update(program: _Program, name: str) -> None:
+def dynamic_update(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     sizes, starts = part_of(program, x)
     program.emit(name, x, program.find(x.dtype, sizes), *starts, batch=0)

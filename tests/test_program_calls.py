@@ -35,7 +35,7 @@ def test_every_primitive_is_in_a_stream_or_it_is_said_why_not() -> None:
 def test_programs_call_every_routine_and_few_elements_are_discarded() -> None:
     seen, lost = Counter[str](), 0
     for seed in range(PROGRAMS):
-        graph, args = random_program(seed, calls=True)
+        graph, args = random_program(seed, stream="calls")
         verify(graph)
         seen.update({n.primitive.name for _, n in graph.nodes()})
         lost += discarded(reference_bounds(graph, args)) > 0.5
@@ -45,8 +45,8 @@ def test_programs_call_every_routine_and_few_elements_are_discarded() -> None:
 
 def test_the_same_seed_is_the_same_program_static_or_symbolic() -> None:
     for seed in range(10):
-        (graph, args), (static, static_args) = (random_program(seed, calls=True, symbolic=s) for s in (True, False))
-        assert graph == random_program(seed, calls=True)[0] != random_program(seed)[0]
+        (graph, args), (static, static_args) = (random_program(seed, stream="calls", symbolic=s) for s in (True, False))
+        assert graph == random_program(seed, stream="calls")[0] != random_program(seed)[0]
         for a, b in zip(interpret(graph, *args), interpret(static, *static_args), strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -68,4 +68,4 @@ def test_matrices_move_by_their_largest_elements_and_spectra_by_theirs() -> None
 @pytest.mark.parametrize("first", range(0, FUZZ, BLOCK))
 def test_every_way_of_running_a_program_agrees(first: int) -> None:
     for seed in range(first, min(first + BLOCK, FUZZ)):
-        check(seed, calls=True)
+        check(seed, stream="calls")

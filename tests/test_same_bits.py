@@ -113,7 +113,7 @@ def outcomes(first: int) -> list[tuple[bool, str]]:
     """Of each program of a block, every second one with calls: whether it came from the cache, and what it gives."""
     found = []
     for seed in _block(first):
-        options: dict[str, Any] = {"calls": True} if seed % 2 else {"extent": LARGE}
+        options: dict[str, Any] = {"stream": "calls"} if seed % 2 else {"extent": LARGE}
         graph, args = random_program(seed, OPERATIONS, **options)
         executable = compiled(graph, "cpu")
         found.append((executable.report.cached, _bits(call(executable, graph, args))))

@@ -1,7 +1,7 @@
 """Every way of running a program: its text, the interpreter without each pass, backends, with operations fused or not.
 
-Backends run it with symbolic sizes and with fixed ones. A program that fails by one of the ways is shrunk and printed
-as a script.
+Backends run it with symbolic sizes and with fixed ones; ``scalar`` is the source of the compiled kernels as plain
+Python, one element after the other. A program that fails by one of the ways is shrunk and printed as a script.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.backends.running import call, compiled, compiled_unfused
 from tests.minimize import as_script, minimize
-from tests.programs import random_program, reference_bounds, violations
+from tests.programs import Bound, random_program, reference_bounds, violations
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.text import parse
@@ -45,16 +45,21 @@ WAYS: dict[str, Way] = {
     **{f"without {name}": _without(name) for name in ("none", *PASSES)},
     "lanes": _backend("lanes"),
     "cpu": _backend("cpu"),
+    "scalar": _backend("scalar"),
     "cuda on lanes": _backend("cuda on lanes"),
     "lanes unfused": _unfused("lanes"),
     "cpu unfused": _unfused("cpu"),
 }
-STATIC_WAYS = ("lanes", "cpu", "cuda on lanes")
+STATIC_WAYS = ("lanes", "cpu", "cuda on lanes", "scalar")
 # One program in so many, as ways take turns: most groups of a GPU are the same kernels as on lanes, a pass that is
 # needed shows in many programs, kernels of one operation are short and soon known, and kernels of fixed sizes are those
 # of symbolic ones with numbers in them.
-SHARES = {"cuda on lanes": 5, "cpu unfused": 8, **{f"without {name}": 8 for name in PASSES}}
+SHARES = {"cuda on lanes": 5, "cpu unfused": 8, "scalar": 8, **{f"without {name}": 8 for name in PASSES}}
 STATIC_SHARE = 4  # of these turns, where sizes are fixed
+# In the other streams long kernels are the point, which take seconds to compile and a fraction of one as plain Python.
+_RARE = dict.fromkeys(WAYS, 16)
+LONG_SHARES = {**_RARE, "scalar": 1, "lanes": 4, "cuda on lanes": 8, "cpu": 8}
+LONG_STATIC_SHARE = 1
 _SCRIPT = """from tests.programs import reference_bounds, violations
 from tests.ways import WAYS
 
@@ -76,27 +81,32 @@ def report(way: str, graph: Graph, args: Sequence[Any]) -> str:
     return f"{way}: {complaint(way, graph, args)}\n\n{as_script(graph, args, _SCRIPT.format(way=way))}"
 
 
-def _has_turn(way: str, seed: int, symbolic: bool) -> bool:
-    share = SHARES.get(way, 1) * (1 if symbolic else STATIC_SHARE)
-    return (seed + list(WAYS).index(way)) % share == 0
-
-
-def turns(seed: int) -> dict[bool, list[str]]:
+def turns(seed: int, stream: str = "any") -> dict[bool, list[str]]:
     """The ways that run a program, with symbolic sizes and with static ones."""
-    ways = {True: tuple(WAYS), False: STATIC_WAYS}
-    return {symbolic: [w for w in ways[symbolic] if _has_turn(w, seed, symbolic)] for symbolic in ways}
+    long = stream not in ("any", "calls")
+    shares, static = (LONG_SHARES, LONG_STATIC_SHARE) if long else (SHARES, STATIC_SHARE)
+
+    def has_turn(way: str, symbolic: bool) -> bool:
+        share = shares.get(way, 1) * (1 if symbolic else static)
+        return (seed + list(WAYS).index(way) + long * (not symbolic)) % share == 0
+
+    return {
+        symbolic: [w for w in (WAYS if symbolic else STATIC_WAYS) if has_turn(w, symbolic)]
+        for symbolic in (True, False)
+    }
 
 
-def check(seed: int, **options: Any) -> None:
+def check(seed: int, stream: str = "any", **options: Any) -> None:
     """Run a random program by all ways that have their turn, and fail with a report on one that disagrees."""
-    for symbolic, ways in turns(seed).items():
+    bounds: list[Bound] = []
+    for symbolic, ways in turns(seed, stream).items():
         if not ways:
             continue
-        graph, args = random_program(seed, symbolic=symbolic, **options)
-        bounds = reference_bounds(graph, args)
+        graph, args = random_program(seed, symbolic=symbolic, stream=stream, **options)
+        bounds = bounds or reference_bounds(graph, args)  # sizes are the same: so is the reference
         for way in ways:
             try:
                 wrong = violations(WAYS[way](graph, args), bounds)
             except Exception as error:
-                raise AssertionError(f"program {seed}: {report(way, graph, args)}") from error
-            assert not wrong, f"program {seed}: {report(way, graph, args)}"
+                raise AssertionError(f"{stream} {seed}: {report(way, graph, args)}") from error
+            assert not wrong, f"{stream} {seed}: {report(way, graph, args)}"
