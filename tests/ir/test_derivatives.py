@@ -20,6 +20,7 @@ from zenith.ir.types import DType, complex128, float64, kind_of
 from zenith.ir.verify import verify
 
 MOVING, SINGLE = ("f", "c"), (np.float32, np.complex64)
+READ_ONE_TRIANGLE = ("cholesky", "eigh")  # what these say are derivatives within the Hermitian matrices
 DIFFERENTIABLE = [(p, t) for p, t in with_rule("jvp") if t in (float64, complex128)]
 
 
@@ -72,6 +73,8 @@ def _differences(primitive: Primitive, sample: Sample, tangents: Sequence[Any]) 
     arrays = [np.asarray(v) for v in sample.values]
     plain = primitive.evaluate(arrays, sample.params)
     step = 1e-2 if any(np.asarray(r).dtype in SINGLE for r in plain) else 1e-6
+    if primitive.name in READ_ONE_TRIANGLE:
+        tangents = [None if t is None else (t + np.conj(np.swapaxes(t, -1, -2))) / 2 for t in tangents]
 
     def move(sign: float) -> tuple[Any, ...]:
         args = [a if t is None else a + sign * step * t for a, t in zip(arrays, tangents, strict=True)]

@@ -19,6 +19,14 @@ CORNERS = torch.tensor([[-3.0, -1.0, 0.0, 1.0], [3.0, 6.0, 0.5, 20.0]], dtype=to
 IMAGES, CHANNELS, SCORES = draw(3, 4, 2, 5), draw(2, 4), draw(5, 4)
 CLASSES = torch.tensor([3, 0, 2, 2, 1])
 WEIGHTS = [draw(*shape) / 2 for shape in ((12, 3), (12, 4), (12,), (12,))]
+DEFINITE = (lambda a: a @ a.mT + torch.eye(4))(draw(4, 4))
+
+
+def _of_vectors(values, vectors):
+    """A matrix that no sign of a vector changes."""
+    return (vectors * values.sin()) @ vectors.mT
+
+
 CASES = {
     "activations": (lambda x: (F.relu(x), F.relu6(x), F.hardtanh(x), F.hardswish(x), F.leaky_relu(x), F.elu(x),
                                F.softplus(x), F.mish(x), F.logsigmoid(x), x.softmax(1), x.log_softmax(0), F.glu(x),
@@ -35,6 +43,15 @@ CASES = {
                                    F.binary_cross_entropy_with_logits(x, y), F.smooth_l1_loss(x, y), F.mse_loss(x, y),
                                    F.hinge_embedding_loss(x, y.detach().sign()), F.kl_div(x, y.exp(), reduction="sum"),
                                    F.cosine_embedding_loss(x, y, y[:, 0].detach().sign())), SCORES, draw(5, 4)),
+    # PyTorch's are those within the symmetric matrices, and those by all elements of a factor
+    "factors of symmetric matrices": (
+        lambda a: (torch.linalg.cholesky(a), torch.linalg.cholesky(a, upper=True), torch.linalg.eigvalsh(a),
+                      torch.linalg.cholesky_ex(a)[0], torch.linalg.pinv(a, hermitian=True),
+                      *(_of_vectors(*torch.linalg.eigh(a, UPLO=u)) for u in "LU")), DEFINITE),
+    "from Cholesky's factor": (
+        lambda low, y: (torch.cholesky_solve(y, low), torch.cholesky_inverse(low), torch.cholesky_inverse(low.mT, True),
+                        torch.linalg.solve_triangular(low, y, upper=False)),
+        torch.linalg.cholesky(DEFINITE), draw(4, 2)),
     "bags": (lambda w: tuple(F.embedding_bag(CLASSES, w, torch.tensor([0, 2]), mode=m) for m in ("sum", "mean", "max")),
              SCORES),
     "gru": (lambda x, h, *w: torch.gru(x, h, list(w), True, 1, 0.0, False, False, False),

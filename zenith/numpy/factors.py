@@ -80,7 +80,8 @@ def adjoint(x: Any) -> Any:
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """The lower triangular L with ``L @ L.conj().T == a`` for Hermitian positive definite matrices, or its adjoint.
 
-    Only one triangle of ``a`` is read; a matrix that is not positive definite gives nan.
+    Only one triangle of ``a`` is read; a matrix that is not positive definite gives nan. Derivatives are those within
+    the Hermitian matrices: a gradient is Hermitian, whichever triangle is read.
 
     >>> cholesky([[4.0, 2.0], [2.0, 5.0]])
     array([[2., 0.],
@@ -125,6 +126,8 @@ def _lower_read(name: str, a: Any, uplo: Any) -> Any:
 @implements(np.linalg.eigh, module="linalg")
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices, of which one triangle is read.
+
+    Derivatives are those within the Hermitian matrices. The vectors of equal eigenvalues have none: infinite or nan.
 
     >>> eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     array([1., 2.])

@@ -7,6 +7,7 @@ it, and solutions are infinite or nan.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from zenith.numpy import elementwise as ew
@@ -19,6 +20,7 @@ from zenith.trace.tracer import Tracer
 
 LARGEST = 4
 Rows = list[list[Any]]
+Minors = dict[tuple[tuple[int, ...], tuple[int, ...]], Any]  # by the chosen rows and columns
 
 
 def rows_of(a: Any) -> int | None:
@@ -46,12 +48,55 @@ def solve(a: Any, y: Any, size: int) -> Any:
 
 
 def det(a: Any, size: int) -> Any:
-    """The determinant of matrices of a small size: the product of the leading elements, with its sign."""
-    rows = _elements(a, size)
+    """The determinant of matrices of a small size: the product of the leading elements, with its sign.
+
+    Its derivative is written with cofactors, polynomials of the elements: elimination has none where a pivot is 0, and
+    the determinant has one there.
+    """
+    from zenith.transforms import custom_jvp
+
+    @custom_jvp
+    def determinant(a: Any) -> Any:
+        return _product_of_pivots(_elements(a, size))
+
+    @determinant.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (change,) = primals, tangents
+        known: Minors = {}
+        rows, changes = _elements(x, size), _elements(change, size)
+        terms = [ew.multiply(_cofactor(rows, i, j, known), changes[i][j]) for i in range(size) for j in range(size)]
+        return determinant(x), functools.reduce(ew.add, terms)
+
+    return determinant(a)
+
+
+def _product_of_pivots(rows: Rows) -> Any:
     found = _eliminate(rows, [[] for _ in rows])
     for i, row in enumerate(rows):
         found = row[i] if found is None else ew.multiply(found, row[i])
     return found
+
+
+def _cofactor(rows: Rows, row: int, column: int, known: Minors) -> Any:
+    """The determinant without a row and a column, with the sign of their place."""
+    places = range(len(rows))
+    left = [tuple(i for i in places if i != removed) for removed in (row, column)]
+    found = _minor(rows, left[0], left[1], known) if len(rows) > 1 else ones_like(rows[0][0])
+    return ew.negative(found) if (row + column) % 2 else found
+
+
+def _minor(rows: Rows, chosen: tuple[int, ...], columns: tuple[int, ...], known: Minors) -> Any:
+    """The determinant of the chosen rows and columns, expanded along the first row."""
+    if len(chosen) == 1:
+        return rows[chosen[0]][columns[0]]
+    if (chosen, columns) not in known:
+        found = None
+        for k, column in enumerate(columns):
+            inner = _minor(rows, chosen[1:], columns[:k] + columns[k + 1 :], known)
+            term = ew.multiply(rows[chosen[0]][column], inner)
+            found = term if found is None else (ew.subtract if k % 2 else ew.add)(found, term)
+        known[chosen, columns] = found
+    return known[chosen, columns]
 
 
 def _elements(a: Any, size: int) -> Rows:

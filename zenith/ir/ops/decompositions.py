@@ -6,6 +6,9 @@ for QR those of S. Walter and L. Lehmann, "Algorithmic differentiation of linear
 singular vectors those of Z.-Q. Wan and S.-X. Zhang, "Automatic differentiation for complex valued SVD"
 (arXiv:1909.02659). They are written for cotangents that are conjugate to Zenith's. Vectors of equal eigenvalues or
 singular values have no derivative: it is infinite or nan.
+
+Of a Hermitian operand the lower triangle is read, as LAPACK does; its derivatives are those within the Hermitian
+matrices, along the Hermitian part of a direction, so that a gradient is Hermitian and does not depend on the triangle.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ from zenith.ir.ops.matrices import (
     definite_matrices,
     diagonal,
     diagonal_matrix,
-    from_lower,
     half_lower,
+    hermitian_part,
     inverse_differences,
     like,
     matrix,
@@ -39,7 +42,6 @@ from zenith.ir.ops.matrices import (
     rows_by,
     sound_matrices,
     square,
-    to_lower,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, TypeRule, not_differentiable, register
 from zenith.ir.types import ArrayType, DType, Type
@@ -72,7 +74,7 @@ def _of_one_phase(samples: Iterable[Sample]) -> Iterable[Sample]:
 
 def _cholesky_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     (lower,) = outputs
-    inner = adjoint(b, b.solve(lower, adjoint(b, b.solve(lower, from_lower(b, tangents[0])))))
+    inner = adjoint(b, b.solve(lower, adjoint(b, b.solve(lower, hermitian_part(b, tangents[0])))))
     return [b.matmul(lower, half_lower(b, inner))]
 
 
@@ -80,7 +82,7 @@ def _cholesky_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: P
     upper = adjoint(b, outputs[0])
     inner = half_lower(b, b.matmul(upper, conjugate(b, cotangents[0])))
     found = b.solve(upper, adjoint(b, b.solve(upper, adjoint(b, inner))))
-    return [conjugate(b, to_lower(b, found))]
+    return [conjugate(b, hermitian_part(b, found))]
 
 
 _evaluate, _lowering = by_lapack(lambda xp, a: [xp.linalg.cholesky(a)])
@@ -102,7 +104,7 @@ def _eigh_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayT
 
 def _eigh_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
     values, vectors = outputs
-    inner = b.matmul(adjoint(b, vectors), b.matmul(from_lower(b, tangents[0]), vectors))
+    inner = b.matmul(adjoint(b, vectors), b.matmul(hermitian_part(b, tangents[0]), vectors))
     turn = b.mul(like(b, inverse_differences(b, values, inner.shape), inner), inner)
     return [real(b, diagonal(b, inner)), b.matmul(vectors, turn)]
 
@@ -115,7 +117,7 @@ def _eigh_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
         turn = b.matmul(upper, conjugate(b, of_vectors))
         turn = b.mul(like(b, inverse_differences(b, outputs[0], turn.shape), turn), turn)
         inner = turn if inner is None else b.add(inner, turn)
-    return [conjugate(b, to_lower(b, b.matmul(vectors, b.matmul(inner, upper))))]
+    return [conjugate(b, hermitian_part(b, b.matmul(vectors, b.matmul(inner, upper))))]
 
 
 def _diagonal_of(b: Any, values: Any, matrix: Any) -> Any:

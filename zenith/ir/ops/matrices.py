@@ -179,15 +179,9 @@ def half_lower(b: Any, x: Any) -> Any:
     return b.add(below(b, x), scaled(b, like(b, real(b, diagonal_matrix(b, x)), x), 0.5))
 
 
-def from_lower(b: Any, x: Any) -> Any:
-    """The Hermitian matrices of which operations read the lower triangle."""
-    lower = half_lower(b, x)
-    return b.add(lower, adjoint(b, lower))
-
-
-def to_lower(b: Any, x: Any) -> Any:
-    """The transpose of :func:`from_lower`: cotangents of the lower triangle, from those of the matrix."""
-    return half_lower(b, b.add(x, adjoint(b, x)))
+def hermitian_part(b: Any, x: Any) -> Any:
+    """Half the sum of each matrix and its adjoint; this linear map is its own transpose."""
+    return scaled(b, b.add(x, adjoint(b, x)), 0.5)
 
 
 def identity(b: Any, x: Any) -> Any:

@@ -5,7 +5,7 @@ A matrix without a result, such as a singular one, gives nan or infinities where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from zenith.ir.types import kind_of
 from zenith.torch.aten.reductions import axes_of
 from zenith.torch.aten.refused import Absent, Failed
 from zenith.torch.aten.rules import RULES, Context, rounded_once, rule, to
+from zenith.transforms import custom_jvp
 
 linalg = znp.linalg
 _NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg.qr, cholesky or svd")
@@ -135,9 +136,20 @@ def _cholesky_inverse(c: Context, factor: Any, upper: bool = False) -> Any:
 
 def _of_factor(factor: Any, upper: bool) -> Any:
     """The matrix of which this is Cholesky's factor."""
-    factor = znp.triu(factor) if upper else znp.tril(factor)
+    factor = _as_read(znp.triu if upper else znp.tril, factor)
     other = znp.conjugate(znp.matrix_transpose(factor))
     return other @ factor if upper else factor @ other
+
+
+def _as_read(read: Callable[[Any], Any], a: Any) -> Any:
+    """What is read of a matrix. PyTorch's derivatives are those by all of its elements, also by those not read."""
+
+    @custom_jvp
+    def whole(a: Any) -> Any:
+        return read(a)
+
+    whole.defjvp(lambda primals, tangents: (whole(*primals), *tangents))
+    return whole(a)
 
 
 @rule("linalg_qr")
@@ -183,8 +195,7 @@ def _pinverse(c: Context, a: Any, rcond: Any = 1e-15) -> Any:
 def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """What is Hermitian is told by its lower triangle."""
     if hermitian:
-        below = znp.tril(a, -1)
-        a = below + znp.conjugate(znp.matrix_transpose(znp.tril(a)))
+        a = _as_read(lambda a: znp.tril(a, -1) + znp.conjugate(znp.matrix_transpose(znp.tril(a))), a)
     given = rcond if rtol is None else rtol
     if given is None:
         given = _share(a) if atol is None else znp.where(znp.asarray(atol) > 0, 0.0, _share(a))
