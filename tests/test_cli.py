@@ -72,6 +72,11 @@ def test_a_cache_that_is_turned_off(monkeypatch):
     assert "turned off" in CliRunner().invoke(cli.app, ["cache"]).output
     with pytest.raises(cli.Absent, match="ZENITH_CACHE=0"):
         cli.cache_folder()
+    monkeypatch.setattr(config, "cache_dir", None)
+    with pytest.raises(cli.Absent, match="no home directory"):
+        cli.cache_folder()
+    done = CliRunner().invoke(cli.app, ["tune"])
+    assert done.exit_code == 1 and "ZENITH_CACHE_DIR" in done.output
 
 
 def test_ages_are_given_in_the_unit_that_suits_them():

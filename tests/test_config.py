@@ -34,7 +34,7 @@ def test_a_setting_that_there_is_not(name: str, near: str) -> None:
         ("executables", "3", "must be an integer of at least 1"),
         ("executables", 0, "must be an integer of at least 1"),
         ("cache_bytes", True, "must be an integer of at least 1"),
-        ("cache_dir", None, "must be a path"),
+        ("cache_dir", 3, "must be a path"),
         ("tuning", 3, "must be a path"),
         ("engines", (1,), "must be a tuple of names"),
         ("engines", None, "must be a tuple of names"),

@@ -27,6 +27,7 @@ from rich.text import Text
 
 import zenith
 from zenith.backends.cuda import presence
+from zenith.config import config
 from zenith.errors import LoadError, ZenithError
 from zenith.files import check_replaceable
 
@@ -105,14 +106,21 @@ def cache_folder() -> str:
     """The folder of compiled kernels, by writing a file to it."""
     from zenith.backends.cache import store
 
+    if config.cache_dir is None:
+        raise Absent("no home directory (ZENITH_CACHE_DIR names a folder): each process compiles again")
     folder = store()
     if folder is None:
         raise Absent("turned off (ZENITH_CACHE=0): each process compiles again")
-    folder.check()
     entries = folder.entries()
     size, limit = sum(e.bytes for e in entries) / 1e6, folder.limit / 1e6
-    what = f"{folder.folder}, writable, {len(entries)} entries, {size:.1f} of {limit:.0f} MB"
-    return f"{what} (ZENITH_CACHE_DIR, ZENITH_CACHE_BYTES change it)"
+    what = f"{len(entries)} entries, {size:.1f} of {limit:.0f} MB (ZENITH_CACHE_DIR, ZENITH_CACHE_BYTES change it)"
+    try:
+        folder.check()
+    except OSError as problem:
+        if not entries:
+            raise
+        raise Absent(f"{folder.folder}, only read ({problem}), {what}") from None
+    return f"{folder.folder}, writable, {what}"
 
 
 def cuda_packages() -> str:
@@ -221,7 +229,7 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
 
     folder = store()
     if folder is None:
-        Console().print("The cache is turned off (ZENITH_CACHE=0).")
+        Console().print("The cache is turned off (ZENITH_CACHE=0), or has no folder (ZENITH_CACHE_DIR names one).")
         return
     if clear:
         Console().print(f"{folder.clear()} entries removed from {folder.folder}", soft_wrap=True, markup=False)
@@ -290,6 +298,9 @@ def tune(
     from zenith.backends.cuda import tuning
 
     path = tuning.own_file()
+    if path is None:
+        Console().print("There is no home directory in which a table persists: give a folder with ZENITH_CACHE_DIR.")
+        raise typer.Exit(1)
     targets = (path, *([] if export is None else [export]))
     table = tuning.read(path)
     try:

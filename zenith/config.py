@@ -41,10 +41,18 @@ class ConfigWarning(UserWarning):
     """An environment variable looks like a misspelt setting."""
 
 
-def default_cache_dir() -> Path:
-    """Where compiled kernels of this user persist: ``$XDG_CACHE_HOME/zenith``, by default below ``~/.cache``."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "zenith"
+def default_cache_dir() -> Path | None:
+    """Where compiled kernels of this user persist: ``$XDG_CACHE_HOME/zenith``, by default below ``~/.cache``.
+
+    None where the user has no home directory. Relative paths count as none, as the XDG specification asks: they would
+    lead to another place from each working directory.
+    """
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = named if named.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "zenith" if base.is_absolute() else None
 
 
 def _flag(text: str) -> bool:
@@ -105,7 +113,7 @@ class Config:
     ----------
     debug: verify the graph after every pass (slow).
     cache: keep compiled kernels on disk; 0 turns that off.
-    cache_dir: where they persist, a folder of this user alone.
+    cache_dir: where they persist, a folder of this user alone; None, for a user without a home directory, is nowhere.
     cache_bytes: how large it may grow; what was used longest ago goes first.
     executables: how many executables one function keeps; the least recently used one goes first.
     tuned: choose schedules of a GPU's kernels by what was measured on such a GPU; 0 has the cost model alone.
@@ -118,7 +126,7 @@ class Config:
     debug: bool = field(default=False, metadata=_FLAG)
     cache: bool = field(default=True, metadata=_FLAG)
     cache_bytes: int = field(default=1 << 30, metadata=_COUNT)
-    cache_dir: Path = field(default_factory=default_cache_dir, metadata={"read": Path, "take": _path})
+    cache_dir: Path | None = field(default_factory=default_cache_dir, metadata={"read": Path, "take": _path_or_none})
     executables: int = field(default=64, metadata=_COUNT)
     tuned: bool = field(default=True, metadata=_FLAG)
     tuning: Path | None = field(default=None, metadata={"read": Path, "take": _path_or_none})

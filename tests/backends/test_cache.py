@@ -85,7 +85,9 @@ def test_what_cannot_be_trusted_is_a_miss_and_one_warning(store: Store, damage: 
 
 
 def test_what_belongs_to_another_user_is_not_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(store)
+    file = put(store)
+    for path in (file, store.folder) if os.geteuid() == 0 else ():
+        os.chown(path, 54321, -1)  # root is trusted
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.warns(CacheWarning, match="it belongs to another user"):
         assert store.read("object", MADE_OF) is None
@@ -134,6 +136,46 @@ def test_a_folder_that_cannot_be_written_is_one_warning(
     monkeypatch.undo()
     assert store.read("object", MADE_OF) is not None, "what is there is used"
     assert [f.name for f in store.folder.iterdir() if f.name.startswith(TEMPORARY)] == []
+
+
+def _refusing(problem: int) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> Any:
+        raise OSError(problem, os.strerror(problem))
+
+    return refuse
+
+
+@pytest.mark.parametrize("problem", [errno.EROFS, errno.EPERM, errno.EACCES])
+def test_a_folder_that_is_only_read_is_used_without_a_word(
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: int
+) -> None:
+    put(store)
+    monkeypatch.setattr(os, "utime", _refusing(problem))
+    for _ in range(2):
+        found = store.read("object", MADE_OF)
+        assert found is not None and found.payload == PAYLOAD
+
+
+def test_what_belongs_to_root_is_used_by_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(store)
+    status = os.stat(store.folder)
+    as_root = os.stat_result((status.st_mode, *status[1:4], 0, *status[5:]))
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    for function in ("stat", "fstat"):
+        monkeypatch.setattr(os, function, lambda *_, **__: as_root)
+    assert Store(store.folder, store.limit).read("object", MADE_OF) is not None
+
+
+@pytest.mark.parametrize("problem", [errno.EACCES, errno.EPERM, errno.ENOTDIR])
+def test_a_folder_that_cannot_be_read_is_one_warning(
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: int
+) -> None:
+    put(store)
+    monkeypatch.setattr(os, "open", _refusing(problem))
+    with pytest.warns(CacheWarning, match=r"(?s)the cache folder .* is not used: \[Errno.*ZENITH_CACHE_DIR") as seen:
+        for text in "abc":
+            assert store.read("object", MADE_OF | {"text": text}) is None
+    assert len(seen) == 1
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
@@ -259,6 +301,32 @@ def test_the_second_process_runs_without_numba(tmp_path: Path) -> None:
     before = sorted(f.name for f in folder.iterdir())
     assert _end(_start(_PROGRAM, ZENITH_CACHE_DIR=str(folder))) == ""
     assert sorted(f.name for f in folder.iterdir()) == before
+
+
+_HOMELESS = """
+import pwd
+def nobody(*_):
+    raise KeyError
+pwd.getpwuid = nobody  # a container's user that no list has
+import zenith
+from zenith.backends.cache import store
+from zenith.backends.cuda import tuning
+assert store() is None and store() is None and tuning.own_file() is None and not tuning.in_use().entries
+"""
+
+
+@pytest.mark.parametrize("home", [None, "relative"])
+def test_a_user_without_a_home_directory(tmp_path: Path, home: str | None) -> None:
+    """All works; without a cache, which is said once and can be turned off."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "ZENITH_CACHE_DIR", "XDG_CACHE_HOME")}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({} if home is None else {"HOME": home})
+    for setting, expected in (("0", ""), ("1", "nothing is cached: this user has no home directory")):
+        done = subprocess.run(
+            [sys.executable, "-c", _HOMELESS], cwd=tmp_path, env=environment | {"ZENITH_CACHE": setting}, text=True,
+            capture_output=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0 and done.stderr.count("CacheWarning:") == bool(expected), done.stderr
+        assert expected in done.stderr and os.listdir(tmp_path) == []
 
 
 def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ An entry is one file: a line of JSON, the *header*, then the payload. Its name i
 of everything else it depends on, so nothing is ever changed, only added and removed: a change of Zenith's sources, of a
 library's version or of the processor asks for another name. The header repeats what the name was made of and holds the
 payload's sha256; nothing is unpickled. Files appear by renaming, so a reader sees a whole entry or none, whoever else
-writes. What is damaged, or could have been written by another user, is a miss and a warning; a folder that cannot be
-written is one warning, and the work goes on without it.
+writes. What is damaged, or could have been written by another user than root, is a miss and a warning; a folder that
+cannot be written, or not be read, is one warning, and the work goes on without it.
 
-Whatever is asked for is marked as used (the file's time); when the folder grows beyond its limit, the entries whose
-last use is longest ago go first.
+Whatever is asked for is marked as used (the file's time), where that is allowed; a folder that comes with a container's
+image often is read-only. When the folder grows beyond its limit, the entries whose last use is longest ago go first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ SUFFIX = ".zenith"
 ENTRY = re.compile(r"[a-z]+-[0-9a-f]{40}\.zenith")  # files of other names are not ours, whatever their suffix
 TEMPORARY = ".writing-"
 KEPT = 0.9  # of the limit, after entries had to go
+_OWN_FOLDER = "give a folder of your own with ZENITH_CACHE_DIR"
 ABANDONED = 3600  # seconds after which a temporary file's writer is taken for dead
 
 
@@ -77,14 +79,19 @@ class Store:
             return None
         try:
             entry = _checked(path, kind, depends)
-            os.utime(path)
         except FileNotFoundError:
+            return None
+        except (PermissionError, NotADirectoryError) as problem:  # all entries will be like it
+            self._readable = False
+            _warn(f"the cache folder {self.folder} is not used: {problem}", _OWN_FOLDER)
             return None
         except (Damaged, OSError) as problem:
             _warn(
                 f"the cache entry {path.name} is not used: {problem}", "it is compiled again; nothing needs to be done"
             )
             return None
+        with suppress(OSError):  # the time of use is for trimming, which a folder that is only read does not need
+            os.utime(path)
         return entry
 
     def write(self, kind: str, depends: Mapping[str, str], about: Mapping[str, Any], payload: bytes) -> None:
@@ -141,7 +148,7 @@ class Store:
             return
         except (Damaged, OSError) as problem:
             self._readable = self._writable = False
-            fix = f"chmod go-w {self.folder}, or give a folder of your own with ZENITH_CACHE_DIR"
+            fix = f"chmod go-w {self.folder}, or {_OWN_FOLDER}"
             _warn(f"the cache folder {self.folder} is not used: {problem}", fix)
 
     def _make_folder(self) -> None:
@@ -187,8 +194,18 @@ def _store(folder: Path, limit: int) -> Store:
 
 
 def store() -> Store | None:
-    """The cache that the configuration names; None when it is turned off."""
-    return _store(Path(config.cache_dir), config.cache_bytes) if config.cache else None
+    """The cache that the configuration names; None when it is turned off, or has no folder."""
+    if not config.cache:
+        return None
+    if config.cache_dir is None:
+        _warn_of_no_home()
+        return None
+    return _store(Path(config.cache_dir), config.cache_bytes)
+
+
+@cache
+def _warn_of_no_home() -> None:
+    _warn("nothing is cached: this user has no home directory", f"{_OWN_FOLDER}; ZENITH_CACHE=0 turns the cache off")
 
 
 def digest(parts: Sequence[str | bytes]) -> str:
@@ -222,7 +239,7 @@ def _checked(path: Path, kind: str, depends: Mapping[str, str]) -> Entry:
 
 
 def _refuse_foreign(status: os.stat_result) -> None:
-    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+    if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):  # root may do as it likes anyway
         raise Damaged(f"it belongs to another user (number {status.st_uid})")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Damaged("other users may write to it")

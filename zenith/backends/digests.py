@@ -44,4 +44,4 @@ def digests(data: Bytes) -> bytes:
 
 
 def _in_turn(data: Bytes) -> bytes:
-    return b"".join(hashlib.sha256(data[at : at + BLOCK]).digest() for at in range(0, len(data), BLOCK))
+    return b"".join(hashlib.sha256(data[at : at + BLOCK].data).digest() for at in range(0, len(data), BLOCK))

@@ -136,16 +136,17 @@ def is_table(path: Path) -> bool:
     return True
 
 
-def own_file() -> Path:
-    """Where the user's own table lies."""
-    return Path(config.cache_dir) / FILE
+def own_file() -> Path | None:
+    """Where the user's own table lies; None where there is no cache folder."""
+    return None if config.cache_dir is None else Path(config.cache_dir) / FILE
 
 
 def in_use() -> Table:
     """The user's own table over the one that is shipped; an empty one when ``ZENITH_TUNED=0``."""
     if not config.tuned:
         return Table()
-    own = _remembered(own_file(), _stamp(own_file()))
+    file = own_file()
+    own = Table() if file is None else _remembered(file, _stamp(file))
     return own if config.tuning is None else own.over(_remembered(config.tuning, _stamp(config.tuning), True))
 
 
