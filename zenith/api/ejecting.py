@@ -62,6 +62,7 @@ def eject(
         leaves=[(kind.dtype, kind.rank) for kind in program.kinds],
         shapes=program.binding.shapes,
         conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
+        numbers=program.origin.result.numbers,
     )
     write(path, program.executable, interface, program.origin.text, f"{interface.name}: {_from(function)}")
 

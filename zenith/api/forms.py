@@ -95,22 +95,47 @@ def form_of(key: Any) -> Form | None:
 class Result:
     """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it.
 
-    ``nested`` gives it with :class:`~zenith.tree.Leaf` where results stand.
+    ``nested`` gives it with :class:`~zenith.tree.Leaf` where results stand. ``numbers`` are the flat results that NumPy
+    gives as scalars: so does a program whose results are NumPy's, while tensors stay what they are.
     """
 
     build: Finish
     spelled: Callable[[], Json]
     nested: Callable[[], Any]
+    numbers: Sequence[int] = ()
 
     @classmethod
-    def of(cls, treedef: tree.TreeDef) -> Result:
+    def of(cls, treedef: tree.TreeDef, numbers: Sequence[int] = ()) -> Result:
         """Results in a structure of tuples, lists and dicts; a lone array needs no building."""
         build = _only if treedef.is_leaf() else lambda results: tree.unflatten(treedef, results)
-        return cls(build, lambda: spell(treedef), lambda: build([tree.Leaf(i) for i in range(treedef.num_leaves)]))
+
+        def nested() -> Any:
+            return build([tree.Leaf(i) for i in range(treedef.num_leaves)])
+
+        return cls(build, lambda: spell(treedef), nested, tuple(numbers))
+
+    def build_with_numbers(self) -> Finish:
+        """What ``build`` does, of NumPy's arrays; programs without numbers pay nothing for it."""
+        build, numbers = self.build, self.numbers
+        if not numbers:
+            return build
+        if build is _only:
+            return _only_number
+
+        def finish(results: list[Any]) -> Any:
+            for number in numbers:
+                results[number] = results[number][()]
+            return build(results)
+
+        return finish
 
 
 def _only(results: list[Any]) -> Any:
     return results[0]
+
+
+def _only_number(results: list[Any]) -> Any:
+    return results[0][()]
 
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen, which takes twice as long to make, and every call makes one

@@ -27,11 +27,12 @@ from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, checked, declare
 from zenith.api.specialize import Program, Request, Specializer
-from zenith.arrays import adapter_for, maker_of_results
+from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.compile import BACKENDS
 from zenith.errors import TraceError, UnsupportedError, user_line
 from zenith.ir.target import EXACT, Numerics
 from zenith.trace import current_recorder, trace
+from zenith.trace.results import as_number
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
 
@@ -133,7 +134,7 @@ class Jitted(Compilable):
         specs, conditions = declare(specs, self._dims, abstract)
         flat = FlatFunction(self.function, call)
         traced = trace(flat, specs, self._signature.name, where.traffic)
-        return Program(traced, Result.of(flat.treedef), tuple(conditions))
+        return Program(traced, Result.of(flat.treedef, traced.numbers), tuple(conditions))
 
     def _run_plain(self, call: Call) -> Any:
         """The function itself on NumPy arrays; results in the kind of the arguments."""
@@ -142,7 +143,10 @@ class Jitted(Compilable):
         args, kwargs = call.rebuild(plain)
         results, treedef = tree.flatten(self.function(*args, **kwargs))
         kind = maker_of_results([a for a in adapters if a is not None])
-        return tree.unflatten(treedef, [kind.from_numpy(np.asarray(r)) for r in results])
+        made = [kind.from_numpy(np.asarray(r)) for r in results]
+        if kind is NUMPY:
+            made = [m if isinstance(r, np.ndarray) else as_number(m) for m, r in zip(made, results, strict=True)]
+        return tree.unflatten(treedef, made)
 
     def _written(self) -> Any:
         return self.function
@@ -227,9 +231,9 @@ def jit(
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
-    otherwise) that share memory with nothing but donated arguments; a result of rank 0 is a 0-d array. Calls with other
-    sizes compile nothing unless the function branched on a size. On a GPU kernels run later, on the current stream of
-    the results' library: see :func:`zenith.synchronize`. Raises a ZenithError: what was wrong, where, and the fix.
+    otherwise) that share memory with nothing but donated arguments; NumPy's numbers (``x.sum()``) are scalars. Calls
+    with other sizes compile nothing unless the function branched on one. On a GPU kernels run later, on the current
+    stream of the results' library: see :func:`zenith.synchronize`. Raises a ZenithError: what, where, and the fix.
 
     >>> @jit
     ... def step(x, w):

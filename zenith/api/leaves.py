@@ -1,7 +1,9 @@
 """The leaves of a call: what a compiled program depends on, and how each leaf becomes an input of the graph.
 
 A leaf is an array of a library that :mod:`zenith.arrays` knows, a NumPy scalar, or a Python number. Python numbers are
-*weak* inputs: the program is compiled once for every value, and beside arrays they take the arrays' element type.
+*weak* inputs: the program is compiled once for every value, and beside arrays they take the arrays' element type. NumPy
+scalars are to a program what NumPy's arrays without axes are: one serves both, so that a state which begins as
+``np.zeros(())`` and comes back as a number is compiled for once.
 """
 
 from __future__ import annotations
@@ -56,6 +58,13 @@ class Kind:
         return self.name in ("number", "scalar")
 
     @property
+    def read(self) -> Callable[[Any], np.ndarray[Any, Any]] | None:
+        """What gives a kernel the array for such a leaf; None where the leaf is that itself."""
+        if self.name == "number":
+            return as_array
+        return np.asarray if not self.rank and self.adapter is NUMPY else None
+
+    @property
     def adapter(self) -> Adapter:
         """What reads such a leaf; imports torch for a tensor."""
         return NUMPY if self.is_number else adapter_named(self.name, self.device)
@@ -65,9 +74,6 @@ class Kind:
         """What :func:`leaf_key` says of such a leaf."""
         if self.name == "number":
             return next(type for type, dtype in NUMBERS.items() if dtype == self.dtype)
-        if self.name == "scalar":
-            scalar: Any = self.dtype.numpy.type
-            return scalar
         return self.adapter.signature_of(self.dtype, self.rank)
 
 
@@ -81,7 +87,8 @@ def leaf_key(leaf: Any, name: str) -> Hashable:
 
 def _describe(leaf: Any, name: str) -> Callable[[Any], Hashable]:
     if isinstance(leaf, np.generic):
-        return type
+        key = NUMPY.signature(leaf)  # of all scalars of the type
+        return lambda _: key
     adapter = adapter_for(leaf)
     if adapter is None:
         raise not_an_array(leaf, name)

@@ -105,14 +105,15 @@ class Loaded(Inspectable, ABC):
         """A call, flattened."""
 
     @abstractmethod
-    def _result(self, spelled: Json) -> Result:
-        """The result that was spelled."""
+    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
+        """The result that was spelled, with these flat results as numbers."""
 
     def _add(self, program: Json, link: Callable[[Json], Any]) -> None:
         started = time.perf_counter()
         kinds = tuple(Kind(name, BY_NAME[dtype], rank, device) for name, dtype, rank, device in program["leaves"])
         keys = tuple(kind.key for kind in kinds)
-        origin = Saved(Binding.read(program["binding"]), self._result(program["result"]), program["graph"])
+        result = self._result(program["result"], program.get("numbers", ()))
+        origin = Saved(Binding.read(program["binding"]), result, program["graph"])
         executable, device = link(program), program["executable"].get("device")
         made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started), device=device)
         key = keys if program["form"] is None else (self._form_text(program["form"]), keys)
@@ -177,8 +178,8 @@ class LoadedFunction(Loaded):
         key = call.key(lambda: signature.paths(call))
         return Given(key, call.leaves, lambda: signature.check(call), lambda: signature.describe(call))
 
-    def _result(self, spelled: Json) -> Result:
-        return Result.of(read(spelled))
+    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
+        return Result.of(read(spelled), numbers)
 
 
 def _linker(archive: Archive) -> Callable[[Json], Any]:

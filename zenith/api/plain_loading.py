@@ -5,7 +5,7 @@ The structures of calls and results stand in the file in words of Python alone, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.api.loading import Given, Loaded
 from zenith.backends.archive import Archive
 from zenith.errors import LoadError
+from zenith.trace.results import as_number
 from zenith.tree import Leaf
 
 
@@ -58,7 +59,7 @@ class PlainModule(Loaded):
 
         return Given(keys if is_flat else (text, keys), leaves, check, lambda: tuple(map(dtype_text, leaves)))
 
-    def _result(self, spelled: Json) -> Result:
+    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         nested = read_nested(spelled)
         return Result(lambda results: _filled(nested, results), lambda: spelled, lambda: nested)
 
@@ -79,7 +80,7 @@ def _filled(value: Any, results: list[Any]) -> Any:
     """A structure with results in the place of marks."""
     match value:
         case Leaf(number=number, is_size=is_size):
-            return int(results[number]) if is_size else results[number]
+            return int(results[number]) if is_size else as_number(results[number])
         case dict():
             return {key: _filled(item, results) for key, item in value.items()}
         case tuple() if hasattr(value, "_fields"):

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from zenith.api.binding import Binding, Condition, make_binding
 from zenith.api.devices import Where
 from zenith.api.forms import Result
-from zenith.api.leaves import Kind, as_array
+from zenith.api.leaves import Kind
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
@@ -141,16 +141,16 @@ class Specialization:
     device: int | None = None  # the GPU that it runs on
 
     def __post_init__(self) -> None:
-        self.binding, self.finish = self.origin.binding, self.origin.result.build
+        self.binding, result = self.origin.binding, self.origin.result
         self.bind = self.binding.function
         adapters = [kind.adapter for kind in self.kinds]
         self.results = results = maker_of_results(adapters, self.device)
         lent = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_lent(adapter)}
         self.adapters = tuple(NUMPY if number in lent else a for number, a in enumerate(adapters))
-        self.read: dict[int, Any] = {n: as_array for n, kind in enumerate(self.kinds) if kind.is_number} | lent
+        self.read: dict[int, Any] = {n: kind.read for n, kind in enumerate(self.kinds) if kind.read is not None} | lent
+        self.finish = result.build_with_numbers() if results is NUMPY else result.build
         if _is_lent(results):
-            build = self.finish
-            self.finish = lambda made: build([results.depart(array) for array in made])
+            self.finish = lambda made: result.build([results.depart(array) for array in made])
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""

@@ -22,7 +22,8 @@ class Interface:
 
     ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` where arrays
     stand and values where the program was made for one. ``leaves`` are element types and ranks, ``shapes`` names for
-    the axes of leaves, ``conditions`` Python expressions of these with what they mean.
+    the axes of leaves, ``conditions`` Python expressions of these with what they mean; the results ``numbers`` are
+    NumPy's scalars.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Interface:
     leaves: Sequence[tuple[DType, int]]
     shapes: Sequence[tuple[int, Sequence[str]]]
     conditions: Sequence[tuple[str, str]]
+    numbers: Sequence[int] = ()
 
     def head(self) -> str:
         """The function's parameters."""
@@ -119,8 +121,9 @@ class Writer:
 
     def _spelled(self, value: Any, results: Sequence[str]) -> str:
         match value:
-            case Leaf():
-                return f"int({results[value.number]})" if value.is_size else results[value.number]
+            case Leaf(number=number, is_size=is_size):
+                result = f"{results[number]}[()]" if number in self.of.numbers else results[number]
+                return f"int({result})" if is_size else result
             case dict():
                 items = ", ".join(f"{key!r}: {self._spelled(item, results)}" for key, item in value.items())
                 return f"{{{items}}}"

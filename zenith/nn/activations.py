@@ -126,7 +126,7 @@ def sigmoid(x: Any) -> Any:
     """The logistic function ``1 / (1 + exp(-x))``.
 
     >>> sigmoid(0.0)
-    array(0.5)
+    np.float64(0.5)
     """
     return expit(x)
 

@@ -43,7 +43,7 @@ def mse_loss(x: Any, y: Any, reduction: str = "mean") -> Any:
     """Squares of differences.
 
     >>> mse_loss([1.0, 3.0], [0.0, 0.0])
-    array(5.)
+    np.float64(5.0)
     """
     difference = znp.subtract(x, y)
     return reduced(difference * difference, reduction)
@@ -54,7 +54,7 @@ def l1_loss(x: Any, y: Any, reduction: str = "mean") -> Any:
     """Absolute differences.
 
     >>> l1_loss([1.0, -3.0], [0.0, 0.0])
-    array(2.)
+    np.float64(2.0)
     """
     return reduced(znp.abs(znp.subtract(x, y)), reduction)
 
@@ -156,7 +156,7 @@ def poisson_nll_loss(
     ``log_input``; ``full`` adds Stirling's formula for the logarithm of y's factorial where y is above 1.
 
     >>> poisson_nll_loss([0.0], [2.0])
-    array(1.)
+    np.float64(1.0)
     """
     x, y = _alike(x, y)
     losses = znp.exp(x) - y * x if log_input else x - y * znp.log(x + eps)
@@ -173,7 +173,7 @@ def gaussian_nll_loss(x: Any, y: Any, var: Any, full: bool = False, eps: float =
     The variance is at least ``eps``, which derivatives do not see; ``full`` adds the constant.
 
     >>> gaussian_nll_loss([0.0], [2.0], [1.0])
-    array(2.)
+    np.float64(2.0)
     """
     x, y = _alike(x, y)
     var = znp.asarray(var)

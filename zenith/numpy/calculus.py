@@ -57,7 +57,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     axis: the axis.
 
     >>> trapezoid([1, 2, 3]), trapezoid([1, 2, 3], x=[0, 1, 3])
-    (array(4.), array(6.5))
+    (np.float64(4.0), np.float64(6.5))
     """
     samples = compute_array("trapezoid", y)
     at = normal_axis("trapezoid", axis, samples.ndim)

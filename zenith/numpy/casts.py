@@ -64,7 +64,7 @@ def stored(value: Any, dtype: np.dtype[Any]) -> Any:
     own = as_array(value).dtype
     if isinstance(value, np.complexfloating):
         warn_of_lost_parts(own, dtype)
-        return convert(value, dtype)
+        return convert(as_array(value), dtype)
     try:
         with np.errstate(all="ignore"):
             found = np.empty(np.shape(value), dtype)

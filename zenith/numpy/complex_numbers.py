@@ -17,6 +17,7 @@ from zenith.numpy.operands import BOOL, as_array, dims_of, spread
 from zenith.numpy.operands import lift as lifted
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
+from zenith.trace.memory import NUMBER
 from zenith.trace.tracer import Tracer
 
 __all__ = ["angle", "imag", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "real"]
@@ -26,21 +27,24 @@ def _is_complex(x: Any) -> bool:
     return kind_of(x.dtype) == "c"
 
 
-@implements(np.real, gives="view")
+@implements(np.real, gives="same")
 def real(val: Any) -> Any:
     """The real part, a view; of a real array the array itself."""
     x = as_array(val)
     return b.real(x) if _is_complex(x) else x
 
 
-@implements(np.imag, gives="view")
+@implements(np.imag, gives="same")
 def imag(val: Any) -> Any:
     """The imaginary part, a view; zeros for a real array, which cannot be written."""
     x = as_array(val)
     if _is_complex(x):
         return b.imag(x)
     zeros = zeros_like(x)
-    return zeros.renewed(boxed=True, read_only=True) if isinstance(zeros, Tracer) else zeros
+    if not isinstance(zeros, Tracer):
+        return zeros
+    boxed = not isinstance(x, Tracer) or x.memory.access != NUMBER
+    return zeros.renewed(boxed=boxed, read_only=True)
 
 
 @implements(np.angle)

@@ -38,7 +38,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
     return concatenate([arr, values], axis)
 
 
-@implements(np.resize)
+@implements(np.resize, gives="boxed")
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements in row-major order, again and again from the start, until a shape is filled; zeros of nothing.
 

@@ -88,8 +88,8 @@ def inv(a: Any) -> Any:
 def det(a: Any) -> Any:
     """The determinant of matrices.
 
-    >>> det([[2.0, 0.0], [0.0, 4.0]])
-    array(8.)
+    >>> det([[2.0, 0.0], [0.0, 4.0]]).round(6)
+    np.float64(8.0)
     """
     x = square_matrices("det", a)
     size = small_matrices.rows_of(x)
@@ -101,7 +101,7 @@ def slogdet(a: Any) -> SlogdetResult:
     """The sign of the determinant (a complex number of magnitude 1) and the logarithm of its magnitude.
 
     >>> slogdet([[-2.0]]).sign
-    array(-1.)
+    np.float64(-1.0)
     """
     return SlogdetResult(*b.slogdet(square_matrices("slogdet", a)))
 

@@ -53,7 +53,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     >>> logsumexp([1000.0, 1000.0]).round(4)
     np.float64(1000.6931)
     >>> logsumexp([0.0, 0.0], b=[1.0, -3.0], return_sign=True)[1]
-    array(-1.)
+    np.float64(-1.0)
     """
     x, factors = _floating("logsumexp", a), None
     if b is not None:

@@ -52,7 +52,7 @@ __all__ = [
 # --- order -----------------------------------------------------------------------------------------------------
 
 
-@implements(np.flip, gives="view")
+@implements(np.flip, gives="same")
 def flip(x: Any, axis: Any = None) -> Any:
     """The order of elements turned round along axes (all of them without ``axis``)."""
     x = as_array(x)

@@ -169,7 +169,7 @@ def vecmat(x1: Any, x2: Any) -> Any:
     return matmul(b.reshape(row, shape=(*sizes[:-1], dim(1), sizes[-1])), x2)[..., 0, :]
 
 
-@implements(np.tensordot, np.linalg.tensordot)
+@implements(np.tensordot, np.linalg.tensordot, gives="boxed")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Products summed over several axes of both arrays at once, as ``numpy.tensordot``."""
     x, y = _pair("tensordot", a, b)

@@ -73,7 +73,7 @@ def nansum(
     """The sum over axes with nan counted as 0.
 
     >>> nansum([1.0, np.nan, 2.0])
-    array(3.)
+    np.float64(3.0)
     """
     x = _replaced(compute_array("nansum", a), 0.0)
     return reductions.sum(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
@@ -87,7 +87,7 @@ def nanprod(
     """The product over axes with nan counted as 1.
 
     >>> nanprod([2.0, np.nan, 3.0])
-    array(6.)
+    np.float64(6.0)
     """
     x = _replaced(compute_array("nanprod", a), 1.0)
     return reductions.prod(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
@@ -120,7 +120,7 @@ def nanmean(
     """The mean over axes of the elements that are not nan, of those where a mask is true.
 
     >>> nanmean([1.0, np.nan, 2.0])
-    array(1.5)
+    np.float64(1.5)
     """
     x = compute_array("nanmean", a)
     if kind_of(x.dtype) not in ("f", "c"):
@@ -138,7 +138,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
     ``where`` is a mask of the elements that count.
 
     >>> nanvar([1.0, np.nan, 3.0])
-    array(1.)
+    np.float64(1.0)
     """
     x = compute_array("nanvar", a)
     if kind_of(x.dtype) not in ("f", "c"):
@@ -161,7 +161,7 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
     """The standard deviation over axes of the elements that are not nan; see :func:`nanvar`.
 
     >>> nanstd([1.0, np.nan, 3.0])
-    array(1.)
+    np.float64(1.0)
     """
     x = compute_array("nanstd", a)
     if kind_of(x.dtype) not in ("f", "c"):
@@ -184,11 +184,11 @@ def _extreme(name: str, neutral: float, plain: Rule, function: Any) -> Rule:
         return choice(nothing, np.array(np.nan, x.dtype), result)
 
     reduction.__name__ = reduction.__qualname__ = name
-    word, other = ("largest", "4.") if neutral < 0 else ("smallest", "1.")
+    word, other = ("largest", "4.0") if neutral < 0 else ("smallest", "1.0")
     reduction.__doc__ = f"""The {word} element over axes that is not nan; nan where all are.
 
     >>> {name}([1.0, np.nan, 4.0])
-    array({other})
+    np.float64({other})
     """
     return implements(function)(reduction)
 
@@ -215,7 +215,7 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
     """The position of the first maximum that is not nan; -1 in a program, an ArgumentError at once, where all are nan.
 
     >>> nanargmax([1.0, np.nan, 4.0])
-    array(2)
+    np.int64(2)
     """
     return _position("nanargmax", a, axis, keepdims, nanmax, reductions.argmax)
 
@@ -225,7 +225,7 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
     """The position of the first minimum that is not nan; -1 in a program, an ArgumentError at once, where all are nan.
 
     >>> nanargmin([np.nan, 1.0, 4.0])
-    array(1)
+    np.int64(1)
     """
     return _position("nanargmin", a, axis, keepdims, nanmin, reductions.argmin)
 
@@ -240,7 +240,7 @@ def nanmedian(
     """The median over axes of the elements that are not nan.
 
     >>> nanmedian([1.0, np.nan, 2.0])
-    array(1.5)
+    np.float64(1.5)
     """
     x, shape = rows("nanmedian", a, axis, keepdims)
     return b.reshape(middle(sort(x), _count(x, -1, False)), shape=shape)
@@ -252,7 +252,7 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inp
     """The quantiles over axes of the elements that are not nan; see :func:`zenith.numpy.quantile`.
 
     >>> nanquantile([1.0, np.nan, 2.0], 0.25)
-    array(1.25)
+    np.float64(1.25)
     """
     return _quantile("nanquantile", a, q, weak_kind(q) is not None, axis, method, keepdims, weights)
 
@@ -263,7 +263,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
     """The percentiles over axes of the elements that are not nan; see :func:`zenith.numpy.percentile`.
 
     >>> nanpercentile([1.0, np.nan, 2.0], 25)
-    array(1.25)
+    np.float64(1.25)
     """
     share = ew.divide(q, 100)
     return _quantile("nanpercentile", a, share, weak_kind(q) is not None, axis, method, keepdims, weights)

@@ -32,7 +32,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     ``"nuc"``, 1, -1, 2, -2 and infinities.
 
     >>> norm([3.0, 4.0])
-    array(5.)
+    np.float64(5.0)
     """
     x = inexact("norm", x)
     if axis is None and ord is not None and x.ndim not in (1, 2):
@@ -60,7 +60,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     """The norm of what stands along axes, by default all, taken as one vector.
 
     >>> vector_norm([[3.0], [4.0]])
-    array(5.)
+    np.float64(5.0)
     """
     x = inexact("vector_norm", x)
     return _vector_norm(x, ord, _axes(axis, x.ndim), keepdims)
@@ -71,7 +71,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norm of matrices in the last two axes; see :func:`norm` for the orders.
 
     >>> matrix_norm([[3.0, 0.0], [0.0, 4.0]], ord=1)
-    array(4.)
+    np.float64(4.0)
     """
     x = matrices("matrix_norm", x)
     axes = (x.ndim - 2, x.ndim - 1)
@@ -124,7 +124,7 @@ def cond(x: Any, p: Any = None) -> Any:
     """The condition of matrices: the norm of order ``p`` times that of the inverse; by default the order 2.
 
     >>> cond([[1.0, 0.0], [0.0, 4.0]])
-    array(4.)
+    np.float64(4.0)
     """
     a = matrices("cond", x)
     if p in (None, 2, -2):
@@ -151,7 +151,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     """How many singular values are larger than ``tol``, or ``rtol`` times the largest; int64.
 
     >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]])
-    array(1)
+    np.int64(1)
     """
     x = inexact("matrix_rank", A)
     if x.ndim < 2:

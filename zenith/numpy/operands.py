@@ -31,6 +31,7 @@ from zenith.numpy.promotion import promote
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.results import as_number
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import ARGUMENTS, Tracer
 
@@ -107,7 +108,7 @@ def strong(x: Any) -> Any:
 
 def number(x: Any) -> Any:
     """An array without axes as NumPy's scalars are: nothing that is written changes it."""
-    return x.renewed() if isinstance(x, Tracer) else x
+    return x.renewed() if isinstance(x, Tracer) else as_number(x)
 
 
 def lift(x: Any) -> Any:
@@ -174,10 +175,16 @@ def compute_array(name: str, value: Any) -> Any:
 
 
 def convert(value: Any, dtype: np.dtype[Any]) -> Any:
-    """An operand as an array of ``dtype``; NumberError when a Python int does not fit."""
+    """An operand as an array of ``dtype``; NumberError when a Python int does not fit. NumPy's scalars stay such."""
     if weak_kind(value) is int and not isinstance(value, (Tracer, TracedSize)):
         return _python_int(value, dtype)
     x = as_array(value)
+    if isinstance(value, np.generic):
+        return number(_converted(x, dtype))
+    return _converted(x, dtype)
+
+
+def _converted(x: Any, dtype: np.dtype[Any]) -> Any:
     if x.dtype == dtype:
         return x
     if isinstance(x, Tracer) or x.ndim:

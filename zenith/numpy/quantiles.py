@@ -53,7 +53,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     Raises ShapeError when there is no element. Integers have medians in float64.
 
     >>> median([3, 1, 2]), median([[7, 1], [4, 2]], axis=1)
-    (array(2.), array([4., 3.]))
+    (np.float64(2.0), array([4., 3.]))
     """
     x, shape = rows("median", a, axis, keepdims)
     ordered = sort(x)
@@ -80,7 +80,7 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
     DTypeError for complex numbers.
 
     >>> quantile([1.0, 2.0, 4.0], 0.75), quantile([1, 2, 4], [0.0, 0.6], method="lower")
-    (array(3.), array([1, 2]))
+    (np.float64(3.0), array([1, 2]))
     """
     return _quantile("quantile", a, q, weak_kind(q) is not None, axis, method, keepdims, weights)
 

@@ -95,7 +95,7 @@ def sum(
     """The sum over axes, as ``numpy.sum``: of the elements where a mask is true, and of a number to begin with.
 
     >>> sum([1, 2, 3], initial=10, where=[True, False, True])
-    array(14)
+    np.int64(14)
     """
     x = compute_array("sum", x)
     x = _chosen("sum", convert(x, sum_dtype("sum", x, dtype)), where, 0)
@@ -283,7 +283,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     Integers are weighted in float64. With ``returned`` the result is a pair of the mean and the sum of the weights.
 
     >>> average([1, 2], weights=[3, 1], returned=True)
-    (array(1.25), array(4.))
+    (np.float64(1.25), np.float64(4.0))
     """
     x = as_array(x)
     if weights is None:

@@ -52,7 +52,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     by bisection, so the time grows with the logarithm of the size of ``a``.
 
     >>> searchsorted([1, 2, 2, 5], [2, 7]), searchsorted([1, 2, 2, 5], 2, side="right")
-    (array([1, 4]), array(3))
+    (array([1, 4]), np.int64(3))
     """
     if side not in ("left", "right"):
         raise ArgumentError(f"searchsorted: {side!r} is no side", where=user_line(), fix="use 'left' or 'right'")

@@ -25,12 +25,14 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     normal_axis,
+    number,
     result_dtype,
     spread,
     strong,
 )
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
+from zenith.trace.memory import NUMBER
 from zenith.trace.sizes import size_dim
 from zenith.trace.tracer import Tracer
 
@@ -103,7 +105,7 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     return ew.multiply(ew.rint(ew.divide(x, scale)), scale)
 
 
-@implements(np.astype, gives="view")
+@implements(np.astype, gives="same")
 def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
            device: Any = None) -> Any:  # fmt: skip
     """The array with another element type, as ``ndarray.astype``; DTypeError where the rule ``casting`` forbids it."""
@@ -113,6 +115,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok:
     warn_of_lost_parts(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
+    if isinstance(x, Tracer) and x.memory.access == NUMBER:
+        return number(strong(x))
     return x.copy() if copy else strong(x)
 
 
@@ -170,7 +174,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays are equal when broadcast against each other, as a 0-d bool array; false where they do not fit.
 
     >>> array_equiv([1, 1], 1)
-    array(True)
+    np.True_
     """
     x, y = as_array(a1), as_array(a2)
     for n, m in zip(reversed(dims_of(x)), reversed(dims_of(y)), strict=False):

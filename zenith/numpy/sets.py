@@ -158,7 +158,7 @@ def _fill(ordered: Any, fill_value: Any) -> Any:
     return ordered[0] if fill_value is None else convert(fill_value, ordered.dtype)
 
 
-@implements(np.unique_all)
+@implements(np.unique_all, gives="boxed")
 def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueAllResult:
     """Values, their first places, where each element's value is, and counts; every nan is a value of its own.
 
@@ -179,7 +179,7 @@ def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> Unique
     return UniqueCountsResult(values, counts)
 
 
-@implements(np.unique_inverse)
+@implements(np.unique_inverse, gives="boxed")
 def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueInverseResult:
     """Values, and where each element's value is among them; every nan is a value of its own.
 
@@ -210,7 +210,7 @@ def _unique(name: str, x: Any, size: Any, fill_value: Any) -> Any:
 # --- sets ------------------------------------------------------------------------------------------------------
 
 
-@implements(np.isin)
+@implements(np.isin, gives="boxed")
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Any:

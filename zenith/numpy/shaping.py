@@ -175,7 +175,7 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
     return b.reshape(x, shape=tuple(dim(1) if a in new else next(sizes) for a in range(rank)))
 
 
-@implements(np.squeeze, gives="view")
+@implements(np.squeeze, gives="same")
 def squeeze(x: Any, axis: Any = None) -> Any:
     """The array without axes of size 1: those named, or all.
 
@@ -220,7 +220,7 @@ def atleast_3d(*arrays: Any) -> Any:
 # --- transpose -------------------------------------------------------------------------------------------------
 
 
-@implements(np.transpose, np.permute_dims, gives="view")
+@implements(np.transpose, np.permute_dims, gives="same")
 def transpose(x: Any, axes: Any = None) -> Any:
     """Axis i of the result is axis ``axes[i]``; all axes turned round without ``axes``."""
     x = as_array(x)
@@ -260,7 +260,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return transpose(x, order)
 
 
-@implements(np.moveaxis, gives="view")
+@implements(np.moveaxis, gives="same")
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Axes moved to other places; the others keep their order."""
     x = as_array(x)
@@ -317,7 +317,7 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
     return tuple(align("broadcast_arrays", [as_array(x) for x in arrays]))
 
 
-@implements(np.tile)
+@implements(np.tile, gives="boxed")
 def tile(x: Any, reps: Any) -> Any:
     """The array laid side by side ``reps`` times along each axis."""
     x, counts = as_array(x), sizes_of(reps)

@@ -31,7 +31,7 @@ def erf(x: Any) -> Any:
     """The error function.
 
     >>> erf(0.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["erf"](x)
 
@@ -40,7 +40,7 @@ def erfc(x: Any) -> Any:
     """1 - erf(x), with all its digits where it is small.
 
     >>> erfc(0.0)
-    array(1.)
+    np.float64(1.0)
     """
     return SPECIAL["erfc"](x)
 
@@ -58,7 +58,7 @@ def erfinv(x: Any) -> Any:
     """The inverse of :func:`erf`; infinite at -1 and 1, nan beyond.
 
     >>> erfinv(0.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["erfinv"](x)
 
@@ -76,7 +76,7 @@ def expit(x: Any) -> Any:
     """The logistic function 1 / (1 + exp(-x)).
 
     >>> expit(0.0)
-    array(0.5)
+    np.float64(0.5)
     """
     return SPECIAL["expit"](x)
 
@@ -94,7 +94,7 @@ def logit(x: Any) -> Any:
     """log(x / (1 - x)), the inverse of :func:`expit`.
 
     >>> logit(0.5)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["logit"](x)
 
@@ -103,7 +103,7 @@ def ndtr(x: Any) -> Any:
     """The share of a standard normal distribution up to x.
 
     >>> ndtr(0.0)
-    array(0.5)
+    np.float64(0.5)
     """
     return SPECIAL["ndtr"](x)
 
@@ -166,7 +166,7 @@ def i0(x: Any) -> Any:
     """The modified Bessel function of order 0.
 
     >>> i0(0.0)
-    array(1.)
+    np.float64(1.0)
     """
     return SPECIAL["i0"](x)
 
@@ -175,7 +175,7 @@ def i0e(x: Any) -> Any:
     """exp(-abs(x)) times :func:`i0`.
 
     >>> i0e(0.0)
-    array(1.)
+    np.float64(1.0)
     """
     return SPECIAL["i0e"](x)
 
@@ -184,7 +184,7 @@ def i1(x: Any) -> Any:
     """The modified Bessel function of order 1.
 
     >>> i1(0.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["i1"](x)
 
@@ -193,7 +193,7 @@ def i1e(x: Any) -> Any:
     """exp(-abs(x)) times :func:`i1`.
 
     >>> i1e(0.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["i1e"](x)
 
@@ -220,7 +220,7 @@ def betaln(a: Any, b: Any) -> Any:
     """The logarithm of the absolute value of the beta function, as exact as the largest :func:`gammaln` in it.
 
     >>> betaln(1.0, 1.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["betaln"](a, b)
 
@@ -250,7 +250,7 @@ def xlogy(x: Any, y: Any) -> Any:
     """x log(y), 0 where x is 0, with derivatives 0 there.
 
     >>> xlogy(0.0, 0.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["xlogy"](x, y)
 
@@ -259,7 +259,7 @@ def xlog1py(x: Any, y: Any) -> Any:
     """x log(1 + y), 0 where x is 0, with derivatives 0 there.
 
     >>> xlog1py(0.0, -1.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["xlog1py"](x, y)
 
@@ -268,7 +268,7 @@ def rel_entr(x: Any, y: Any) -> Any:
     """x log(x / y), an outcome's part of the relative entropy; 0 where x is 0, infinite outside of the domain.
 
     >>> rel_entr(1.0, 1.0)
-    array(0.)
+    np.float64(0.0)
     """
     return SPECIAL["rel_entr"](x, y)
 

@@ -15,6 +15,7 @@ from zenith.numpy.selection import where
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
 from zenith.random.real import fitted, floats, gumbel_of, shape_or, unit_interval
 from zenith.trace.bind import b
+from zenith.trace.tracer import Tracer
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
@@ -125,7 +126,7 @@ def _offset_32(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
 def _remainder(x: Any, span: Any) -> Any:
     """The remainder by a span in which 0 stands for 2**32."""
     rest = b.remainder(x, span)
-    return rest if isinstance(span, np.ndarray) and span.all() else b.where(b.eq(span, 0), x, rest)
+    return rest if not isinstance(span, Tracer) and span.all() else b.where(b.eq(span, 0), x, rest)
 
 
 def _offset_64(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
@@ -165,6 +166,6 @@ def _whole(bound: Any) -> Any:
 def _difference(high: Any, low: Any) -> Any:
     """How many integers there are; NumberError when it is known to be more than int64 holds."""
     count = ew.subtract(high, low)
-    if isinstance(count, np.ndarray) and np.any((count < 0) & (high > low)):
+    if not isinstance(count, Tracer) and np.any((count < 0) & (high > low)):
         raise NumberError("randint: there are 2**63 or more integers", where=user_line(), fix="bring bounds closer")
     return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from zenith.api.forms import Json, Result
@@ -20,5 +20,5 @@ class LoadedModule(Loaded):
         call = ModuleCall(self._signature, args, kwargs)
         return Given(call.key(), call.tensors, call.check, call.describe)
 
-    def _result(self, spelled: Json) -> Result:
+    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         return read_result(spelled)

@@ -174,7 +174,7 @@ class _Halves:
             name = str(self.graph.node(value.node).params["name"])
             specs.append(InputSpec(name, value.type.dtype, value.type.shape, tuple(leaf.shape)))
         weak = (False,) * len(self.graph.outputs)
-        return Program(Traced(self.graph, tuple(specs), (), weak, (), False, ()), _flat(lambda results: results))
+        return Program(Traced(self.graph, tuple(specs), (), weak, (), (), False, ()), _flat(lambda results: results))
 
 
 def _adjoint(tensor: torch.Tensor) -> torch.Tensor:

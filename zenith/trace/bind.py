@@ -19,11 +19,12 @@ from zenith.ir.dims import Dim, DimLike, dims
 from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive, get
 from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of
-from zenith.trace.memory import layout_of, link_of
+from zenith.trace.memory import VIEWS, layout_of, link_of
 from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.results import as_number
 from zenith.trace.tracer import Tracer
 
-_NUMBERS = (bool, int, float, complex)
+_NUMBERS = (bool, int, float, complex)  # by exact type: NumPy's scalars, of which some derive from these, are arrays
 
 
 def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
@@ -127,10 +128,13 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
 
 
 def _compute(primitive: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The results of a primitive on arrays; those without axes are numbers, unless they show an array's memory."""
     normal = params_.normalize(primitive.params, params)
     primitive.typing([array_type(a) for a in args], normal)
-    results = primitive.evaluate(args, params_.evaluate(primitive.params, normal, {}))
-    return tuple(np.asarray(r) for r in results)
+    results = primitive.evaluate([np.asarray(a) for a in args], params_.evaluate(primitive.params, normal, {}))
+    if primitive.name in VIEWS and isinstance(args[0], np.ndarray):
+        return tuple(np.asarray(r) for r in results)
+    return tuple(as_number(np.asarray(r)) for r in results)
 
 
 class BindingBuilder:
@@ -143,7 +147,7 @@ class BindingBuilder:
             raise AttributeError(f"no primitive {name!r}") from None
 
         def apply(*args: Any, **params: Any) -> Any:
-            if any(isinstance(a, _NUMBERS) for a in args):
+            if any(type(a) in _NUMBERS for a in args):
                 args = self._arrays(args)
             return bind(primitive, *args, **params)
 
@@ -162,8 +166,8 @@ class BindingBuilder:
         return self.full(0, model.dtype, model.shape)
 
     def _arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        model = array_type(next(a for a in args if not isinstance(a, _NUMBERS)))
-        return tuple(self.full(a, model.dtype, model.shape) if isinstance(a, _NUMBERS) else a for a in args)
+        model = array_type(next(a for a in args if type(a) not in _NUMBERS))
+        return tuple(self.full(a, model.dtype, model.shape) if type(a) in _NUMBERS else a for a in args)
 
 
 b = BindingBuilder()

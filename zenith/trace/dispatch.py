@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Protocol, cast
 import numpy as np
 
 from zenith.errors import CallError, TraceError, UnsupportedError, user_line
+from zenith.trace.results import as_number
 
 # What to write into: arrays that the trace makes.
 TRACED_ARRAY = (
@@ -93,7 +94,8 @@ def implements(
     Its arguments may be named as it names them (where the Array API standard has it, as that does), or as NumPy does.
     ``gives`` says what its results are in NumPy: ``"new"`` arrays, of which those without axes are numbers;
     ``"boxed"``, new arrays also where they have no axes; a ``"view"`` of an argument or the argument itself, as the
-    function returns it; a ``"maybe"``, which may be a view; or what is ``"shown"``, a view that cannot be written.
+    function returns it; the ``"same"``, a view that is a number where the argument is one; a ``"maybe"``, which may be
+    a view; or what is ``"shown"``, a view that cannot be written.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,6 +129,8 @@ def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Ca
         if out is not None:
             target, rule = out[0] if isinstance(out, tuple) else out, kwargs.get("casting", "same_kind")
             return _BY_NAME["_write_result"](target, result, function.__name__, rule)
+        if gives == "same":
+            return as_number(result) if args and isinstance(args[0], np.generic) else result
         if gives in ("view", "new", "boxed"):
             return result if gives == "view" else _renewed(result, gives == "boxed")
         return _showing(result, gives == "shown", args, function.__name__)
@@ -162,8 +166,11 @@ def _by_place(function: Any) -> list[str]:
 
 
 def _renewed(result: Any, boxed: bool) -> Any:
+    """A new result as NumPy gives it: one without axes is a number, unless it is ``boxed``."""
     if isinstance(result, Traced):
         return result.renewed(boxed)
+    if isinstance(result, (np.ndarray, np.generic)):
+        return np.asarray(result) if boxed else as_number(result)
     if isinstance(result, (tuple, list)):
         parts = [_renewed(part, boxed) for part in result]
         return result._make(parts) if hasattr(result, "_make") else type(result)(parts)

@@ -1,7 +1,8 @@
 """Results computed at once: each has memory of its own, which may be written, as results of compiled functions have.
 
 What NumPy computes may be an argument itself, a view of one, a view of another result, or a broadcast that is
-read-only. Users who wrote into such a result would change the others, or meet an error.
+read-only. Users who wrote into such a result would change the others, or meet an error. What has no axes is a number,
+NumPy's scalar: ``total += 1`` then makes a new one, and changes nothing that another name stands for.
 """
 
 from __future__ import annotations
@@ -12,10 +13,19 @@ from typing import Any
 import numpy as np
 
 
+def as_number(result: Any) -> Any:
+    """A NumPy array without axes as NumPy's scalar of its element type; anything else as it is.
+
+    >>> as_number(np.array(3.0)), as_number(np.zeros(1))
+    (np.float64(3.0), array([0.]))
+    """
+    return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
+
+
 def own_memory(results: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
     """The results, as copies where they are read-only or share memory with one of ``others`` or with a result before.
 
-    What is no NumPy array (a traced value, None) stays as it is.
+    Those without axes are numbers. What is no NumPy array (a traced value, None) stays as it is.
 
     >>> x = np.arange(3.0)
     >>> first, second = own_memory([x, np.broadcast_to(x, (2, 3))], [x])
@@ -25,6 +35,7 @@ def own_memory(results: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
     taken = {id(_memory(a)) for a in others if isinstance(a, np.ndarray)}
     found = []
     for result in results:
+        result = as_number(result)
         if isinstance(result, np.ndarray):
             memory = _memory(result)
             if id(memory) in taken or not result.flags.writeable or not memory.flags.owndata:

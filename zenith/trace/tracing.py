@@ -17,6 +17,7 @@ from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
+from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
 from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
@@ -34,6 +35,7 @@ class Traced:
     inputs: the specs as they were given.
     guards: every assumption and requirement, in the symbols of the specs.
     outputs_weak: for each output of the function whether it is a Python number.
+    numbers: the outputs that are numbers in NumPy, and no arrays without axes.
     specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
     has_effects: whether the program prints or does anything else that must stay in order.
     kept: what derivatives in reverse mode keep, and what they compute again.
@@ -43,6 +45,7 @@ class Traced:
     inputs: tuple[InputSpec, ...]
     guards: tuple[Guard, ...]
     outputs_weak: tuple[bool, ...]
+    numbers: tuple[int, ...]
     specialized: tuple[tuple[Dim, SourceLine | None], ...]
     has_effects: bool
     kept: tuple[Kept, ...]
@@ -82,8 +85,9 @@ def trace(
     graph = recorded_graph(recorder)
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
+    numbers = tuple(i for i, o in enumerate(outputs) if is_number(o))
     specialized, kept = tuple(recorder.specialized), tuple(recorder.kept)
-    return Traced(graph, tuple(specs), tuple(recorder.guards), weak, specialized, has_effects, kept)
+    return Traced(graph, tuple(specs), tuple(recorder.guards), weak, numbers, specialized, has_effects, kept)
 
 
 def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
@@ -100,6 +104,13 @@ def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer])
         if known is None:
             raise
         raise known from error
+
+
+def is_number(output: Any) -> bool:
+    """Whether what a traced function returned is a number in NumPy: nothing that is written in place changes it."""
+    if isinstance(output, Tracer):
+        return not output.ndim and output.memory.access == NUMBER
+    return not isinstance(output, np.ndarray)
 
 
 def output_value(recorder: Recorder, output: Any) -> Value:

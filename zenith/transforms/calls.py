@@ -48,13 +48,13 @@ class Arguments:
 
     def given_back(self, results: Sequence[Any]) -> list[Any]:
         """Results in memory of their own and the library of the arguments: tensors when any of these is one, as under
-        ``jit``.
+        ``jit``. Those without axes are numbers where no library but NumPy takes part.
         """
-        owned = own_memory(results)
+        owned = [r.renewed() if isinstance(r, Tracer) and not r.ndim else r for r in own_memory(results)]
         if self._tensor is None:
             return owned
         make = self._tensor.from_numpy
-        return [r if r is None or isinstance(r, Tracer) else make(r) for r in owned]
+        return [r if r is None or isinstance(r, Tracer) else make(np.asarray(r)) for r in owned]
 
 
 def _written(function: Function) -> Callable[[str], str]:

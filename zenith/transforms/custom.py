@@ -33,7 +33,7 @@ def stop_gradient(x: Any) -> Any:
 
     >>> import zenith
     >>> zenith.grad(lambda x: x * stop_gradient(x))(3.0)
-    array(3.)
+    np.float64(3.0)
     """
     leaves, treedef = tree.flatten(x)
     arrays = [znp.asarray(leaf) for leaf in leaves]
@@ -55,7 +55,7 @@ class custom_jvp:
     ...     (x,), (dx,) = primals, tangents
     ...     return f(x), dx / (1 + np.exp(-x))
     >>> zenith.grad(f)(0.0)
-    array(0.5)
+    np.float64(0.5)
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -108,7 +108,7 @@ class custom_vjp:
     ...     return x
     >>> clip_gradient.defvjp(lambda x: (x, ()), lambda residuals, g: (np.clip(g, -1.0, 1.0),))
     >>> zenith.grad(lambda x: 5.0 * clip_gradient(x))(2.0)
-    array(1.)
+    np.float64(1.0)
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -170,7 +170,7 @@ def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | N
 
     >>> import numpy as np, zenith
     >>> zenith.grad(checkpoint(lambda x: np.sin(np.sin(x))))(0.0)
-    array(1.)
+    np.float64(1.0)
     >>> @checkpoint(policy=zenith.checkpoint_policies.dots_saveable)
     ... def layer(x, w):
     ...     return np.tanh(x @ w)

@@ -54,7 +54,7 @@ def value_and_grad(
         result is complex. ZenithError: an operation has no derivative; names its line.
 
     >>> value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
-    (array(5.), array([2., 4.]))
+    (np.float64(5.0), array([2., 4.]))
     """
 
     @functools.wraps(function)
@@ -86,11 +86,11 @@ def grad(
     With ``has_aux`` it returns ``(gradient, aux)``.
 
     >>> grad(np.tanh)(0.0)
-    array(1.)
+    np.float64(1.0)
     >>> grad(grad(lambda x: x**3))(2.0)
-    array(12.)
+    np.float64(12.0)
     >>> grad(lambda z: abs(z) ** 2)(3.0 + 1.0j), grad(lambda z: z * z, holomorphic=True)(3.0 + 1.0j)
-    (array(6.-2.j), array(6.+2.j))
+    (np.complex128(6-2j), np.complex128(6+2j))
     """
     both = value_and_grad(function, argnums, has_aux, holomorphic)
 

@@ -77,7 +77,7 @@ def _jacobian(
         what = f"the Jacobian of {name_of(function)}"
         require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
         found, treedef = blocks(of_chosen, arguments, holomorphic)
-        places = [arguments.rebuild(row)[0] for row in found]
+        places = [arguments.rebuild(arguments.given_back(row))[0] for row in found]
         return tree.unflatten(treedef, [p[0] for p in places] if isinstance(which, int) else places)
 
     return wrapped

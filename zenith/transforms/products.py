@@ -42,7 +42,7 @@ def jvp(
 
     >>> import numpy as np
     >>> jvp(np.sin, (0.0,), (2.0,))
-    (array(0.), array(2.))
+    (np.float64(0.0), np.float64(2.0))
     """
     call = _Call(function, _of_arguments(primals, "primals"), has_aux)
     given = _moving(call.model, Arguments(_of_arguments(tangents, "tangents"), "tangents"), "tangents")
@@ -60,7 +60,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     >>> import numpy as np
     >>> value, moves = linearize(np.sin, 0.0)
     >>> moves(2.0)
-    array(2.)
+    np.float64(2.0)
     """
     call = _Call(function, primals, has_aux)
     graph = jvp_graph(call.inner.graph, call.floats())
@@ -87,7 +87,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     >>> import numpy as np
     >>> value, back = vjp(np.sin, 0.0)
     >>> back(2.0)
-    (array(2.),)
+    (np.float64(2.0),)
     """
     call = _Call(function, primals, has_aux)
     outputs = call.inner.graph.outputs
