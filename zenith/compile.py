@@ -200,7 +200,8 @@ def link_closed(spelled: Any, arrays: Sequence[Any]) -> Any:
     from zenith.backends.cpu.closed import put_in
 
     weights = {name: arrays[number] for name, number in spelled.get("weights", {}).items()}
-    executable = _executable(put_in(spelled, arrays), WeightTable(weights))
+    with put_in(spelled, arrays) as stored:
+        executable = _executable(stored, WeightTable(weights))
     executable.report.cached = True
     return executable
 

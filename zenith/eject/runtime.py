@@ -15,12 +15,12 @@ import numpy as np
 
 from zenith.backends.cpu.block import MAX_CHUNKS
 from zenith.backends.cpu.compiler import kernel_module, object_code
-from zenith.backends.cpu.machine import load
+from zenith.backends.cpu.machine import load_by_engine
 
 ALIGNMENT = 64  # bytes
 NOTHING = np.zeros(1 << 16, np.uint8)  # stands behind an array without elements, of which reads are discarded
 
-_compiled: dict[str, Any] = {}
+_compiled: dict[str, tuple[Callable[..., None], Any]] = {}  # functions, and what their code is unloaded with
 _lock = threading.Lock()  # one compilation at a time
 
 
@@ -95,10 +95,10 @@ def machine_code(kernel: Callable[..., None]) -> Any:
     if name not in _compiled:
         with _lock:
             if name not in _compiled:
-                (place,) = load(object_code(kernel_module(kernel, name)), (name,))
+                loaded = load_by_engine(object_code(kernel_module(kernel, name)), (name,))
                 kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-                _compiled[name] = kind(place)
-    return _compiled[name]
+                _compiled[name] = kind(loaded.addresses[0]), loaded
+    return _compiled[name][0]
 
 
 @cache

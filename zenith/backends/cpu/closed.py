@@ -8,15 +8,16 @@ processor with all the features that the code was made for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from zenith.backends.cache import sources_digest
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.executable import Executable
-from zenith.backends.cpu.link import adopt_kernel, adopt_runtime, link_runtime
-from zenith.backends.cpu.native import SYMBOLS
+from zenith.backends.cpu.link import adopted_kernels, adopted_runtime, link_runtime
+from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import closed
 from zenith.backends.cpu.stored import Json, Stored
 from zenith.backends.cpu.vectors import select
@@ -75,7 +76,8 @@ def take_out_runtime(put: Put) -> int:
 
 def put_in_runtime(number: int, arrays: Sequence[Any]) -> None:
     """Have this process use that object code, unless it has linked its own already."""
-    adopt_runtime(SYMBOLS, arrays[number].tobytes())
+    with adopted_runtime(SYMBOLS, arrays[number].tobytes()):
+        native()
 
 
 def take_out(executable: Executable, put: Put) -> Json:
@@ -100,11 +102,11 @@ def take_out_open(executable: Executable, put: Callable[[Any, str], int]) -> Jso
     }
 
 
-def put_in(spelled: Json, arrays: Sequence[Any]) -> Stored:
-    """The program that was taken out; linking it compiles nothing."""
+@contextmanager
+def put_in(spelled: Json, arrays: Sequence[Any]) -> Iterator[Stored]:
+    """The program that was taken out; linking it inside of this compiles nothing."""
     stored = Stored.read(spelled, {name: arrays[number] for name, number in spelled["constants"].items()})
     launches = [*stored.program.launches, *(prepared.launch for prepared in stored.program.prepared)]
     texts = {launch.kernel.name: launch.kernel.text for launch in launches}
-    for name, text in texts.items():
-        adopt_kernel(name, text, arrays[spelled["codes"][name]].tobytes())
-    return stored
+    with adopted_kernels((name, text, arrays[spelled["codes"][name]].tobytes()) for name, text in texts.items()):
+        yield stored

@@ -154,8 +154,9 @@ class Executable:
             kernels = begun.kernels(_texts(program.launches))
             self.preparing = finished(preparing)
             running.result()
+            native()  # which has them from now on
             # Kernels that differ in their number of tasks alone share their code.
-            codes = {s.kernel.name: (self.preparing[s.kernel.name].address, s.tasks) for s in prepared}
+            codes = {s.kernel.name: (self.preparing[s.kernel.name].symbols, s.tasks) for s in prepared}
             self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, codes)
             self._fixed.bind(self)  # while the other kernels are compiled
             self.kernels = finished(kernels)

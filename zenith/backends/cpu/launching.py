@@ -171,7 +171,7 @@ def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
     """Run the job although workers sleep, and wake them if that pays."""
     begun = nanoseconds()
     unaided = load_acquire(team, UNAIDED) if begun - load_acquire(team, LAST) < RECENT else 0
-    cost = team + COSTS + (kernel >> 4 & 63) * 16
+    cost = team + COSTS + ((kernel >> 4 ^ kernel >> 12) & 63) * 16  # kernels begin on pages mostly
     expected = load_acquire(cost, 8) * total // 1000 if load_acquire(cost, 0) == kernel else 0
     wakes = unaided + expected >= WAKE_WORK
     if wakes:

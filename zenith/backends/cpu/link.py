@@ -17,7 +17,9 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from typing import Any, NamedTuple
 
 from zenith.backends.cache import digest, sources_digest, store
 from zenith.backends.cpu import machine
+from zenith.backends.cpu.code_memory import check_room
 from zenith.backends.cpu.texts import kernel_function
 from zenith.backends.cpu.vectors import select
 from zenith.errors import CompileError
@@ -35,6 +38,7 @@ from zenith.temporary import Temporary
 _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
 _RUNTIME = "runtime"
+RECENT = 256  # objects that stay loaded though no program has them: functions are often made anew with equal kernels
 _SOON = 2e-4  # seconds after which a thread that waits for Python's lock gets it, while there is a thread beside
 
 Symbols = tuple[str, ...]
@@ -52,20 +56,26 @@ def _switch_soon() -> float:
 _switching_soon = Temporary(_switch_soon, sys.setswitchinterval)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Linked:
-    """Machine code in this process.
+    """Machine code in this process, which is unloaded with this object: whoever runs it must have that.
 
-    ``addresses`` of its functions, in order; the ``text`` it was made from; the object ``code`` as it is stored; what
-    getting it took, in milliseconds, and whether it came from disk.
+    ``symbols`` and addresses of its functions, in order; the ``text`` it was made from; the object ``code`` as it is
+    stored; what getting it took, in milliseconds, and whether it came from disk.
     """
 
     name: str
-    addresses: tuple[int, ...]
+    symbols: Symbols
+    loaded: machine.Loaded
     text: str
     code: bytes
     milliseconds: float
     cached: bool
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """The addresses of its functions; those of other code once this is gone."""
+        return self.loaded.addresses
 
     @property
     def address(self) -> int:
@@ -90,11 +100,13 @@ class _Code(NamedTuple):
 
 
 class _Linker:
-    """The process's machine code, by symbols. ``lock`` is held by the thread that links."""
+    """The process's machine code that is in use, by symbols. ``lock`` is held by the thread that links."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.linked: dict[Symbols, Linked] = {}
+        self.linked: weakref.WeakValueDictionary[Symbols, Linked] = weakref.WeakValueDictionary()
+        self.recent: deque[Linked] = deque(maxlen=RECENT)
+        self.count = 0
         self._loading = threading.Lock()
 
     def load(self, source: _Source, made: _Code) -> Linked:
@@ -103,10 +115,12 @@ class _Linker:
             known = self.linked.get(source.symbols)
             if known is None:
                 started = time.perf_counter()
-                addresses = machine.load(made.code, source.symbols)
+                loaded = machine.load(made.code, source.symbols)
                 took = made.milliseconds + _milliseconds_since(started)
-                known = Linked(source.name, addresses, source.text, made.code, took, made.cached)
+                known = Linked(source.name, source.symbols, loaded, source.text, made.code, took, made.cached)
                 self.linked[source.symbols] = known
+                self.recent.append(known)
+                self.count += 1
             return known
 
 
@@ -114,8 +128,8 @@ _LINKER = _Linker()
 
 
 def linked_count() -> int:
-    """How many objects this process has linked."""
-    return len(_LINKER.linked)
+    """How many objects this process has linked, those that are unloaded by now included."""
+    return _LINKER.count
 
 
 class Linking:
@@ -144,13 +158,15 @@ class Linking:
 
     def _known(self, source: _Source) -> Linked | None:
         """Machine code that is in the process or on disk."""
-        if source.symbols not in _LINKER.linked:
-            self._alone()  # from now on, so that another thread may be the one that makes it
         known = _LINKER.linked.get(source.symbols)
+        if known is None:
+            self._alone()  # from now on, so that another thread may be the one that makes it
+            known = _LINKER.linked.get(source.symbols)
         stored = _stored(source) if known is None else None
         return known if stored is None else _LINKER.load(source, stored)
 
     def _written(self, source: _Source, write: Callable[[_Source], Callable[[], Any]]) -> Future[Linked]:
+        check_room()
         started = time.perf_counter()
         optimized = write(source)
         return self._beside(partial(_made, source, optimized, _milliseconds_since(started)))
@@ -227,14 +243,20 @@ def finished(begun: Mapping[str, Future[Linked]]) -> dict[str, Linked]:
     return {name: future.result() for name, future in begun.items()}
 
 
-def adopt_kernel(name: str, text: str, code: bytes) -> None:
-    """Take the object code of a kernel's text from somewhere else; :func:`link_kernel` then compiles nothing."""
-    _LINKER.load(_Source(name, text, (_symbol(text),)), _Code(code, True, 0.0))
+@contextmanager
+def adopted_kernels(codes: Iterable[tuple[str, str, bytes]]) -> Iterator[None]:
+    """Have object code from somewhere else: names, kernels' texts and codes; linking these inside compiles nothing."""
+    loaded = [_LINKER.load(_Source(name, text, (_symbol(text),)), _Code(code, True, 0.0)) for name, text, code in codes]
+    yield
+    loaded.clear()
 
 
-def adopt_runtime(symbols: Symbols, code: bytes) -> None:
-    """Take the object code of the native functions from somewhere else; see :func:`adopt_kernel`."""
-    _LINKER.load(_Source(_RUNTIME, "", symbols), _Code(code, True, 0.0))
+@contextmanager
+def adopted_runtime(symbols: Symbols, code: bytes) -> Iterator[None]:
+    """The same for the native functions."""
+    loaded = [_LINKER.load(_Source(_RUNTIME, "", symbols), _Code(code, True, 0.0))]
+    yield
+    loaded.clear()
 
 
 def kernel_module(text: str, symbol: str) -> Any:

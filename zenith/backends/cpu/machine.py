@@ -1,24 +1,21 @@
-"""Machine code without a compiler: the processor as LLVM names it, and the one engine that holds relocatable objects.
+"""Machine code without a compiler: the processor as LLVM names it, and relocatable objects brought into memory.
 
 Only llvmlite is imported here, so a process that finds its objects in the cache never loads Numba. An object says by a
-symbol where a function begins; the engine places it in memory for the life of the process and tells the address.
+symbol where a function begins. It is placed in the process's code memory, and freed with what :func:`load` returns.
 """
 
 from __future__ import annotations
 
 import platform
-import struct
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from zenith.backends.cpu.code_memory import CodeMemory
+from zenith.backends.cpu.objects import RelocatableObject, UnsupportedObject, needed
 from zenith.backends.cpu.vectors import code_features
-
-_ELF = b"\x7fELF\x02\x01"  # of 64 bits, the lowest byte first
-_SYMBOLS = 2  # the kind of a section that lists symbols
-_WEAK = 2  # the binding of a symbol that may be missing
 
 
 def processor() -> dict[str, str]:
@@ -33,7 +30,12 @@ def processor() -> dict[str, str]:
 
 @cache
 def target_machine() -> Any:
-    """LLVM's code generator for this processor, set as Numba sets it for code that runs at once."""
+    """LLVM's code generator for this processor."""
+    return _new_target_machine()
+
+
+def _new_target_machine() -> Any:
+    """A code generator set as Numba sets it for code that runs at once; an engine wants one to itself."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     here = processor()
@@ -50,41 +52,53 @@ def conventions() -> tuple[str, str]:
     return processor()["triple"], str(target_machine().target_data)
 
 
-@cache
-def _engine() -> Any:
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+class Loaded(NamedTuple):
+    """Machine code in memory: the addresses of its functions, and what it is freed with."""
+
+    addresses: tuple[int, ...]
+    memory: Any
 
 
-def load(code: bytes, symbols: tuple[str, ...]) -> tuple[int, ...]:
-    """Place an object in memory and return the addresses of its symbols, which no other object may have.
+MEMORY = CodeMemory()
 
-    Not for two threads at once; raises ValueError when a symbol is not in the object, or what it needs not in the
-    process, where LLVM would end it.
+
+def load(code: bytes, symbols: tuple[str, ...]) -> Loaded:
+    """Place an object in memory, for as long as somebody has what is returned, and find its symbols.
+
+    Raises ValueError when a symbol is not in the object, or what it needs not in the process, where LLVM would end it;
+    CodeMemoryError when there is no memory.
     """
-    engine = _engine()
-    missing = [name for name in _needed(code) if llvm.address_of_symbol(name) is None]
+    missing = [name for name in needed(code) if _address_of(name) is None]
     if missing:
         raise ValueError(f"an object needs {', '.join(missing)}, which this process has not")
+    try:
+        read = RelocatableObject(code)
+    except UnsupportedObject:
+        return load_by_engine(code, symbols)
+    offsets = {symbol: read.offset(symbol) for symbol in symbols}
+    _refuse_missing([symbol for symbol, offset in offsets.items() if offset is None])
+    block = MEMORY.take(read.length)
+    MEMORY.write(block, read.placed(block.address, _address_of))
+    return Loaded(tuple(block.address + (offset or 0) for offset in offsets.values()), block)
+
+
+def load_by_engine(code: bytes, symbols: tuple[str, ...]) -> Loaded:
+    """The same by LLVM's own linker, for other processors and systems: each object has an engine and maps to itself."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     addresses = tuple(engine.get_function_address(symbol) for symbol in symbols)
-    if not all(addresses):
-        missing = [s for s, address in zip(symbols, addresses, strict=True) if not address]
-        raise ValueError(f"an object has no function {', '.join(missing)}")
-    return addresses
+    _refuse_missing([s for s, address in zip(symbols, addresses, strict=True) if not address])
+    return Loaded(addresses, engine)
 
 
-def _needed(code: bytes) -> list[str]:
-    """The symbols that an object must find elsewhere, where objects are ELF files ("Symbol Table" of their ABI)."""
-    if not code.startswith(_ELF):
-        return []
-    (start,), (size, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<2H", code, 58)
-    sections = [struct.unpack_from("<2I4Q2I", code, start + number * size) for number in range(count)]
-    needed = []
-    for _, kind, _, _, at, length, names, _ in sections:
-        if kind == _SYMBOLS:
-            for name, info, _, section, *_ in struct.iter_unpack("<I2BH2Q", code[at : at + length]):
-                if name and not section and info >> 4 != _WEAK:
-                    first = sections[names][4] + name
-                    needed.append(code[first : code.index(0, first)].decode())
-    return needed
+def _refuse_missing(symbols: list[str]) -> None:
+    if symbols:
+        raise ValueError(f"an object has no function {', '.join(symbols)}")
+
+
+@cache
+def _address_of(symbol: str) -> int | None:
+    """Where this process has what objects need: functions of libc."""
+    address: int | None = llvm.address_of_symbol(symbol)
+    return address

@@ -10,26 +10,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from zenith.backends.cpu.link import link_runtime
+from zenith.backends.cpu.link import Linked, link_runtime
 
 SYMBOLS = ("zenith_run_program", "zenith_run_steps", "zenith_run_launch", "zenith_work", "zenith_try_lock")
 
 
 @dataclass(frozen=True)
 class Native:
-    """The functions, by the names they have in ``launching``; arguments are 64-bit words."""
+    """The functions, by the names they have in ``launching``; arguments are 64-bit words.
+
+    ``linked`` has their machine code, which stays as long as the process.
+    """
 
     run_program: Callable[[int], None]
     run_steps: Callable[[int, int, int], None]
     run_launch: Callable[[int, int, int, int, int], None]
     work: Callable[[int], None]
     try_lock: Callable[[int], int]
+    linked: Linked
 
 
 @cache
 def native() -> Native:
     """The functions; the first call links them, and compiles them when this machine has not done so yet."""
-    program, steps, launch, work, try_lock = link_runtime(SYMBOLS).addresses
+    linked = link_runtime(SYMBOLS)
+    program, steps, launch, work, try_lock = linked.addresses
     word = ctypes.c_int64
     return Native(
         ctypes.CFUNCTYPE(None, word)(program),
@@ -37,4 +42,5 @@ def native() -> Native:
         ctypes.CFUNCTYPE(None, *[word] * 5)(launch),
         ctypes.CFUNCTYPE(None, word)(work),
         ctypes.CFUNCTYPE(word, word)(try_lock),
+        linked,
     )

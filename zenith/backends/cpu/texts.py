@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -65,10 +66,11 @@ def kernel_function(text: str) -> Callable[..., None]:
 
 
 def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
-    """The Python function that a source defines; tracebacks and debuggers can show its text."""
+    """The Python function that a source defines; tracebacks and debuggers can show its text while there is one."""
     short = hashlib.sha256(source.encode()).hexdigest()[:8]
     filename = f"<zenith {name} {short}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     scope = dict(namespace)
     exec(compile(source, filename, "exec"), scope)
+    weakref.finalize(scope[name], linecache.cache.pop, filename, None).atexit = False
     return scope[name]
