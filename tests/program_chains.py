@@ -107,7 +107,9 @@ def _begin(program: Program, axes: Callable[[int], tuple[int, ...]]) -> Callable
 def _chain(program: Program, axes: Callable[[int], tuple[int, ...]]) -> Chain:
     rank = int(program.rng.choice([1, 2, 3, 4], p=[0.1, 0.55, 0.25, 0.1]))
     along = axes(rank)
-    shape = tuple(_size(program, LENGTHS if a in along else OTHERS, 0.35 if a in along else 0.6) for a in range(rank))
+    shape = tuple(
+        length_of(program, LENGTHS if a in along else OTHERS, 0.35 if a in along else 0.6) for a in range(rank)
+    )
     program.require(program.elements(shape) <= program.extent.most)
     dtypes = [float32] * 6 + [t for t in program.dtypes if t.is_float or t in (int64, float64)]
     chain = Chain(program, program.one(dtypes), shape, along)
@@ -116,7 +118,7 @@ def _chain(program: Program, axes: Callable[[int], tuple[int, ...]]) -> Chain:
     return chain
 
 
-def _size(program: Program, lengths: Sequence[int], symbolic: float) -> Dim:
+def length_of(program: Program, lengths: Sequence[int], symbolic: float) -> Dim:
     """A number, or a symbol: one that other axes have too, or a new one."""
     if not program.chance(symbolic):
         return dim(int(program.one(lengths)))
@@ -227,13 +229,14 @@ def _product(chain: Chain) -> None:
     program.emit("matmul", x, program.find(x.dtype, (*x.shape[:-2], x.shape[-1], x.shape[-1])))
 
 
-def _softmax(chain: Chain) -> None:
-    program = chain.program
-    numbers = _shifted_exponentials(chain, chain.array())
-    program.emit("div", numbers, chain.spread(chain.fold("reduce_sum", numbers)))
+def softmax(chain: Chain, x: Value) -> Value:
+    """Of an array along the chain's axes."""
+    numbers = exponentials(chain, x)
+    return chain.program.emit("div", numbers, chain.spread(chain.fold("reduce_sum", numbers)))
 
 
-def _shifted_exponentials(chain: Chain, x: Value) -> Value:
+def exponentials(chain: Chain, x: Value) -> Value:
+    """Of an array less its largest element along the chain's axes."""
     program = chain.program
     return program.emit("exp", program.emit("sub", x, chain.spread(chain.fold("reduce_max", x))))
 
@@ -246,6 +249,10 @@ def logsumexp(chain: Chain, x: Value) -> Value:
         largest = _adjusted(chain, largest)
     total = chain.fold("reduce_sum", program.emit("exp", program.emit("sub", x, chain.spread(largest))))
     return program.emit("add", program.emit("log", total), largest)
+
+
+def _softmax(chain: Chain) -> None:
+    softmax(chain, chain.array())
 
 
 def _log_softmax(chain: Chain) -> None:

@@ -128,13 +128,18 @@ class Program:
         """Append a node whose results others may read, and give the first one."""
         return self.show(self.compute(name, *args, **params))[0]
 
+    def emit_any(self, name: str, *args: Value, **params: Any) -> Value:
+        """The same however large values are; infinite ones too."""
+        return self.show(self.compute(name, *args, magnitude=math.inf, **params))[0]
+
     def show(self, values: Sequence[Value]) -> Sequence[Value]:
         """From now on other operations may read these values, and the program may return them."""
         self.values += values
         return values
 
-    def compute(self, name: str, *args: Value, **params: Any) -> Sequence[Value]:
+    def compute(self, name: str, *args: Value, magnitude: float | None = None, **params: Any) -> Sequence[Value]:
         """Append a node and compute it; rejected when types do not fit or values leave what is sane."""
+        largest = self.extent.largest if magnitude is None else magnitude
         primitive = get(name)
         try:
             normal = params_.normalize(primitive.params, params)
@@ -146,15 +151,10 @@ class Program:
         except ZenithError as error:
             raise Rejected from error
         arrays = [np.asarray(r) for r in results]
-        self.require(all(map(self._sane, arrays)))
+        self.require(all(_sane(array, largest) for array in arrays))
         self.used.update((a.node, a.output) for a in args)
         self.operations += not isinstance(primitive.lowering, Data)
         return self._keep(self.graph.add(primitive, args, params), arrays)
-
-    def _sane(self, array: Any) -> bool:
-        """Whether there is no nan, and nothing is too large."""
-        inexact = kind_of(array.dtype) in ("f", "c") and array.size > 0
-        return not inexact or bool(np.abs(widen_array(array)).max() <= self.extent.largest)
 
     def _keep(self, values: Sequence[Value], arrays: Sequence[Any]) -> Sequence[Value]:
         for value, array in zip(values, arrays, strict=True):
@@ -190,10 +190,10 @@ class Program:
         return self.show(self._keep([value], [array]))[0]
 
     def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
-        """A literal, repeated to a shape."""
+        """A literal, repeated to a shape; infinite ones too."""
         exact = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype.kind](dtype.numpy.type(number))
-        scalar = self.emit("literal", value=exact, dtype=dtype)
-        return self.emit("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
+        scalar = self.emit_any("literal", value=exact, dtype=dtype)
+        return self.emit_any("broadcast", scalar, shape=tuple(shape), axes=()) if shape else scalar
 
     def operand(self, primitive: Primitive, least_rank: int = 0) -> Value:
         """A value of a type that the primitive takes."""
@@ -253,13 +253,24 @@ class Program:
         inside = self.emit("mul", self.emit("tanh", value), self.full(half, value.dtype, value.shape))
         return self.emit("add", inside, self.full(middle, value.dtype, value.shape))
 
-    def finish(self) -> None:
-        """Return what nothing reads (but a little dead code), and sometimes a value twice or an argument itself."""
+    def finish(self, returned: float = 0.0) -> None:
+        """Return what nothing reads (but a little dead code), and sometimes a value twice or an argument itself.
+
+        Of what something has read a share is ``returned``, too.
+        """
         ends = [v for v in self.values if (v.node, v.output) not in self.used]
         kept = [v for v in ends if self.chance(0.9)] or ends[:1]
+        if returned:
+            kept += [v for v in self.values if v not in ends and self.chance(returned)]
         if self.chance(0.3) or len(kept) < 2:
             kept.append(self.one(self.values))
         self.graph.set_outputs(kept[int(i)] for i in self.rng.permutation(len(kept)))
+
+
+def _sane(array: Any, largest: float) -> bool:
+    """Whether there is no nan, and nothing is too large."""
+    inexact = kind_of(array.dtype) in ("f", "c") and array.size > 0
+    return not inexact or bool(np.abs(widen_array(array)).max() <= largest)
 
 
 def dtypes_of(program: Program, primitive: Primitive) -> list[DType]:

@@ -6,13 +6,16 @@ programs, each of which proposes other operations:
 * ``any``: every primitive alike, on whatever there is (``tests/program_proposals.py``);
 * ``calls``: in which calls of libraries stand between kernels (``tests/program_calls.py``);
 * ``rows``: in which reductions of trailing axes and what is computed from them follow each other;
-* ``columns``: the same along other axes (both in ``tests/program_chains.py``).
+* ``columns``: the same along other axes (both in ``tests/program_chains.py``);
+* ``attention``: scores, masks, weights and products of all kinds (``tests/program_attention.py``);
+* ``storage``: long ones in which many arrays are alive, changed in part and returned (``tests/program_storage.py``).
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +23,12 @@ import numpy as np
 import zenith.ir.ops  # noqa: F401  fills the registry
 from tests.bounds import Bound, discarded, reference_bounds, violations
 from tests.ir.cases import ALIKE
+from tests.program_attention import begin_attention
 from tests.program_calls import library_primitives, propose_call
 from tests.program_chains import begin_columns, begin_rows
 from tests.program_growth import LARGE, SMALL, Extent, Program, Rejected
 from tests.program_proposals import propose
+from tests.program_storage import RETURNED, begin_storage
 from tests.rewrite import specialize
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import HostCall, NativeCall, Region
@@ -61,21 +66,22 @@ def generated_primitives() -> list[Primitive]:
 def random_program(
     seed: int, size: int | None = None, symbolic: bool = True, stream: str = "any", extent: Extent = SMALL
 ) -> tuple[Graph, list[Any]]:
-    """A program of ``size`` operations (20 to 40 when not told), literals not counted, and arguments for it.
+    """A program of ``size`` operations (as many as its stream has when not told), and arguments for it.
 
-    The same seed with ``symbolic=False`` gives the same program with every symbol replaced by its number. Another
-    ``stream`` has other programs, and so has ``extent=LARGE``, on larger arrays.
+    Literals are not counted. The same seed with ``symbolic=False`` gives the same program with every symbol replaced by
+    its number. Another ``stream`` has other programs, and so has ``extent=LARGE``, on larger arrays.
     """
     rng = np.random.default_rng(zlib.crc32(f"program {seed}{_SUFFIX.get(stream, f' of {stream}')}".encode()))
     program = Program(rng, element_types(seed), extent)
-    proposes = STREAMS[stream](program)
-    count = int(rng.integers(20, 41)) if size is None else size
+    kind = STREAMS[stream]
+    proposes = kind.begin(program)
+    count = int(rng.integers(*kind.operations)) if size is None else size
     while program.operations < count:
         try:
             proposes()
         except Rejected:
             continue
-    program.finish()
+    program.finish(kind.returned)
     graph = program.graph if symbolic else specialize(program.graph, program.sizes)
     return graph, program.args
 
@@ -109,8 +115,21 @@ def _begin_with_calls(program: Program) -> Callable[[], None]:
     return proposes
 
 
-# How a program of a stream begins; what it returns proposes one more operation.
-STREAMS: dict[str, Callable[[Program], Callable[[], None]]] = {
-    "any": _begin_any, "calls": _begin_with_calls, "rows": begin_rows, "columns": begin_columns,
+@dataclass(frozen=True)
+class Stream:
+    """Programs of one kind: how one begins, which gives what proposes one more operation.
+
+    They have from so many to so many ``operations``; a share of the values that something has read is ``returned``.
+    """
+
+    begin: Callable[[Program], Callable[[], None]]
+    operations: tuple[int, int] = (20, 41)
+    returned: float = 0.0
+
+
+STREAMS = {
+    "any": Stream(_begin_any), "calls": Stream(_begin_with_calls), "rows": Stream(begin_rows),
+    "columns": Stream(begin_columns), "attention": Stream(begin_attention),
+    "storage": Stream(begin_storage, (50, 90), RETURNED),
 }  # fmt: skip
 _SUFFIX = {"any": "", "calls": " with calls"}

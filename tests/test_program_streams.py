@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -9,15 +11,17 @@ import numpy as np
 import pytest
 
 from tests import fuzz
+from tests.backends.running import plan_of
 from tests.programs import discarded, random_program, reference_bounds
 from tests.ways import LONG_SHARES, STATIC_WAYS, WAYS, check, turns
+from zenith.backends.donation import Donation
 from zenith.backends.lower.row_group import RowGroup
 from zenith.ir.graph import Graph
-from zenith.ir.interpret import interpret
+from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import run
 
-STREAMS = ("rows", "columns")
+STREAMS = ("rows", "columns", "attention", "storage")
 PROGRAMS = 20
 FUZZ = fuzz.programs(12, one_in=10)
 BLOCK = 4
@@ -65,6 +69,32 @@ def test_rows_are_walked_several_times_along_one_axis_and_two() -> None:
 def test_columns_are_reduced_several_times() -> None:
     columns = [len(_groups(graph, "columns")) for graph, _ in _programs("columns")]
     assert sum(count >= 3 for count in columns) > 0.5 * PROGRAMS
+
+
+def test_scores_are_weighed_and_read_by_several_products() -> None:
+    names = [[n.primitive.name for _, n in graph.nodes()] for graph, _ in _programs("attention")]
+    assert sum(found.count("matmul") >= 3 for found in names) > 0.5 * PROGRAMS
+    fused = [len(_groups(graph, "attention")) for graph, _ in _programs("attention")]
+    assert 0 < sum(map(bool, fused)) < PROGRAMS, "some are attention as one kernel has it, others are not"
+    assert sum(-math.inf in _literals(graph) for graph, _ in _programs("attention")) > 0.2 * PROGRAMS, "masks"
+    assert any(math.inf in _literals(graph) for graph, _ in _programs("rows")), "logarithms of sums, written with care"
+
+
+def _literals(graph: Graph) -> list[float]:
+    return [n.params["value"] for _, n in graph.nodes() if n.primitive.name == "literal"]
+
+
+def test_storage_is_used_again_and_given_away() -> None:
+    """Several steps share a slot, and results stand where arguments were."""
+    again, given = 0, 0
+    for graph, args in _programs("storage"):
+        found = plan_of(graph)
+        written = [place.name for step in found.steps for place in step.places if place.kind == "slot"]
+        again += any(count > 3 for count in Counter(written).values())
+        donation = Donation(found.steps, [(n, v.type) for n, v in zip(found.inputs, graph.inputs, strict=True)],
+                            found.outputs, [True] * len(args))  # fmt: skip
+        given += bool(donation.pairs(bind_sizes(graph, args, {})))
+    assert again > 0.8 * PROGRAMS and given > 0.8 * PROGRAMS
 
 
 def test_every_way_has_its_turns() -> None:

@@ -1,13 +1,16 @@
 """Every way of running a program: its text, the interpreter without each pass, backends, with operations fused or not.
 
 Backends run it with symbolic sizes and with fixed ones; ``scalar`` is the source of the compiled kernels as plain
-Python, one element after the other. A program that fails by one of the ways is shrunk and printed as a script.
+Python, one element after the other, ``donating`` the same with results in the memory of arguments. A program that fails
+by one of the ways is shrunk and printed as a script.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from tests.backends.running import call, compiled, compiled_unfused
 from tests.minimize import as_script, minimize
@@ -46,33 +49,42 @@ WAYS: dict[str, Way] = {
     "lanes": _backend("lanes"),
     "cpu": _backend("cpu"),
     "scalar": _backend("scalar"),
+    "donating": _backend("donating"),
     "cuda on lanes": _backend("cuda on lanes"),
     "lanes unfused": _unfused("lanes"),
     "cpu unfused": _unfused("cpu"),
 }
-STATIC_WAYS = ("lanes", "cpu", "cuda on lanes", "scalar")
+STATIC_WAYS = ("lanes", "cpu", "cuda on lanes", "scalar", "donating")
 # One program in so many, as ways take turns: most groups of a GPU are the same kernels as on lanes, a pass that is
 # needed shows in many programs, kernels of one operation are short and soon known, and kernels of fixed sizes are those
 # of symbolic ones with numbers in them.
-SHARES = {"cuda on lanes": 5, "cpu unfused": 8, "scalar": 8, **{f"without {name}": 8 for name in PASSES}}
+SHARES = {"cuda on lanes": 5, "cpu unfused": 8, "scalar": 8, "donating": 8, **{f"without {name}": 8 for name in PASSES}}
 STATIC_SHARE = 4  # of these turns, where sizes are fixed
 # In the other streams long kernels are the point, which take seconds to compile and a fraction of one as plain Python.
 _RARE = dict.fromkeys(WAYS, 16)
-LONG_SHARES = {**_RARE, "scalar": 1, "lanes": 4, "cuda on lanes": 8, "cpu": 8}
+LONG_SHARES = {**_RARE, "scalar": 1, "donating": 3, "lanes": 4, "cuda on lanes": 8, "cpu": 8}
 LONG_STATIC_SHARE = 1
-_SCRIPT = """from tests.programs import reference_bounds, violations
-from tests.ways import WAYS
+_SCRIPT = """from tests.ways import complaint
 
-print(*violations(WAYS[{way!r}](graph, args), reference_bounds(graph, args)), sep="\\n")"""
+print(complaint({way!r}, graph, args))"""
 
 
 def complaint(way: str, graph: Graph, args: Sequence[Any]) -> str:
     """What is wrong with a program's results by one way; nothing when all is well."""
     try:
-        results = WAYS[way](graph, list(args))
+        return "\n".join(disagreements(way, graph, args, reference_bounds(graph, args)))
     except Exception as error:  # whatever it is, it is the finding
         return f"{type(error).__name__}: {error}"
-    return "\n".join(violations(results, reference_bounds(graph, args)))
+
+
+def disagreements(way: str, graph: Graph, args: Sequence[Any], bounds: Sequence[Bound]) -> list[str]:
+    """The results out of bounds, and the arguments that are not what they were before."""
+    before = [np.array(a) for a in args]
+    found = violations(WAYS[way](graph, list(args)), bounds)
+    written = [
+        i for i, (a, b) in enumerate(zip(args, before, strict=True)) if a is not None and a.tobytes() != b.tobytes()
+    ]
+    return found + [f"argument {i} was written" for i in written]
 
 
 def report(way: str, graph: Graph, args: Sequence[Any]) -> str:
@@ -106,7 +118,7 @@ def check(seed: int, stream: str = "any", **options: Any) -> None:
         bounds = bounds or reference_bounds(graph, args)  # sizes are the same: so is the reference
         for way in ways:
             try:
-                wrong = violations(WAYS[way](graph, args), bounds)
+                wrong = disagreements(way, graph, args, bounds)
             except Exception as error:
                 raise AssertionError(f"{stream} {seed}: {report(way, graph, args)}") from error
             assert not wrong, f"{stream} {seed}: {report(way, graph, args)}"

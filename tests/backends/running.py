@@ -15,11 +15,13 @@ from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.status import synchronize
 from zenith.backends.cuda.target import cuda_target
+from zenith.backends.donation import Donation
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
 from zenith.backends.lanes import LanesExecutable
 from zenith.backends.plan import Plan, plan
 from zenith.backends.scalars import NAMESPACE
+from zenith.backends.steps import COUNTERS
 from zenith.backends.weights import WeightTable
 from zenith.compile import LoweredGraph, Lowering, compile_graph, link_graph
 from zenith.ir.dims import symbol
@@ -41,6 +43,35 @@ class ScalarExecutable(LanesExecutable):
             source, scope = Printer().kernel(kernel), {**NAMESPACE, **functions}
             exec(compile(source, f"<{kernel.name}>", "exec"), scope)
             self.sources[kernel.name], self._functions[kernel.name] = source, scope[kernel.name]
+
+
+class Donating(ScalarExecutable):
+    """The same with every argument donated, of which a copy is given away: results stand where arguments were."""
+
+    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+        """Run on NumPy arrays, which are left as they are."""
+        plan, given = self.plan, [np.array(array) for array in arrays]
+        donation = Donation(plan.steps, list(zip(plan.inputs, map(_type_of, given), strict=True)), plan.outputs,
+                            [True] * len(given))  # fmt: skip
+        taken = dict(donation.pairs(sizes))
+        out = [
+            given[taken[i]] if i in taken else np.empty([n.evaluate(sizes) for n in t.shape], t.dtype.numpy)
+            for i, (_, t) in enumerate(plan.outputs)
+        ]
+        named = [*self._fixed.bind(self).items(), *zip(plan.inputs, given, strict=True)]
+        named += zip((name for name, _ in plan.outputs), out, strict=True)
+        memory = {name: array.reshape(-1) for name, array in named}
+        memory[COUNTERS] = np.zeros(plan.counters.evaluate(sizes), np.int32)
+        arena = {s.name: np.full(s.length.evaluate(sizes), 0xA5, np.uint8) for s in plan.slots}
+        for step in plan.steps:
+            self._step(step, memory, arena, sizes)
+        return out
+
+
+def _type_of(array: Any) -> ArrayType:
+    dtype = dtype_of(array.dtype)
+    assert dtype is not None
+    return ArrayType(dtype, array.shape)
 
 
 class OnDevice:
@@ -66,11 +97,13 @@ def plan_of(graph: Graph, target: Target | None = None) -> Plan:
 def compiled(graph: Graph, backend: str) -> Any:
     """The executable of a backend.
 
-    ``scalar`` is the scalar printer's source as plain Python, ``cuda on lanes`` the kernels of a GPU's plan with NumPy,
-    ``cuda`` the GPU itself.
+    ``scalar`` is the scalar printer's source as plain Python, ``donating`` the same with donated arguments, ``cuda on
+    lanes`` the kernels of a GPU's plan with NumPy, ``cuda`` the GPU itself.
     """
     if backend == "cuda":
         return OnDevice(graph)
+    if backend == "donating":
+        return Donating(plan_of(graph), TILE_FUNCTIONS, WeightTable.of(graph))
     if backend == "scalar":
         return ScalarExecutable(plan_of(graph), TILE_FUNCTIONS, WeightTable.of(graph))
     if backend == "cuda on lanes":
