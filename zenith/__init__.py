@@ -8,6 +8,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from zenith import sources as _sources  # noqa: F401  first: it notes what is imported from here on
+
+# isort: split
 from zenith import errors, tree
 from zenith.api import (
     CacheInfo,

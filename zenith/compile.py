@@ -144,8 +144,10 @@ def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics:
 
 def _is_cacheable(graph: Graph) -> bool:
     """Whether a program follows from its graph's text and Zenith's sources alone: not with engines of the user's."""
+    from zenith.backends.cache import store
+
     own_choice = not registered() and not config.engines
-    return config.cache and not config.debug and own_choice and not calls_outside(graph)
+    return not config.debug and own_choice and store() is not None and not calls_outside(graph)
 
 
 def calls(graph: Graph) -> list[Node]:

@@ -21,15 +21,17 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from zenith import sources
 from zenith.config import config
 from zenith.errors import CacheWarning
+from zenith.sources import digest
 
 FORMAT = 1
 SUFFIX = ".zenith"
@@ -194,34 +196,30 @@ def _store(folder: Path, limit: int) -> Store:
 
 
 def store() -> Store | None:
-    """The cache that the configuration names; None when it is turned off, or has no folder."""
+    """The cache that the configuration names; None when it is turned off, has no folder, or could be given wrong code.
+
+    The last is so when Zenith's files have changed since they were imported.
+    """
     if not config.cache:
         return None
     if config.cache_dir is None:
         _warn_of_no_home()
         return None
+    if not sources.OWN.unchanged():
+        _warn_of_other_sources()
+        return None
     return _store(Path(config.cache_dir), config.cache_bytes)
+
+
+@cache
+def _warn_of_other_sources() -> None:
+    _warn("nothing more is cached: Zenith's files have changed since this process imported them",
+          "start the process again")  # fmt: skip
 
 
 @cache
 def _warn_of_no_home() -> None:
     _warn("nothing is cached: this user has no home directory", f"{_OWN_FOLDER}; ZENITH_CACHE=0 turns the cache off")
-
-
-def digest(parts: Sequence[str | bytes]) -> str:
-    """A name for a sequence of texts: equal sequences only have equal names."""
-    total = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        total.update(len(data).to_bytes(8, "little") + data)
-    return total.hexdigest()[:40]
-
-
-@cache
-def sources_digest(*places: Path) -> str:
-    """The hash of all Python files at and below ``places``."""
-    files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
-    return digest([part for file in files for part in (file.name, file.read_bytes())])
 
 
 def _checked(path: Path, kind: str, depends: Mapping[str, str]) -> Entry:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from zenith.backends.cache import sources_digest
+from zenith import sources
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import adopted_kernels, adopted_runtime, link_runtime
@@ -30,7 +30,7 @@ Put = Callable[[Any], int]  # stores an array or bytes and returns its number
 
 def made_by() -> dict[str, str]:
     """What all saved programs of this process run with: this Zenith."""
-    return {"zenith": sources_digest(_ZENITH)}
+    return {"zenith": sources.OWN.digest(_ZENITH)}
 
 
 def made_for() -> dict[str, str]:

@@ -27,12 +27,14 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zenith.backends.cache import digest, sources_digest, store
+from zenith import sources
+from zenith.backends.cache import store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.code_memory import check_room
 from zenith.backends.cpu.texts import kernel_function
 from zenith.backends.cpu.vectors import select
 from zenith.errors import CompileError
+from zenith.sources import digest
 from zenith.temporary import Temporary
 
 _HERE = Path(__file__).resolve().parent
@@ -305,11 +307,17 @@ def _milliseconds_since(started: float) -> float:
 def _environment() -> dict[str, str]:
     """What object code depends on besides its text."""
     return {
-        "generator": sources_digest(*_GENERATOR),
+        "generator": sources.OWN.digest(*_GENERATOR),
         "python": platform.python_version(),
-        "numba": importlib.metadata.version("numba"),
+        "numba": _numba_version(),
         **machine.processor(),
     }
+
+
+def _numba_version() -> str:
+    """The version that this process has imported; of one that it has not, the one that is installed."""
+    imported = sys.modules.get("numba")
+    return importlib.metadata.version("numba") if imported is None else str(imported.__version__)
 
 
 def _depends(source: _Source) -> dict[str, str]:
@@ -326,9 +334,12 @@ def _stored(source: _Source) -> _Code | None:
 
 
 def _keep(source: _Source, code: bytes, milliseconds: float) -> _Code:
-    """Object code that was made here, kept in the cache."""
+    """Object code that was made here, kept in the cache.
+
+    Unless another Numba made it than was installed when the cache was first asked.
+    """
     folder = store()
-    if folder is not None:
+    if folder is not None and _numba_version() == _environment()["numba"]:
         folder.write("object", _depends(source), {"name": source.name, "source": source.text}, code)
     return _Code(code, False, milliseconds)
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from zenith.backends.cache import digest, sources_digest, store
+from zenith import sources
+from zenith.backends.cache import store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.program import Code, Launch, Prepared, Program, Step
 from zenith.backends.steps import Branch, Call, Carry, Loop, Place, Slice, Weight
@@ -31,6 +32,7 @@ from zenith.ir.graph import Graph, Node
 from zenith.ir.target import Target
 from zenith.ir.text import parse, print_graph
 from zenith.ir.types import BY_NAME, ArrayType
+from zenith.sources import digest
 
 _ZENITH = Path(__file__).resolve().parents[2]
 MAX_CONSTANTS = 1 << 24  # bytes of constants that are stored with a program
@@ -63,7 +65,7 @@ def identity(graph: Graph, target: Target) -> dict[str, str]:
         "graph": digest([print_graph(graph, with_lines=True), *(f"{n and n.file}:{n and n.function}" for n in lines)]),
         "target": target.name,
         "error_budget": str(target.error_budget),
-        "zenith": sources_digest(_ZENITH),
+        "zenith": sources.OWN.digest(_ZENITH),
         "numpy": np.__version__,
         **machine.processor(),
     }

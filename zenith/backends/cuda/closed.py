@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zenith.backends.cache import digest
 from zenith.backends.cuda.compile import Code, named
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import driver
@@ -27,6 +26,7 @@ from zenith.errors import LoadError, SourceLine, UnsupportedError
 from zenith.ir.graph import Graph, Value
 from zenith.ir.target import Numerics
 from zenith.ir.text import parse
+from zenith.sources import digest
 
 Put = Callable[[Any], int]  # stores an array or bytes and returns its number
 Json = Any

@@ -19,7 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zenith.backends.cache import digest, sources_digest, store
+from zenith import sources
+from zenith.backends.cache import store
 from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.emit import CudaPrinter, parameters
 from zenith.backends.cuda.forms import Form, forms
@@ -27,6 +28,7 @@ from zenith.backends.cuda.launch import most_threads
 from zenith.backends.kernel import Kernel
 from zenith.errors import CompileError, UnsupportedError
 from zenith.ir.types import DType
+from zenith.sources import digest
 
 PACKAGES = ("numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 _HERE = Path(__file__).parent
@@ -98,7 +100,7 @@ def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[s
     """PTX and cubin, and whether they were in the cache."""
     _require_compiler()
     folder = store()
-    depends = {"text": digest([form.index, source]), "arch": arch, **_environment()}
+    depends = {} if folder is None else {"text": digest([form.index, source]), "arch": arch, **_environment()}
     found = None if folder is None else folder.read("cubin", depends)
     if found is not None:
         length = int(found.header["ptx"])
@@ -192,7 +194,7 @@ def _require_compiler() -> None:
 @cache
 def _environment() -> dict[str, str]:
     """What machine code depends on besides its source."""
-    return {"generator": sources_digest(*_GENERATOR), "python": platform.python_version(), **dict(_versions())}
+    return {"generator": sources.OWN.digest(*_GENERATOR), "python": platform.python_version(), **dict(_versions())}
 
 
 def _versions() -> Iterator[tuple[str, str]]:
