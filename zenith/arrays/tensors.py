@@ -108,10 +108,10 @@ class TorchAdapter(PlainAdapter):
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """A NumPy array on the tensor's memory; bfloat16, which torch does not hand out, goes as 16-bit integers."""
-        plain = array.detach()
+        plain, shared = array.detach(), self._torch._C.TensorBase.numpy  # not what zenith.torch takes for users' own
         if plain.dtype == self._torch.bfloat16:
-            return plain.view(self._torch.int16).numpy().view(self._from_torch[plain.dtype].numpy)
-        return plain.numpy()
+            return shared(plain.view(self._torch.int16)).view(self._from_torch[plain.dtype].numpy)
+        return shared(plain)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """A tensor on the array's memory."""

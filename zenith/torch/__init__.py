@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zenith.torch.dynamo.report import Report, explain, graphs
     from zenith.torch.module import CompiledModule, from_torch
+    from zenith.torch.unseen import refresh
 
-__all__ = ["CompiledModule", "Report", "explain", "from_torch", "graphs"]
+__all__ = ["CompiledModule", "Report", "explain", "from_torch", "graphs", "refresh"]
 
-_MODULES = {"CompiledModule": "module", "from_torch": "module"}
+_MODULES = {"CompiledModule": "module", "from_torch": "module", "refresh": "unseen"}
 
 
 def __getattr__(name: str) -> Any:

@@ -180,7 +180,7 @@ class CompiledModule(Compilable, ModuleLike):
         return type(self.module)
 
     def refresh(self) -> None:
-        """Look at all weights again: by hand only after writes that torch does not count (through ``.data``)."""
+        """Look at all weights again: by hand only after writes that nobody can see, such as of another process."""
         self._follow(every=True)
 
     def __repr__(self) -> str:

@@ -1,16 +1,19 @@
-"""Writes to weights that no version counter of PyTorch's sees: steps of optimisers in one kernel, ``fused=True``.
+"""Writes to weights that their version counters do not tell, counted for each piece of memory.
 
-PyTorch calls a hook behind every step of an optimiser. It numbers here the memory of the parameters that such a step
-wrote to, which views share as they share a version, and whoever prepared something from weights asks for these numbers
-as for versions. Optimisers that are not PyTorch's own are taken for fused: what their kernels write is not counted
-either. A parameter is not kept alive by its number.
+Three kinds are known. Optimisers that step in one kernel, ``fused=True``, and those that are not PyTorch's own: PyTorch
+calls a hook behind every step, which numbers the memory of the parameters. Tensors of the same memory with a version
+counter of their own, ``weight.data``: :mod:`zenith.torch.aliases` gives them a counter that is read here. NumPy's
+arrays on a weight's memory, whose writes nobody counts: while there is one, the memory counts as written to, again and
+again. So do inference tensors, which have no version counter.
+
+Only memory that programs prepared something from is watched, as long as a :class:`Watch` lives. It is told apart by
+its storage, which views share as they share a version.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -18,27 +21,117 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _numbers = count(1)
-_newest = [0]
-_written: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}  # by its memory's identity
+_newest = [0]  # the last number of all: as long as it stays, no step was made, and no way to write was added
+_MOST_COUNTERS = 8
+
+version = torch.Tensor._version.__get__  # type: ignore[attr-defined]
 
 
-def newest() -> int:
-    """The number of the last such write of all; as long as it stays, nothing was written to unseen."""
-    return _newest[0]
+class Memory:
+    """Watched memory and the uncounted ways to write to it.
 
-
-def number_of(tensor: torch.Tensor) -> int:
-    """The number of the last such write to a tensor, 0 if there was none.
-
-    >>> weight = torch.nn.Parameter(torch.ones(3))
-    >>> optimizer = torch.optim.SGD([weight], lr=0.1, fused=True)
-    >>> weight.sum().backward()
-    >>> before = weight._version, number_of(weight)
-    >>> optimizer.step()
-    >>> weight._version == before[0], number_of(weight) > before[1]
-    (True, True)
+    Attributes
+    ----------
+    roots: by element type, a tensor with whose version counter aliases are made.
+    counters: all tensors whose version counters tell of writes.
+    owners: those whose life is a time of writes that nothing tells.
+    successor: what a weight has instead since its ``.data`` was replaced; watched until somebody looks.
     """
-    return _written.get(_memory(tensor), (None, 0))[1]
+
+    def __init__(self) -> None:
+        self.roots: dict[torch.dtype, torch.Tensor] = {}
+        self.counters: list[torch.Tensor] = []
+        self.owners: list[weakref.ref[Any]] = []
+        self.successor: Memory | None = None
+        self.written = 0
+
+    def write(self) -> None:
+        """Number a write, or a time of writes that begins."""
+        self.written = _newest[0] = next(_numbers)
+
+    def count(self, tensor: torch.Tensor) -> None:
+        """Read this tensor's version counter from now on; without one, or with too many, each look finds a write."""
+        if tensor.is_inference() or len(self.counters) >= _MOST_COUNTERS:
+            self.own(self)
+        else:
+            self.counters.append(tensor)
+            _newest[0] = next(_numbers)
+
+    def own(self, owner: Any) -> None:
+        """Take this memory for written to as long as ``owner`` lives."""
+        self.owners.append(weakref.ref(owner))
+        self.write()
+
+    def number(self) -> int:
+        """What differs after every write; it grows."""
+        if self.owners:
+            self.owners = [owner for owner in self.owners if owner() is not None]
+            self.written = next(_numbers)
+        return self.written + sum(map(version, self.counters))
+
+
+_watched: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()  # by the storage's identity
+
+
+class Watch:
+    """The memory of some tensors, of which none is kept alive."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._memories = list(map(memory_of, tensors))
+        self._inference = [place for place, tensor in enumerate(tensors) if tensor.is_inference()]
+        self._look()
+
+    def numbers(self) -> list[int]:
+        """For each tensor what differs after every uncounted write to its memory.
+
+        >>> weight = torch.nn.Parameter(torch.ones(3))
+        >>> watch, optimizer = Watch([weight]), torch.optim.SGD([weight], lr=0.1, fused=True)
+        >>> weight.sum().backward()
+        >>> before = weight._version, watch.numbers()
+        >>> optimizer.step()
+        >>> weight._version == before[0], watch.numbers() == before[1]
+        (True, False)
+        """
+        newest, counters, versions, open_, numbers = self._state
+        if newest == _newest[0] and not open_ and (not counters or list(map(version, counters)) == versions):
+            return numbers
+        return self._look()
+
+    def _look(self) -> list[int]:
+        """Read everything; what tells that it is no longer true is read first."""
+        newest = _newest[0]
+        counters = [counter for memory in self._memories for counter in memory.counters]
+        versions = list(map(version, counters))
+        open_ = bool(self._inference) or any(memory.owners for memory in self._memories)
+        numbers = [memory.number() for memory in self._memories]
+        for place in self._inference:
+            numbers[place] = next(_numbers)
+        self._state = newest, counters, versions, open_, numbers  # at once: other threads read it
+        return numbers
+
+
+def memory_of(tensor: torch.Tensor) -> Memory:
+    """The record of a tensor's memory, which is watched from now on."""
+    identity: int = tensor.untyped_storage()._cdata
+    found = _watched.get(identity)
+    if found is None:
+        found = _watched[identity] = Memory()
+    return found
+
+
+def watched(tensor: torch.Tensor) -> Memory | None:
+    """The record of a tensor's memory if it is watched."""
+    return _watched.get(tensor.untyped_storage()._cdata) if _watched else None
+
+
+def refresh() -> None:
+    """Have all modules compiled by :func:`zenith.from_torch` and by ``torch.compile`` look at their weights again.
+
+    Only for writes that cannot be seen: of another process, by an address, through DLPack, or through a tensor or array
+    of the same memory that is older than the compiled module. ``refresh()`` of a compiled module does so for it alone.
+    """
+    for memory in list(_watched.values()):
+        memory.write()
 
 
 def _note(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -54,24 +147,9 @@ def _number(parameters: Sequence[Any], foreign: bool) -> None:
     """Give new numbers to all of these that have a gradient; a foreign step may have taken it away."""
     for parameter in parameters:
         if isinstance(parameter, torch.Tensor) and (foreign or parameter.grad is not None):
-            memory, number = _memory(parameter), next(_numbers)
-            known, _ = _written.get(memory, (None, 0))
-            if known is None or known() is not parameter:
-                known = weakref.ref(parameter, partial(_forget, memory))
-            _written[memory] = known, number
-            _newest[0] = number
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    """The identity of a tensor's memory, which is that of its views."""
-    identity: int = tensor.untyped_storage()._cdata
-    return identity
-
-
-def _forget(memory: int, gone: weakref.ref[torch.Tensor]) -> None:
-    """Forget a tensor that is gone, unless another one in its memory was written to meanwhile."""
-    if _written.get(memory, (None, 0))[0] is gone:
-        del _written[memory]
+            memory = watched(parameter)
+            if memory is not None:
+                memory.write()
 
 
 register_optimizer_step_post_hook(_note)

@@ -1,9 +1,10 @@
 """A module's weights: where they stand, and whether they changed since programs were told of them.
 
-A weight is changed when its module holds another tensor, the tensor another memory, its version counter moved, or an
-optimiser wrote to it in one kernel (:mod:`zenith.torch.unseen`). What nobody sees (a write through ``.data``, which
-keeps the memory) needs ``refresh()``. Programs follow a change without being compiled again as long as the *structure*
-stays: the submodules, and the names, ties, element types and sizes of the weights.
+A weight is changed when its module holds another tensor, the tensor another memory, its version counter moved, or it
+was written to past that: by an optimiser in one kernel, through ``.data``, by NumPy (:mod:`zenith.torch.unseen`).
+What cannot be seen, such as a write of another process, needs ``refresh()``. Programs follow a change without being
+compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and sizes of the
+weights.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from zenith.backends.residence import HOST, Residence
 from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
 from zenith.ir.types import dtype_of
-from zenith.torch import unseen
+from zenith.torch import aliases as aliases  # for what it does when it is imported
+from zenith.torch.unseen import Watch, version
 
 _END = object()  # behind all contents: a table that grew has something else in its place
 
@@ -161,7 +163,8 @@ class _Look:
         self._measure()
 
     def _measure(self) -> None:
-        self._newest, self._unseen = unseen.newest(), list(map(unseen.number_of, self._plain))
+        self._watch = Watch(self._plain)
+        self._unseen = self._watch.numbers()
         self._addresses = list(map(torch.Tensor.data_ptr, self._plain))
         self._versions = list(map(version, self._versioned))
         versions = dict(zip(map(id, self._versioned), self._versions, strict=True))
@@ -193,15 +196,8 @@ class _Look:
         return (
             list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
             or list(map(version, self._versioned)) != self._versions
-            or (unseen.newest() != self._newest and self._written_unseen())
+            or self._watch.numbers() != self._unseen
         )
-
-    def _written_unseen(self) -> bool:
-        newest = unseen.newest()
-        if list(map(unseen.number_of, self._plain)) != self._unseen:
-            return True
-        self._newest = newest  # others were written to
-        return False
 
 
 def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
@@ -248,6 +244,3 @@ def array_of(name: str, tensor: torch.Tensor) -> Any:
     dtype = torch_adapter().dtype(dense)
     assert dtype is not None, "the tensor was checked"
     return DeviceArray(dense.data_ptr(), tuple(dense.shape), dtype.numpy, dense)
-
-
-version = torch.Tensor._version.__get__  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ from itertools import count
 import torch
 
 from zenith.backends.weights import WeightTable
-from zenith.torch import unseen
-from zenith.torch.weights import array_of, residence_of, version
+from zenith.torch.unseen import Watch, version
+from zenith.torch.weights import array_of, residence_of
 
 _numbers = count(1)
 
@@ -35,7 +35,7 @@ class Parameters:
         # They are not kept alive; what takes the place of one that is gone could have its identity.
         self._tensors = [weakref.ref(t, lambda _: forget()) for t in tensors.values()]
         self._versioned = [i for i, t in enumerate(tensors.values()) if not t.is_inference()]
-        self._unseen = 0, [0] * len(tensors)
+        self._watch = Watch([*tensors.values()])
         self._marks = self._look([*tensors.values()])
         self._lock = threading.Lock()
         arrays = {name: array_of(name, tensor) for name, tensor in tensors.items()}
@@ -47,19 +47,19 @@ class Parameters:
         if now == self._marks:
             return 0
         with self._lock:
-            known, self._marks = self._marks, now
-            addresses, versions, numbers = (zip(a, b, strict=True) for a, b in zip(known, now, strict=True))
+            watch = Watch(tensors)  # of what is now in the place of other memory
+            marks = *now[:2], watch.numbers()
+            addresses, versions, numbers = (zip(a, b, strict=True) for a, b in zip(self._marks, now, strict=True))
             changed = {i for i, (before, after) in enumerate(addresses) if before != after}
             changed |= {i for i, (before, after) in zip(self._versioned, versions, strict=True) if before != after}
             changed |= {i for i, (before, after) in enumerate(numbers) if before != after}
             self.table.change({self._names[i]: array_of(self._names[i], tensors[i]) for i in changed})
+            self._watch, self._marks = watch, marks  # last: other threads take it that programs know
         return len(changed)
 
     def _look(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[int], list[int]]:
         """Where the tensors stand, and what counts the writes to them."""
-        newest, numbers = self._unseen
-        if unseen.newest() != newest:
-            self._unseen = unseen.newest(), (numbers := list(map(unseen.number_of, tensors)))
+        numbers = self._watch.numbers()
         versions = [version(tensors[i]) for i in self._versioned]
         return list(map(torch.Tensor.data_ptr, tensors)), versions, numbers
 
