@@ -6,6 +6,7 @@ from torch import nn
 
 import zenith
 from tests.torch.test_from_torch import compare
+from zenith.errors import TraceError
 
 
 class Weighted(nn.Module):
@@ -106,3 +107,21 @@ def test_a_buffer_as_example_of_a_module_that_writes_to_it():
     for x in (X, Y):
         compare(fast, module, x)
         torch.testing.assert_close(fast_module.mean, module.mean)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "found"),
+    [
+        (X, None, "args is a Tensor and kwargs a NoneType"),
+        ({"a": X}, None, "args is a dict"),
+        (None, {"a": X}, "args is a NoneType"),
+        ((t for t in (X,)), None, "args is a generator"),
+        ("ab", None, "args is a str"),
+        ((X,), X, "kwargs a Tensor"),
+        ((X,), [("b", X)], "kwargs a list"),
+    ],
+)
+def test_what_is_no_tuple_of_arguments_is_refused(args, kwargs, found):
+    """Rows of a tensor, or keys of a dictionary, would be taken for arguments."""
+    with pytest.raises(TraceError, match=rf"{found}(.|\n)*test_examples.py(.|\n)*\(module, \(x,\)\)"):
+        zenith.from_torch(Weighted(), args, kwargs)
