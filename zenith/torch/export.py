@@ -20,7 +20,7 @@ import re
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,17 @@ from zenith.torch.draws import drops, is_one_draw, write_out_attention
 from zenith.torch.examples import Examples, enlarged
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
+
+
+def exclusive() -> AbstractContextManager[Any]:
+    """TorchDynamo's lock: exports and compilations replace state of the process, and the weights of modules meanwhile.
+
+    Whoever holds it finds the modules' own.
+    """
+    from torch._dynamo.convert_frame import compile_lock
+
+    lock: AbstractContextManager[Any] = compile_lock
+    return lock
 
 
 @dataclass(frozen=True)
@@ -120,7 +131,7 @@ def _export(
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
         oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with _quiet(), recorded(differentiable), oblivious, KeptWhole():
+        with exclusive(), _quiet(), recorded(differentiable), oblivious, KeptWhole():
             program = torch.export.export(
                 module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )

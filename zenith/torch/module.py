@@ -23,7 +23,7 @@ from zenith.errors import TraceError, UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.target import EXACT, Numerics
 from zenith.torch.calls import ModuleCall, module_kinds
-from zenith.torch.export import Exported, export
+from zenith.torch.export import Exported, exclusive, export
 from zenith.torch.functional import Functional, Params, load, parameters_of
 from zenith.torch.likeness import ModuleLike
 from zenith.torch.results import Results
@@ -69,7 +69,8 @@ class CompiledModule(Compilable, ModuleLike):
         self._backend, self._options = backend, (backend, self.__name__, max_compilations, numerics)
         self._keys = module_kinds()
         self._lock = threading.RLock()
-        self._weights = Weights(module)
+        with exclusive():
+            self._weights = Weights(module)
         self._releases, self._released = release_weights, False
         self._modes: dict[tuple[bool, ...], _Mode] = {}
         self._enter_mode()
@@ -197,9 +198,9 @@ class CompiledModule(Compilable, ModuleLike):
 
     def _follow(self, every: bool) -> None:
         """Have the programs follow the module's weights; they are compiled again only for another structure."""
-        with self._lock:
+        with self._lock, exclusive():
             if not (every or self._weights.changed()):
-                return  # another thread was faster
+                return  # another thread was faster, or exports a module that has the same weights
             self._refuse_released("the weights of {} changed, but its programs have released them")
             told = self._weights.follow(every)
             if told is None:
