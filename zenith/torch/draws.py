@@ -23,7 +23,8 @@ _DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropo
 _ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
 _WRITTEN_OUT = torch.ops.aten._scaled_dot_product_attention_math.default
 # Draws through which PyTorch has gradients; all others only depend on sizes, or on numbers of no use to a gradient.
-_DIFFERENTIABLE = ("rrelu", "rrelu_with_noise_functional", "_standard_gamma", "_sample_dirichlet")
+_DIFFERENTIABLE = ("_standard_gamma", "_sample_dirichlet")
+_SLOPES = "rrelu_with_noise_functional"
 
 
 def drops(node: torch.fx.Node) -> bool:
@@ -32,6 +33,8 @@ def drops(node: torch.fx.Node) -> bool:
         return bool(_dropout_of(node))
     if not draws(node.target):
         return False
+    if _name(node) == _SLOPES:
+        return len(node.args) > 4 and bool(node.args[4])
     return _name(node) not in _DROPOUTS or (bool(node.args[2]) and bool(node.args[1]))
 
 
@@ -67,6 +70,8 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
         if not drops(node):
             return aten.find(node.target)
         rule = steps.rule_of(node)
+        if _name(node) == _SLOPES:
+            return _by_slopes(rule)
         return rule if _name(node) in (*_DROPOUTS, *_DIFFERENTIABLE) else _of_constants(rule)
 
     return find
@@ -77,6 +82,16 @@ def _of_constants(rule: aten.Rule) -> aten.Rule:
 
     def drawn(c: aten.Context, *args: Any, **options: Any) -> Any:
         return pytree.tree_map_only(Tracer, b.stop_gradient, rule(c, *args, **options))
+
+    return drawn
+
+
+def _by_slopes(rule: aten.Rule) -> aten.Rule:
+    """The rule of ``rrelu`` in training: what it draws are slopes, for elements that are not positive."""
+
+    def drawn(c: aten.Context, x: Any, *args: Any, **options: Any) -> Any:
+        _, slopes = _of_constants(rule)(c, b.stop_gradient(x), *args, **options)
+        return x * slopes, slopes
 
     return drawn
 

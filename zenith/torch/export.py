@@ -36,6 +36,7 @@ from zenith.torch.draws import drops, is_one_draw, write_out_attention
 from zenith.torch.examples import Examples, enlarged
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
+from zenith.torch.whole import without_early_decompositions
 
 
 def exclusive() -> AbstractContextManager[Any]:
@@ -131,7 +132,7 @@ def _export(
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
         oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with exclusive(), _quiet(), recorded(differentiable), oblivious, KeptWhole():
+        with exclusive(), _quiet(), recorded(differentiable), oblivious, KeptWhole(), without_early_decompositions():
             program = torch.export.export(
                 module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )

@@ -37,6 +37,16 @@ def _leaky_relu(c: Context, x: Any, slope: float = 0.01) -> Any:
     return nn.leaky_relu(c.cast(x), slope)
 
 
+@rule("rrelu_with_noise_functional")
+def _rrelu(
+    c: Context, x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, *_: Any
+) -> Any:
+    """The mean slope, where none is drawn."""
+    if training:
+        raise UnsupportedError("PyTorch draws its slopes", fix="call module.eval() before from_torch")
+    return nn.leaky_relu(c.cast(x), (lower + upper) / 2), noise
+
+
 @rule("elu")
 def _elu(c: Context, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
     return nn.elu(c.cast(x), alpha, scale, input_scale)

@@ -6,6 +6,7 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
+from zenith.torch.aten import corners
 from zenith.torch.aten.rules import Context, rule, to
 from zenith.trace.bind import b
 
@@ -60,7 +61,7 @@ def _abs(c: Context, x: Any) -> Any:
 def _angle(c: Context, x: Any) -> Any:
     """Of real numbers 0 or pi, by their sign; PyTorch has 0 for -0.0."""
     if kind_of(x.dtype) == "c":
-        return znp.angle(x)
+        return corners.angle(znp.imag(x), znp.real(x))
     x = to(x, c.dtype)
     return znp.where(znp.isnan(x), x, znp.where(x < 0, znp.pi, 0.0).astype(c.dtype))
 

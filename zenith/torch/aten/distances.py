@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import zenith.numpy as znp
+from zenith.torch.aten.corners import reduction, root
+from zenith.torch.aten.norms import vector_norm
 from zenith.torch.aten.rules import Context, rounded_once, rule
 from zenith.trace.bind import b
 
@@ -14,6 +16,15 @@ from zenith.trace.bind import b
 def _cdist(c: Context, x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
     """The norm of the difference of every row of ``x`` and every row of ``y``; leading axes are broadcast."""
     return _length(znp.expand_dims(x, -2) - znp.expand_dims(y, -3), p)
+
+
+@rule("_euclidean_dist")
+@rounded_once
+def _euclidean(c: Context, x: Any, y: Any) -> Any:
+    """The Euclidean ones by a product of matrices, as PyTorch has them of many rows; equal rows do not move them."""
+    own, other = (znp.sum(a * a, axis=-1, keepdims=True) for a in (x, y))
+    square = own + znp.matrix_transpose(other) - 2 * znp.matmul(x, znp.matrix_transpose(y))
+    return root(znp.where(square < 0, 0, square))
 
 
 @rule("_cdist_backward")
@@ -68,11 +79,15 @@ def _pairs(x: Any) -> tuple[Any, Any]:
 @rule("dist")
 @rounded_once
 def _dist(c: Context, x: Any, y: Any, p: float = 2) -> Any:
-    return _length(znp.reshape(c.cast(x) - c.cast(y), (-1,)), p)
+    return vector_norm(c.cast(x) - c.cast(y), p)
 
 
 def _length(x: Any, p: float) -> Any:
-    """The norm along the last axis, 0 where that has no elements."""
-    if math.isinf(p) and p > 0:
-        return znp.maximum(b.reduce_max(znp.abs(x), axes=(x.ndim - 1,)), 0)
-    return znp.linalg.vector_norm(x, axis=-1, ord=p)
+    """The norm along the last axis, 0 where that has no elements, and not moved by what leaves it 0."""
+
+    def length(x: Any) -> Any:
+        if math.isinf(p) and p > 0:
+            return znp.expand_dims(znp.maximum(b.reduce_max(znp.abs(x), axes=(x.ndim - 1,)), 0), -1)
+        return znp.linalg.vector_norm(x, axis=-1, ord=p, keepdims=True)
+
+    return reduction(length, lambda length, x: _slopes(x, length[..., 0], p), (x.ndim - 1,), False)(x)

@@ -9,6 +9,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
+from zenith.torch.aten import corners
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
 from zenith.trace.bind import b
 
@@ -33,15 +34,15 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "special_erfcx": znp.special.erfcx, "special_log_ndtr": znp.special.log_ndtr, "special_ndtri": znp.special.ndtri,
     "erfinv": znp.special.erfinv, "i0": znp.special.i0, "special_i0e": znp.special.i0e, "special_i1": znp.special.i1,
     "special_i1e": znp.special.i1e, "special_modified_bessel_i0": znp.special.i0,
-    "special_modified_bessel_i1": znp.special.i1,
+    "special_modified_bessel_i1": znp.special.i1, "sinc": znp.sinc, "special_entr": corners.entropy,
 }  # fmt: skip
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
     "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "__and__": znp.bitwise_and,
     "__or__": znp.bitwise_or, "__xor__": znp.bitwise_xor, "max.other": znp.maximum, "min.other": znp.minimum,
     "remainder": znp.remainder, "fmod": znp.fmod,
-    "atan2": znp.arctan2, "hypot": znp.hypot, "copysign": znp.copysign, "nextafter": znp.nextafter, "fmax": znp.fmax,
-    "fmin": znp.fmin, "gcd": znp.gcd, "lcm": znp.lcm, "bitwise_left_shift": znp.left_shift,
+    "atan2": corners.angle, "hypot": znp.hypot, "copysign": znp.copysign, "nextafter": znp.nextafter,
+    "fmax": corners.fmax, "fmin": corners.fmin, "gcd": znp.gcd, "lcm": znp.lcm, "bitwise_left_shift": znp.left_shift,
     "bitwise_right_shift": znp.right_shift, "__lshift__": znp.left_shift, "__rshift__": znp.right_shift,
     "ldexp": lambda x, power: x * znp.exp2(power), "igamma": znp.special.gammainc, "igammac": znp.special.gammaincc,
 }  # fmt: skip

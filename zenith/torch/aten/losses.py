@@ -7,6 +7,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith import nn
 from zenith.nn import classes
+from zenith.nn.losses import reduced
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
 
 _REDUCTIONS = ("none", "mean", "sum")  # by PyTorch's numbers
@@ -64,3 +65,47 @@ def _hinge_embedding(c: Context, x: Any, target: Any, margin: float = 1.0, reduc
 def _cosine_embedding(c: Context, x: Any, y: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     """Of integers in PyTorch's type; squares and products are integers there, too."""
     return to(nn.cosine_embedding_loss(x, y, target, margin, _REDUCTIONS[reduction]), c.dtype)
+
+
+@rule("multi_margin_loss")
+@rounded_once
+def _multi_margin(
+    c: Context, x: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1
+) -> Any:
+    """How much each wrong class comes nearer to the right one than the margin allows, by power ``p``."""
+    rows, right = (znp.reshape(a, (-1, x.shape[-1]) if a is x else (-1, 1)) for a in (x, target))
+    short = nn.relu(margin - znp.take_along_axis(rows, right, axis=-1) + rows)
+    short = short if p == 1 else short * short
+    short = short if weight is None else short * znp.take(weight, right)
+    wrong = right != znp.arange(rows.shape[-1])
+    losses = znp.sum(znp.where(wrong, short, 0), axis=-1) / rows.shape[-1]
+    return reduced(losses if x.ndim > 1 else losses[0], _REDUCTIONS[reduction])
+
+
+@rule("multilabel_margin_loss")
+@rounded_once
+def _multilabel_margin(c: Context, x: Any, target: Any, reduction: int = 1) -> Any:
+    return _of_labels(x, target, reduction)[0]
+
+
+@rule("multilabel_margin_loss_forward")
+@rounded_once
+def _multilabel_margin_forward(c: Context, x: Any, target: Any, reduction: int) -> Any:
+    loss, chosen = _of_labels(x, target, reduction)
+    return loss, znp.reshape(to(chosen, x.dtype), target.shape)
+
+
+def _of_labels(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
+    """How much each class that is no label comes nearer than 1 to each label; and which classes are labels.
+
+    A row's labels end at its first negative number.
+    """
+    rows, labels = (znp.reshape(a, (-1, x.shape[-1])) for a in (x, target))
+    counts = znp.cumsum(znp.astype(labels < 0, znp.int64), axis=1) == 0
+    named = znp.expand_dims(labels, 2) == znp.arange(rows.shape[1])
+    chosen = znp.any(named & znp.expand_dims(counts, 2), axis=1)
+    right = znp.take_along_axis(rows, znp.where(counts, labels, 0), axis=1)
+    short = nn.relu(1 - znp.expand_dims(right, 2) + znp.expand_dims(rows, 1))
+    pairs = znp.expand_dims(counts, 2) & ~znp.expand_dims(chosen, 1)
+    losses = znp.sum(znp.where(pairs, short, 0), axis=(1, 2)) / rows.shape[1]
+    return reduced(losses if x.ndim > 1 else losses[0], _REDUCTIONS[reduction]), chosen

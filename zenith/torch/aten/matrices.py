@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.ir.types import kind_of
-from zenith.torch.aten.reductions import axes_of
 from zenith.torch.aten.refused import Absent, Failed
-from zenith.torch.aten.rules import RULES, Context, rounded_once, rule, to
+from zenith.torch.aten.rules import RULES, Context, rule, to
 from zenith.transforms import custom_jvp
 
 linalg = znp.linalg
@@ -229,25 +227,6 @@ def _share(a: Any) -> Any:
 @rule("linalg_cond", "linalg_cond.p_str")
 def _cond(c: Context, a: Any, p: Any = None) -> Any:
     return linalg.cond(a, p)
-
-
-@rule("linalg_norm", "linalg_norm.ord_str")
-@rounded_once
-def _norm(c: Context, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return linalg.norm(_wide(c, x), ord, axes_of(dim), keepdim)
-
-
-@rule("linalg_matrix_norm", "linalg_matrix_norm.str_ord")
-@rounded_once
-def _matrix_norm(
-    c: Context, x: Any, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Any:
-    return linalg.norm(_wide(c, x), ord, tuple(dim), keepdim)
-
-
-def _wide(c: Context, x: Any) -> Any:
-    """An operand in the element type of its norm; complex ones have real norms."""
-    return x if kind_of(x.dtype) == "c" else c.cast(x)
 
 
 @rule("linalg_multi_dot", "chain_matmul")

@@ -10,6 +10,7 @@ from zenith import nn
 from zenith.errors import UnsupportedError
 from zenith.nn import normalization as forms
 from zenith.torch.aten.rules import Context, rounded_once, rule
+from zenith.trace.bind import b
 
 
 def _trailing(x: Any, shape: Sequence[int]) -> tuple[int, ...]:
@@ -87,7 +88,8 @@ def _group_norm(
 def _native_group_norm(
     c: Context, x: Any, weight: Any, bias: Any, n: Any, channels: Any, size: Any, groups: int, eps: float
 ) -> Any:
-    return forms.group_norm_parts(x, groups, weight, bias, eps, 1)
+    y, *statistics = forms.group_norm_parts(x, groups, weight, bias, eps, 1)
+    return (y, *map(b.stop_gradient, statistics))
 
 
 @rule("instance_norm")

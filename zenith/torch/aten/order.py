@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import zenith.numpy as znp
+from zenith.torch.aten.corners import shared
 from zenith.torch.aten.rules import Context, rule, to
 
 
@@ -54,7 +55,7 @@ def _median(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("median")
 def _median_of_all(c: Context, x: Any) -> Any:
-    return _median(c, znp.reshape(x, (-1,)), 0)[0]
+    return shared(lambda x: _median(c, znp.reshape(x, (-1,)), 0)[0])(x)
 
 
 @rule("nanmedian.dim")
@@ -68,7 +69,7 @@ def _nanmedian(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @rule("nanmedian")
 def _nanmedian_of_all(c: Context, x: Any) -> Any:
-    return _nanmedian(c, znp.reshape(x, (-1,)), 0)[0]
+    return shared(lambda x: _nanmedian(c, znp.reshape(x, (-1,)), 0)[0])(x)
 
 
 @rule("searchsorted.Tensor", "searchsorted.Scalar")

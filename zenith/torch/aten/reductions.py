@@ -1,12 +1,13 @@
-"""Sums, extremes, variances, norms, running sums."""
+"""Sums, extremes, variances, running sums."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import zenith.numpy as znp
+from zenith.ir.types import kind_of
+from zenith.torch.aten.corners import of_place, root
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.dispatch import implementation
 
@@ -41,14 +42,20 @@ RULES |= {
 }  # fmt: skip
 
 
-@rule("max.dim")
-def _extreme(c: Context, x: Any, dim: int, keepdim: bool = False) -> Any:
-    return znp.max(x, axis=dim, keepdims=keepdim), znp.argmax(x, axis=dim, keepdims=keepdim)
+def _with_place(reduce: Callable[..., Any], place: Callable[..., Any]) -> Rule:
+    """The extreme along an axis and where it stands; its derivative is that of the element there."""
+
+    def extreme(c: Context, x: Any, dim: int, keepdim: bool = False) -> Any:
+        def found(x: Any) -> Any:
+            return reduce(x, axis=dim, keepdims=True), place(x, axis=dim, keepdims=True)
+
+        values = (of_place(found, dim % x.ndim) if kind_of(x.dtype) == "f" else found)(x)
+        return values if keepdim else tuple(znp.squeeze(v, axis=dim) for v in values)
+
+    return extreme
 
 
-@rule("min.dim")
-def _smallest(c: Context, x: Any, dim: int, keepdim: bool = False) -> Any:
-    return znp.min(x, axis=dim, keepdims=keepdim), znp.argmin(x, axis=dim, keepdims=keepdim)
+RULES |= {"max.dim": _with_place(znp.max, znp.argmax), "min.dim": _with_place(znp.min, znp.argmin)}
 
 
 @rule("argmax")
@@ -75,9 +82,23 @@ def _var_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, ke
     return _var(c, x, dim, correction=correction, keepdim=keepdim), mean
 
 
+@rule("std.correction")
+@rounded_once
+def _std(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """The root of the variance; it does not move where that is 0."""
+    return root(_var(c, x, dim, correction=correction, keepdim=keepdim))
+
+
+@rule("std_mean.correction")
+@rounded_once
+def _std_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    variance, mean = _var_mean(c, x, dim, correction=correction, keepdim=keepdim)
+    return root(variance), mean
+
+
 def _register_unbiased() -> None:
     """The older forms, which say whether one is taken off the number."""
-    for name, function in (("var", _var), ("var_mean", _var_mean)):
+    for name, function in (("var", _var), ("var_mean", _var_mean), ("std", _std), ("std_mean", _std_mean)):
         RULES[name] = lambda c, x, unbiased=True, f=function: f(c, x, correction=int(unbiased))
         RULES[f"{name}.dim"] = lambda c, x, dim, unbiased=True, keepdim=False, f=function: f(
             c, x, dim, correction=int(unbiased), keepdim=keepdim
@@ -85,19 +106,6 @@ def _register_unbiased() -> None:
 
 
 _register_unbiased()
-
-
-@rule("linalg_vector_norm")
-@rounded_once
-def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    x, along = c.cast(x), {"axis": axes_of(dim), "keepdims": keepdim}
-    if ord == 2:
-        return znp.linalg.norm(x, **along)
-    if ord == 0:
-        return c.cast(znp.sum(x != 0, **along))
-    if abs(ord) == math.inf:
-        return (znp.max if ord > 0 else znp.min)(znp.abs(x), **along)
-    return znp.sum(znp.abs(x) ** ord, **along) ** (1 / ord)
 
 
 @rule("cumsum")

@@ -1,0 +1,126 @@
+"""PyTorch's derivatives where they are a matter of convention: at zeros, ties, equal rows and ends of domains.
+
+What follows there from the primitives of a rule is NumPy's and JAX's convention, or nan, where the infinite slope of a
+root meets a zero. A rule for which PyTorch has another one computes its values as ever, and says here how they move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import zenith.numpy as znp
+from zenith.ir.types import kind_of
+from zenith.transforms import custom_jvp
+
+Function = Callable[..., Any]
+
+
+def with_slopes(function: Function, slopes: Callable[..., tuple[Any, ...]]) -> Function:
+    """An elementwise function; ``slopes(result, *operands)`` are its derivatives by each operand."""
+    computed = custom_jvp(function)
+
+    @computed.defjvp
+    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        found = function(*primals)
+        first, *others = (s * t for s, t in zip(slopes(found, *primals), tangents, strict=True))
+        return found, sum(others, first)
+
+    return computed
+
+
+def reduction(function: Function, slopes: Function, axes: Sequence[int], keepdims: bool) -> Function:
+    """A function that reduces an array over axes, which stay with size 1, and go behind it unless ``keepdims``.
+
+    ``slopes(result, x)`` is its derivative by each element; of complex elements the result is real.
+    """
+    axes = tuple(axes)
+
+    def reduced(x: Any) -> Any:
+        found = function(x)
+        return found if keepdims else znp.squeeze(found, axis=axes)
+
+    computed = custom_jvp(reduced)
+
+    @computed.defjvp
+    def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+        (x,), (moved,) = primals, tangents
+        found = function(x)
+        moved = _product(slopes(found, x), moved)
+        total = znp.sum(moved, axis=axes, keepdims=keepdims, dtype=found.dtype)
+        return (found if keepdims else znp.squeeze(found, axis=axes)), total
+
+    return computed
+
+
+def _product(slope: Any, moved: Any) -> Any:
+    """How much a real number moves with another, or with a complex one."""
+    return znp.real(znp.conjugate(slope) * moved) if kind_of(slope.dtype) == "c" else slope * moved
+
+
+def of_place(function: Function, axis: int) -> Function:
+    """A function that finds an element in each row along an axis, which stays with size 1, and its place.
+
+    It alone moves the result. On the way back each element asks whether it is that one, so that gradients are
+    elementwise.
+    """
+    computed = custom_jvp(function)
+
+    @computed.defjvp
+    def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+        (x,), (moved,) = primals, tangents
+        value, places = function(x)
+        number = znp.reshape(znp.arange(x.shape[axis]), (-1,) + (1,) * (x.ndim - 1 - axis))
+        own = znp.where(number == places, moved, 0)
+        return (value, places), (znp.sum(own, axis=axis, keepdims=True, dtype=value.dtype), places)
+
+    return computed
+
+
+def shared(function: Function) -> Function:
+    """A function that finds one element of an array: all that are equal to it share its derivative evenly."""
+
+    def slopes(value: Any, x: Any) -> Any:
+        equal = znp.astype((x == value) | ((x != x) & (value != value)), x.dtype)
+        return equal / znp.sum(equal, dtype=x.dtype)
+
+    def computed(x: Any) -> Any:
+        if kind_of(x.dtype) != "f":
+            return function(x)
+        alone = (1,) * x.ndim
+        return reduction(lambda x: znp.reshape(function(x), alone), slopes, range(x.ndim), False)(x)
+
+    return computed
+
+
+def _steady(zero: Any, slope: Callable[[Any], Any], x: Any) -> Any:
+    """A slope that has x below a line, 0 where x is."""
+    return znp.where(zero, 0, slope(znp.where(zero, 1, x)))
+
+
+def _angle_slopes(angle: Any, y: Any, x: Any) -> tuple[Any, Any]:
+    """Those of a circle, 0 in its centre."""
+    square = x * x + y * y
+    return _steady(square == 0, lambda s: x / s, square), _steady(square == 0, lambda s: -y / s, square)
+
+
+# The square root, which does not move at 0.
+root = with_slopes(znp.sqrt, lambda y, x: (_steady(y == 0, lambda y: 0.5 / y, y),))
+_angle = with_slopes(znp.arctan2, _angle_slopes)
+# -x log(x), 0 at 0 with an infinite slope.
+entropy = with_slopes(znp.special.entr, lambda y, x: (-1 - znp.log(x),))
+
+
+def angle(y: Any, x: Any) -> Any:
+    """The angle of the point (y, x), which does not move at the origin."""
+    return _angle(*znp.broadcast_arrays(y, x))
+
+
+def fmax(x: Any, y: Any) -> Any:
+    """The larger, the first of equal ones; a nan counts as missing."""
+    return znp.where((x >= y) | (y != y), x, y)
+
+
+def fmin(x: Any, y: Any) -> Any:
+    """The smaller, the first of equal ones; a nan counts as missing."""
+    return znp.where((x <= y) | (y != y), x, y)
