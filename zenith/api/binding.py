@@ -2,7 +2,8 @@
 
 The function reads the shapes, checks the program's guards in the order in which tracing met them, and returns the
 sizes. A false assumption returns None (another specialisation may fit); a false requirement raises ShapeError with the
-reason and line that tracing recorded. It is plain Python, printed by ``explain()``::
+reason and line that tracing recorded. Sizes that Python computes (:mod:`zenith.ir.computed_sizes`) are computed there.
+It is plain Python, printed by ``explain()``::
 
     def bind(leaves):
         x0, x1 = leaves[0].shape
@@ -20,6 +21,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from zenith.errors import ShapeError, SourceLine
+from zenith.ir.computed_sizes import NAMES, NO_NUMBER, evaluate, with_computed
 from zenith.ir.graph import Guard
 from zenith.trace import InputSpec
 from zenith.tree import unique
@@ -48,30 +50,29 @@ class Condition:
         return f"{self.source} is {verb}{place}" + (f" ({self.reason})" if self.reason else "")
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the condition is true; a division by zero makes it false."""
+        """Whether the condition is true; a division by zero, or another number that there is not, makes it false."""
         try:
-            return bool(eval(self.source, _BUILTINS, dict(sizes)))
-        except ZeroDivisionError:
+            return bool(evaluate(self.source, sizes))
+        except NO_NUMBER:
             return False
-
-
-_BUILTINS: dict[str, Any] = {"__builtins__": {f.__name__: f for f in (abs, float, int, max, min, round)}}
 
 
 @dataclass(frozen=True)
 class Binding:
-    """The generated function with its source, and the conditions that it checks."""
+    """The generated function with its source, the conditions that it checks, and definitions of sizes by name."""
 
     function: Bind
     source: str
     shapes: tuple[tuple[int, tuple[str, ...]], ...]
     conditions: tuple[Condition, ...]
     symbols: tuple[str, ...]
+    definitions: tuple[tuple[str, str], ...] = ()
 
     def spelled(self) -> Any:
         """The binding as JSON's own types."""
         conditions = [[c.source, c.required, c.reason, c.line and astuple(c.line)] for c in self.conditions]
-        return {"shapes": self.shapes, "conditions": conditions, "symbols": self.symbols}
+        found = {"shapes": self.shapes, "conditions": conditions, "symbols": self.symbols}
+        return found | {"definitions": self.definitions} if self.definitions else found
 
     @classmethod
     def read(cls, spelled: Any) -> Binding:
@@ -81,42 +82,69 @@ class Binding:
             Condition(source, required, reason, line and SourceLine(*line))
             for source, required, reason, line in spelled["conditions"]
         ]
-        return generated(shapes, tuple(conditions), tuple(spelled["symbols"]))
+        definitions = tuple((name, source) for name, source in spelled.get("definitions", ()))
+        return generated(shapes, tuple(conditions), tuple(spelled["symbols"]), definitions)
 
     def sizes(self, leaves: Sequence[Any]) -> dict[str, int]:
         """Every size by name, whether the conditions hold or not."""
-        return {n: s for i, names in self.shapes for n, s in zip(names, leaves[i].shape, strict=True)}
+        return with_computed(self._read(leaves), dict(self.definitions))
 
     def first_false(self, leaves: Sequence[Any]) -> Condition | None:
         """The condition that keeps these arrays out."""
-        sizes = self.sizes(leaves)
+        sizes = self._read(leaves)
+        for name, source in self.definitions:
+            is_size = Condition(f"{source} >= 0", False, "a size is computed so")
+            if not is_size.holds(sizes):
+                return is_size
+            sizes[name] = evaluate(source, sizes)
         return next((c for c in self.conditions if not c.holds(sizes)), None)
 
+    def _read(self, leaves: Sequence[Any]) -> dict[str, int]:
+        return {n: s for i, names in self.shapes for n, s in zip(names, leaves[i].shape, strict=True)}
 
-def make_binding(specs: Sequence[InputSpec], guards: Sequence[Condition], symbols: Sequence[str]) -> Binding:
-    """The binding of a program with these inputs; ``symbols`` are the sizes that it needs."""
+
+def make_binding(
+    specs: Sequence[InputSpec],
+    guards: Sequence[Condition],
+    symbols: Sequence[str],
+    definitions: Sequence[tuple[str, str]] = (),
+) -> Binding:
+    """The binding of a program with these inputs; ``symbols`` are the sizes that it needs.
+
+    ``definitions`` are those of sizes that Python computes, of which it may need some.
+    """
     shapes, declared = _read_shapes(specs)
     first: dict[str, Condition] = {}
     for condition in (*declared, *guards):
         first.setdefault(condition.source, condition)
-    return generated(tuple(shapes), tuple(first.values()), tuple(symbols))
+    needed = set(symbols) | {name for source in first for name in _words(source)}
+    computed = []
+    for name, source in reversed(definitions):
+        if name in needed:
+            computed.append((name, source))
+            needed.update(_words(source))
+    return generated(tuple(shapes), tuple(first.values()), tuple(symbols), tuple(reversed(computed)))
 
 
 def generated(
-    shapes: tuple[tuple[int, tuple[str, ...]], ...], conditions: tuple[Condition, ...], symbols: tuple[str, ...]
+    shapes: tuple[tuple[int, tuple[str, ...]], ...],
+    conditions: tuple[Condition, ...],
+    symbols: tuple[str, ...],
+    definitions: tuple[tuple[str, str], ...] = (),
 ) -> Binding:
     """The binding that reads these shapes, a name for each axis, checks these conditions and returns these sizes."""
     lines = ["def bind(leaves):"]
     for position, names in shapes:
         lines.append(f"    {', '.join(names)}{',' * (len(names) == 1)} = leaves[{position}].shape")
+    lines += [line for name, source in definitions for line in _computed(name, source)]
     lines += [_check(number, condition) for number, condition in enumerate(conditions)]
     lines.append("    return {" + ", ".join(f'"{s}": {s}' for s in symbols) + "}")
     if any("//" in c.source or "%" in c.source for c in conditions):
         lines = _catch_division(lines)
     source = "\n".join(lines)
-    scope: dict[str, Any] = {"broken": lambda number, sizes: broken(conditions[number], sizes)}
+    scope: dict[str, Any] = {"broken": lambda number, sizes: broken(conditions[number], sizes), "math": NAMES["math"]}
     exec(compile(source, "<bind>", "exec"), scope)
-    return Binding(scope["bind"], source, shapes, conditions, symbols)
+    return Binding(scope["bind"], source, shapes, conditions, symbols, definitions)
 
 
 def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:
@@ -139,6 +167,22 @@ def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str,
         if names:
             shapes.append((position, tuple(names)))
     return shapes, conditions
+
+
+def _words(source: str) -> set[str]:
+    return set(re.findall(r"[^\W\d]\w*", source))
+
+
+def _computed(name: str, source: str) -> list[str]:
+    """The lines that compute a size, which is none where there is no such number, or a negative one."""
+    raised = ", ".join(error.__name__ for error in NO_NUMBER)
+    return [
+        "    try:",
+        f"        {name} = {source}",
+        f"    except ({raised}):",
+        "        return None",
+        f"    if {name} < 0: return None",
+    ]
 
 
 def _check(number: int, condition: Condition) -> str:

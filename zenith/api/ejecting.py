@@ -61,6 +61,7 @@ def eject(
         result=program.origin.result.nested(),
         leaves=[(kind.dtype, kind.rank) for kind in program.kinds],
         shapes=program.binding.shapes,
+        definitions=program.binding.definitions,
         conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
         numbers=program.origin.result.numbers,
     )

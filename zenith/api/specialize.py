@@ -9,6 +9,7 @@ specialise by themselves, so an entry usually has one specialisation.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 import weakref
@@ -265,7 +266,7 @@ class Specializer:
         where = request.where
         lowered = lower_graph(program.traced.graph, where.backend, where.device, self.numerics)
         guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
-        binding = make_binding(program.traced.inputs, guards, program.traced.graph.symbols())
+        binding = make_binding(program.traced.inputs, guards, _sizes_of(program.traced), program.traced.definitions)
         return Lowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))
 
     def clear(self, why: str) -> None:
@@ -361,6 +362,13 @@ class Specializer:
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
+
+
+def _sizes_of(traced: Traced) -> tuple[str, ...]:
+    """The sizes that a program needs: those of its arguments, and what Python computes of them for some operation."""
+    text = print_graph(traced.graph) if traced.definitions else ""
+    computed = (name for name, _ in traced.definitions if re.search(rf"\b{name}\b", text))
+    return (*traced.graph.symbols(), *computed)
 
 
 _ALL: weakref.WeakSet[Specializer] = weakref.WeakSet()

@@ -107,17 +107,31 @@ class TorchAdapter(PlainAdapter):
         return partial(like.new_empty_strided, shape, strides)
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
-        """A NumPy array on the tensor's memory; bfloat16, which torch does not hand out, goes as 16-bit integers."""
-        plain, shared = array.detach(), self._torch._C.TensorBase.numpy  # not what zenith.torch takes for users' own
-        if plain.dtype == self._torch.bfloat16:
-            return shared(plain.view(self._torch.int16)).view(self._from_torch[plain.dtype].numpy)
-        return shared(plain)
+        """A NumPy array on the tensor's memory, which may be resized later: after ``numpy()`` torch refuses that."""
+        kind = self._from_torch[array.dtype].numpy
+        if array.numel() == 0:
+            return np.empty(tuple(array.shape), kind)
+        if array.is_conj() or array.is_neg():
+            return array.detach().numpy()  # which raises: these elements are not in memory
+        return np.asarray(_Memory(array.detach())).view(kind)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """A tensor on the array's memory."""
         if dtype_of(array.dtype) is not None and array.dtype.kind == "V":
             return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
         return self._torch.from_numpy(array)
+
+
+class _Memory:
+    """A tensor's memory by NumPy's protocol; what has no name there goes as bytes."""
+
+    def __init__(self, tensor: Any) -> None:
+        width = tensor.element_size()
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "version": 3, "shape": tuple(tensor.shape), "typestr": f"|V{width}",
+            "strides": tuple(stride * width for stride in tensor.stride()), "data": (tensor.data_ptr(), False),
+        }  # fmt: skip
 
 
 class CudaTensorAdapter(TorchAdapter):

@@ -22,8 +22,8 @@ class Interface:
 
     ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` where arrays
     stand and values where the program was made for one. ``leaves`` are element types and ranks, ``shapes`` names for
-    the axes of leaves, ``conditions`` Python expressions of these with what they mean; the results ``numbers`` are
-    NumPy's scalars.
+    the axes of leaves, ``definitions`` Python expressions of these for further sizes, ``conditions`` such expressions
+    with what they mean; the results ``numbers`` are NumPy's scalars.
     """
 
     name: str
@@ -37,6 +37,11 @@ class Interface:
     shapes: Sequence[tuple[int, Sequence[str]]]
     conditions: Sequence[tuple[str, str]]
     numbers: Sequence[int] = ()
+    definitions: Sequence[tuple[str, str]] = ()
+
+    def counts_by_math(self) -> bool:
+        """Whether some expression calls a function of Python's module ``math``."""
+        return any("math." in source for source, _ in (*self.conditions, *((s, n) for n, s in self.definitions)))
 
     def head(self) -> str:
         """The function's parameters."""
@@ -84,7 +89,11 @@ class Writer:
             yield f"{self.variables[number]} = {self.helper('array')}({words})"
         for number, axes in self.of.shapes:
             yield f"{', '.join(axes)}{',' * (len(axes) == 1)} = {self.variables[number]}.shape"
-        known = {name for _, axes in self.of.shapes for name in axes}
+        for name, source in self.of.definitions:
+            text = f"a size is computed so: {source}"
+            yield f"{name} = {source}"
+            yield f"{self.helper('require')}(lambda: {name} >= 0, {text!r}, {name}={name})"
+        known = {name for _, axes in self.of.shapes for name in axes} | {name for name, _ in self.of.definitions}
         for source, text in self.of.conditions:
             sizes = [f"{name}={name}" for name in dict.fromkeys(re.findall(r"\w+", source)) if name in known]
             yield f"{self.helper('require')}({', '.join([f'lambda: {source}', repr(text), *sizes])})"

@@ -19,7 +19,7 @@ from zenith.tree import identifier, unique
 
 KERNELS, PROGRAM = "zenith.eject.made_kernels", "zenith.eject.made_program"
 WIDTH = 110
-_IMPORTED = frozenset({"np", "cache", "Path", "namedtuple"})
+_IMPORTED = frozenset({"np", "cache", "Path", "namedtuple", "math"})
 _SIZE = re.compile(r"^    (\w+) = args\[\d+\]", re.MULTILINE)
 _HELPERS = ("array", "structure", "same", "require", "address", "arena", "vector", "read", "launch", "is_true",
             "branch", "copy")  # fmt: skip
@@ -72,6 +72,7 @@ class ProgramWriter:
         called, steps = self._public(), self._steps()
         constants = self._constants() if self._fixed else []
         lines = ['"""The program: the public function, what one call does, and what is read and prepared once."""']
+        lines += ["import math"] * self.interface.counts_by_math()
         lines += ["import numpy as np", "from collections import namedtuple", "from functools import cache"]
         lines += ["from pathlib import Path"]
         lines += [f"from {runtime.__name__} import {n} as {self._helpers[n]}" for n in _HELPERS]

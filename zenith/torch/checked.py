@@ -54,7 +54,8 @@ def apart_from_state(node: torch.fx.Node) -> aten.Rule | None:
     inner: aten.Rule = rule
 
     def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
-        found = inner(c, *args[place + 1 :], **kwargs)
+        value = c.value if place else c.value[1]
+        found = inner(aten.Context(value, c.arguments[place + 1 :]), *args[place + 1 :], **kwargs)
         return found if place else (znp.zeros(node.meta["val"][0].shape, "uint8"), found)
 
     return computed

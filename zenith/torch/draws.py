@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from zenith.torch import aten
+from zenith.torch import aten, python_numbers
 from zenith.torch.conditions import fixed_size, tensor_inputs
 from zenith.torch.sizes import Sizes
 from zenith.torch.steps import Steps, draws
-from zenith.trace import Tracer
+from zenith.trace import Tracer, current_recorder
 from zenith.trace.bind import b
 
 _DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout")
@@ -59,7 +59,9 @@ def write_out_attention(program: Any) -> None:
 
 def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node], aten.Rule | None]:
     """The rule of each node of an export, those that draw included, when its arguments are ``tensors``."""
-    sizes = Sizes()
+    recorder = current_recorder()
+    assert recorder is not None, "a module's program is traced"
+    sizes = Sizes(recorder.hints)
     for node, tensor in zip(tensor_inputs(program), tensors, strict=True):
         for size, known in zip(node.meta["val"].shape, tensor.value.shape, strict=True):
             if fixed_size(size) is None:
@@ -68,7 +70,7 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
 
     def find(node: torch.fx.Node) -> aten.Rule | None:
         if not drops(node):
-            return aten.find(node.target)
+            return python_numbers.rule_of(node, sizes) or aten.find(node.target)
         rule = steps.rule_of(node)
         if _name(node) == _SLOPES:
             return _by_slopes(rule)

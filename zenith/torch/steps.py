@@ -23,16 +23,16 @@ from zenith.ir.dims import Dim
 from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
-from zenith.torch import aten
+from zenith.torch import aten, python_numbers
 from zenith.torch.checked import WITH_EFFECTS, apart_from_state, checked
 from zenith.torch.layouts import Layout, element_type
 from zenith.torch.operator_calls import MaskCall, OperatorCall, on_gpu
 from zenith.torch.sizes import Sizes
 from zenith.trace import Recorder, TracedSize, current_recorder
-from zenith.trace.sizes import user_size
 
 _ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
 _NO_RULE = "Zenith has no rule for it"
+_CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_scalar", "_assert_tensor_metadata")  # compute nothing
 warned: set[str] = set()  # names of operators
 
 
@@ -63,10 +63,10 @@ class Steps:
             return partial(self._dropout, node)
         if node.target is WITH_EFFECTS:
             return partial(self._with_effects, node)
-        rule = apart_from_state(node) or aten.find(node.target)
-        size = node.meta["val"]
+        rule = apart_from_state(node) or python_numbers.rule_of(node, self.sizes) or aten.find(node.target)
+        size = node.meta.get("val")
         if rule is None and isinstance(size, torch.SymInt) and size.node.has_hint():  # such as a stride, by its formula
-            return lambda c, *args, **kwargs: user_size(self.sizes.of(size), _recorder())
+            return lambda c, *args, **kwargs: python_numbers.as_number(self.sizes, size)
         if rule is None:
             return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
         known = checked(node, rule)
@@ -74,27 +74,29 @@ class Steps:
         def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
             try:
                 return known(c, *args, **kwargs)
-            except ZenithError as error:
-                return self._by_torch(node, args, kwargs, error)
+            except Warning:
+                raise  # the user has warnings raised
+            except Exception as error:
+                return self._by_torch(node, args, kwargs, _as_told(error))
 
         return computed
 
     def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
         """The results of an operator as arrays that PyTorch computes while the program runs."""
-        self._note(node, node.target, refused)
-        examples, structure = pytree.tree_flatten(node.meta["val"])
-        found = self._called(node, node.target, (args, kwargs), examples, draws(node.target))
+        if not _is_check(node.target):
+            self._note(node, node.target, refused)
+        examples, structure = pytree.tree_flatten(node.meta.get("val"))
+        in_order = draws(node.target) or not any(isinstance(example, torch.Tensor) for example in examples)
+        found = self._called(node, node.target, (args, kwargs), examples, in_order)
         return pytree.tree_unflatten(found, structure)
 
     def _with_effects(
         self, node: torch.fx.Node, c: aten.Context, token: Any, target: Any, *args: Any, **kw: Any
     ) -> Any:
         """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
-        if target is not torch.ops.aten._linalg_check_errors.default:  # it computes nothing
+        if not _is_check(target):
             self._note(node, target, None)
         examples = pytree.tree_leaves(node.meta["val"][1:])
-        if all(example is None for example in examples):  # a step has some result, here one without elements
-            examples = [torch.empty(0)]
         return (None, *self._called(node, target, (args, kw), examples, True))
 
     def _called(
@@ -102,7 +104,8 @@ class Steps:
     ) -> list[Any]:
         """The results of a step that calls an operator; they look as examples do, and None stays None."""
         leaves, spec = pytree.tree_flatten(given)
-        types = tuple(_type(target, example, self.sizes) for example in examples if example is not None)
+        kept = [example for example in examples if example is not None] or [torch.empty(0)]  # a step has some result
+        types = tuple(_type(target, example, self.sizes) for example in kept)
         own = node.args[len(node.args) - len(given[0]) :]  # an effect's operator comes behind a token and its name
         read = pytree.tree_leaves(torch.fx.map_arg((own, node.kwargs), lambda n: n.meta.get("val")))
         kinds = tuple(map(_kind, leaves, read))
@@ -143,6 +146,20 @@ class Steps:
             warn_once(f"{name} is computed by PyTorch, between kernels", name, where, why)
 
 
+def _as_told(error: Exception) -> ZenithError:
+    """Why a rule does not compute an operator, in words for the user."""
+    if isinstance(error, ZenithError):
+        return error
+    told = ZenithError(f"its rule fails, a fault of Zenith's: {type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
+
+
+def _is_check(target: Any) -> bool:
+    """Whether an operator computes nothing, and raises where something is not as it should be."""
+    return getattr(target, "namespace", "") == "aten" and target._schema.name.partition("::")[2] in _CHECKS
+
+
 def warn_once(told: str, name: str, where: SourceLine | None, why: str) -> None:
     """Warn of an operator that PyTorch computes, the first time."""
     if name not in warned:
@@ -177,7 +194,7 @@ def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:
 
 def _shape(example: torch.Tensor, sizes: Sizes) -> tuple[Dim, ...]:
     """A result's sizes as the trace in progress writes them."""
-    return tuple(_recorder().canonical(sizes.of(size)) for size in example.shape)
+    return tuple(sizes.in_trace(size, _recorder()) for size in example.shape)
 
 
 def _recorder() -> Recorder:

@@ -116,7 +116,7 @@ def _apply(node: Any, values: Mapping[Any, Any], find: Find) -> Any:
     rule = find(node)
     assert rule is not None, f"{node.target} was checked"
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: values[n])
-    examples = torch.fx.map_arg(node.args, lambda n: n.meta["val"])
+    examples = torch.fx.map_arg(node.args, lambda n: n.meta.get("val"))  # a graph that an operator takes has none
     context = aten.Context(node.meta.get("val"), tuple(examples))
 
     def action() -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from zenith.errors import ShapeError, SourceLine, TraceError, ZenithError, user_line
 from zenith.ir import dims as dims_
+from zenith.ir.computed_sizes import evaluate
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.primitive import Primitive, get
@@ -61,6 +62,7 @@ class Recorder:
     def __init__(self, name: str, specs: Sequence[InputSpec], traffic: int = TRAFFIC["cpu"]) -> None:
         self.graph, self.traffic = Graph(name), traffic
         self.hints = _hints(specs)
+        self.definitions: dict[str, str] = {}  # of sizes that Python computes
         self.guards: list[Guard] = []
         self.specialized: list[tuple[Dim, SourceLine | None]] = []
         self.kept: list[Kept] = []  # a record for each derivative in reverse mode
@@ -134,7 +136,7 @@ class Recorder:
         """Know of sizes what ``other`` knows, and let it know what is found out here."""
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
-        self.kept = other.kept
+        self.kept, self.definitions = other.kept, other.definitions
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -145,6 +147,16 @@ class Recorder:
     def hint(self, size: DimLike) -> int:
         """A size in this call."""
         return dim(size).evaluate(self.hints)
+
+    def define(self, name: str, source: str) -> None:
+        """Have the size ``name`` be what Python computes of others, :mod:`zenith.ir.computed_sizes`."""
+        if name in self.hints:
+            return
+        number = evaluate(source, self.hints)
+        if number < 0:
+            raise ShapeError(f"{source} is {number} in this call, and a size is at least 0", where=user_line(),
+                             fix="change the sizes")  # fmt: skip
+        self.hints[name], self.definitions[name] = number, source
 
     def holds(self, left: DimLike, relation: str, right: DimLike) -> bool:
         """Whether ``left relation right``: proven, or answered for this call and kept as an assumption."""

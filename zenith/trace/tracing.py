@@ -39,6 +39,7 @@ class Traced:
     specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
     has_effects: whether the program prints or does anything else that must stay in order.
     kept: what derivatives in reverse mode keep, and what they compute again.
+    definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
     """
 
     graph: Graph
@@ -49,6 +50,7 @@ class Traced:
     specialized: tuple[tuple[Dim, SourceLine | None], ...]
     has_effects: bool
     kept: tuple[Kept, ...]
+    definitions: tuple[tuple[str, str], ...] = ()
 
 
 def trace(
@@ -87,7 +89,8 @@ def trace(
     weak = tuple(is_weak(o) for o in outputs)
     numbers = tuple(i for i, o in enumerate(outputs) if is_number(o))
     specialized, kept = tuple(recorder.specialized), tuple(recorder.kept)
-    return Traced(graph, tuple(specs), tuple(recorder.guards), weak, numbers, specialized, has_effects, kept)
+    guards, definitions = tuple(recorder.guards), tuple(recorder.definitions.items())
+    return Traced(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, kept, definitions)
 
 
 def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:

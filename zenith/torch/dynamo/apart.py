@@ -1,27 +1,34 @@
-"""Graphs in which sizes depend on values: PyTorch computes them as a whole, and says so with the user's line.
+"""Graphs that PyTorch computes as a whole, which is told with the user's line.
 
-TorchDynamo records operators such as ``nonzero`` only where ``torch._dynamo.config.capture_dynamic_output_shape_ops``
-asks for it, or ``capture_scalar_outputs`` for whole numbers made by ``item()``. Without these it ends a graph before
-them, and the rest is a graph with sizes that are known when it is called.
+These are graphs with values that no program has, such as sparse tensors, every graph that fails to compile, and graphs
+in which sizes depend on values. TorchDynamo records operators such as ``nonzero`` only where
+``torch._dynamo.config.capture_dynamic_output_shape_ops`` asks for it, or ``capture_scalar_outputs`` for whole numbers
+made by ``item()``. Without these it ends a graph before them, and the rest is a graph with sizes that are known when it
+is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from zenith.errors import UnsupportedError
+from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
+from zenith.torch.dynamo.blocks import KEPT, Blocked
 from zenith.torch.steps import Step, warn_once
-from zenith.torch.translate import line_of
+from zenith.torch.translate import line_of, returned
 
 _WHY = "its sizes depend on values"
 _FIX = """leave torch._dynamo.config.capture_dynamic_output_shape_ops and capture_scalar_outputs off, which ends the \
 graph there, or keep the shape: torch.where(mask, x, 0) for x[mask]"""
+
+
+class NotCompiled(Exception):
+    """Compiling a graph for a call failed, with the cause that this has; ``args`` are the call's."""
 
 
 class ApartGraph:
@@ -29,7 +36,7 @@ class ApartGraph:
 
     Attributes
     ----------
-    steps: one, the first operator whose sizes nobody knows before.
+    steps: one, which says why.
     operators: how many are called in it.
     calls: how often it was called.
     """
@@ -38,13 +45,20 @@ class ApartGraph:
         self.__name__, self.steps, self.calls = name, [step], 0
         self._module: Callable[..., Any] = module
         self.operators = sum(n.op == "call_function" for n in module.graph.nodes)
+        self._takes = _in_blocks(module.graph.find_nodes(op="placeholder"))
+        self._gives = _in_blocks(returned(module.graph))
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """The graph's results; ``args`` is emptied, as AOTAutograd wants it."""
         self.calls += 1
         given = args.copy()
         args.clear()
-        return list(self._module(*given))
+        for place, layout in self._takes.items():
+            given[place] = layout.unpacked(given[place])
+        found = list(self._module(*given))
+        for place, layout in self._gives.items():
+            found[place] = layout.packed(found[place])
+        return found
 
 
 def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph | None:
@@ -56,13 +70,36 @@ def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph 
     if node is None:
         return None
     operator = _operator_of(module.graph)
-    target = "the way back" if operator is None else str(operator.target)
+    target = "a gradient" if operator is None else str(operator.target)
     where = line_of(node if operator is None else operator)
     why = ((None if operator is None else aten.reason_of(operator.target)) or (_WHY, ""))[0]
     if fallback == "error":
         raise UnsupportedError(f"{target}: {why}", where=where, fix=_FIX)
     warn_once(f"{target} has all of its graph computed by PyTorch", target, where, why)
     return ApartGraph(module, name, Step(target, False, f"{why}: all of the graph", where))
+
+
+def apart_for(error: BaseException, module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph:
+    """The graph as one that PyTorch computes, with a warning, because compiling it failed with ``error``.
+
+    With ``fallback="error"`` that is raised.
+    """
+    if fallback == "error":
+        raise error
+    if isinstance(error, ZenithError):
+        why, where = error.what, error.where
+    else:
+        why, where = f"compiling it fails, a fault of Zenith's: {type(error).__name__}: {error}", None
+    lines = (line_of(node) for node in module.graph.nodes if node.op == "call_function")
+    where = where or next((line for line in lines if line is not None), None)
+    warn_once(f"{name} is computed by PyTorch as a whole", f"{name}: {why}", where, why)
+    return ApartGraph(module, name, Step("all of the graph", False, why, where))
+
+
+def _in_blocks(nodes: Sequence[Any]) -> dict[int, Blocked]:
+    """The layout of what a way forward keeps in blocks of channels, by place."""
+    layouts = [n.meta.get(KEPT) if isinstance(n, torch.fx.Node) else None for n in nodes]
+    return {place: layout for place, layout in enumerate(layouts) if layout is not None}
 
 
 def _has_unknown_size(node: torch.fx.Node) -> bool:
@@ -72,7 +109,7 @@ def _has_unknown_size(node: torch.fx.Node) -> bool:
 
 
 def _operator_of(graph: torch.fx.Graph) -> torch.fx.Node | None:
-    """The operator that makes the first unknown size; a graph that begins with one, such as a way back, has none."""
+    """The operator that makes the first unknown size; a graph that begins with one, as backward ones do, has none."""
     if any(map(_has_unknown_size, graph.find_nodes(op="placeholder"))):
         return None
     return next((n for n in graph.nodes if n.op == "call_function" and _has_unknown_size(n)), None)

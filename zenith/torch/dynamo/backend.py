@@ -17,14 +17,14 @@ from torch._prims_common import suggest_memory_format
 from zenith import tree
 from zenith.errors import ArgumentError
 from zenith.torch import aten
-from zenith.torch.dynamo.apart import ApartGraph, apart
+from zenith.torch.dynamo.apart import NotCompiled, apart, apart_for
 from zenith.torch.dynamo.called import call_unrecorded
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.partition import partition
 from zenith.torch.dynamo.recurrent import keep_whole
-from zenith.torch.dynamo.report import forget, remember
+from zenith.torch.dynamo.report import Graph, forget, remember
 from zenith.torch.steps import draws
 
 Boxed = Callable[[list[Any]], list[Any]]
@@ -52,8 +52,14 @@ def zenith(
             known = names if way != "backward" and len(own) == len(names) else own
             static, written = (_parameters(graph), written_arguments(graph)) if way == "inference" else ((), {})
             name = tree.identifier(f"graph_{frame}_{way}")
-            made = apart(graph, name, chosen.fallback) or CompiledGraph(graph, name, chosen, known, static, written)
-            return _boxed(remember(made))
+            made: Graph | None = apart(graph, name, chosen.fallback)
+            try:
+                made = made or CompiledGraph(graph, name, chosen, known, static, written)
+            except Warning:
+                raise  # the user has warnings raised
+            except Exception as error:
+                made = apart_for(error, graph, name, chosen.fallback)
+            return _boxed(made, graph, name, chosen.fallback)
 
         return compile
 
@@ -82,9 +88,19 @@ def readable(placeholder: str) -> str:
     return re.sub(r"(?:^|(?<=_))(?:modules|parameters|buffers)_", "", name) or placeholder
 
 
-def _boxed(compiled: CompiledGraph | ApartGraph) -> Boxed:
+def _boxed(made: Graph, graph: torch.fx.GraphModule, name: str, fallback: str) -> Boxed:
+    """What AOTAutograd calls: a graph, which PyTorch computes from the moment that compiling it fails."""
+    remember(made)
+
     def call(args: list[Any]) -> list[Any]:
-        return compiled(args)
+        nonlocal made
+        try:
+            return made(args)
+        except NotCompiled as failure:
+            given, cause = list(failure.args), failure.__cause__
+        assert cause is not None, "it says why"
+        made = remember(apart_for(cause, graph, name, fallback))
+        return made(given)
 
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
     return call

@@ -36,6 +36,17 @@ class Blocked:
         examples, channels, *places = sizes
         return (examples, dim(self.groups), channels // (self.groups * self.block), *places, dim(self.block))
 
+    def packed(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of PyTorch's as programs have it."""
+        examples, channels, *places = tensor.shape
+        cut = (examples, self.groups, channels // (self.groups * self.block), self.block, *places)
+        return tensor.reshape(cut).movedim(3, -1).contiguous()
+
+    def unpacked(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor that programs have in blocks, as PyTorch counts its axes."""
+        examples, groups, blocks, *places, block = tensor.shape
+        return tensor.movedim(-1, 3).reshape(examples, groups * blocks * block, *places)
+
     def turned(self, array: Any) -> Any:
         """A program's array with its channels in blocks."""
         examples, channels, *places = array.shape

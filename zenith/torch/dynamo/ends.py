@@ -9,6 +9,7 @@ inside the program, where that is free, and a bare size comes as the length of a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
@@ -16,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import Dim
-from zenith.ir.types import DType, int64
+from zenith.ir.types import DType, float64, int64
 from zenith.torch.dynamo.blocks import Blocked, layout_of
 from zenith.torch.layouts import Layout, element_type
 from zenith.torch.sizes import Size, Sizes
@@ -44,15 +45,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A Python number that is no size: a weak argument without axes."""
+    """A Python number, an ``int`` or a ``float``, that is no size: a weak argument without axes."""
 
-    def leaf(self, value: int) -> int:
+    kind: type[int] | type[float] = int
+
+    def leaf(self, value: float) -> float:
         """The number."""
-        return int(value)
+        return self.kind(value)
 
-    def spec(self, name: str, leaf: int) -> InputSpec:
+    def spec(self, name: str, leaf: float) -> InputSpec:
         """What the program is traced with."""
-        return InputSpec(name, int64, (), (), weak=True)
+        return InputSpec(name, int64 if self.kind is int else float64, (), (), weak=True)
 
 
 Argument = Tensor | Size | Number
@@ -75,7 +78,9 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
             told |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt) and node not in found:
+        if isinstance(value, torch.SymFloat) and node.users:
+            found[node] = Number(float)
+        if isinstance(value, torch.SymInt) and node not in found and not is_ragged(value):
             size = sizes.of(value)
             if not _is_size(value):
                 found[node] = Number()
@@ -83,6 +88,11 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
                 told.add(str(size))
                 found[node] = Size(size, device)
     return {node: found[node] for node in graph.nodes if node in found}
+
+
+def is_ragged(value: Any) -> bool:
+    """Whether this is the size of an axis of different lengths, of nested tensors, which is no number."""
+    return isinstance(value, torch.SymInt) and value.node.has_hint() and isinstance(value.node.hint, torch.SymInt)
 
 
 def _is_size(value: torch.SymInt) -> bool:

@@ -13,19 +13,21 @@ from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text, input_names
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
+from zenith.ir.dims import Dim
 from zenith.torch.calls import as_tensor
 from zenith.torch.checked import is_token
+from zenith.torch.dynamo.apart import NotCompiled
 from zenith.torch.dynamo.blocks import layout_of
-from zenith.torch.dynamo.ends import Argument, Tensor, arguments_of, with_examples
+from zenith.torch.dynamo.ends import Argument, Number, Tensor, arguments_of, is_ragged, with_examples
 from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
 from zenith.torch.dynamo.results import needs_sizes, results
+from zenith.torch.python_numbers import as_number
 from zenith.torch.sizes import Size, Sizes
 from zenith.torch.steps import Step, Steps
 from zenith.torch.translate import evaluate
 from zenith.trace import Recorder, Tracer, current_recorder, trace
-from zenith.trace.sizes import user_size
 from zenith.tree import unique
 
 Values = dict[Any, Any]
@@ -60,6 +62,9 @@ class CompiledGraph(Inspectable):
         places = {node: place for place, node in enumerate(placeholders)}
         self._sizes = Sizes()
         arguments = arguments_of(self._graph, self._sizes)
+        for argument in arguments.values():
+            for name in _told(argument):
+                self._sizes.given(name)
         changed = set((written or {}).values())
         self._static = [p for p in static if isinstance(arguments.get(placeholders[p]), Tensor) and p not in changed]
         self._static_nodes = [placeholders[place] for place in self._static]
@@ -85,11 +90,23 @@ class CompiledGraph(Inspectable):
         args.clear()
         made = self._specializer.find(key, leaves)
         if made is self._specializer:
-            made = self._specializer.make(key, self._request(leaves, parameters))
+            made = self._first(key, self._request(leaves, parameters), given)
         found = [result.of(given, made, sizes) for result in self._results]
         for write in self._written:
             write.give_back(found, made, leaves, given)
         return found
+
+    def _first(self, key: int | None, request: Request, given: Sequence[Any]) -> Any:
+        """What a program makes that is compiled for this call; NotCompiled where that fails."""
+        try:
+            made = self._specializer.obtain(key, request)
+        except Warning:
+            raise  # the user has warnings raised
+        except Exception as error:
+            raise NotCompiled(*given) from error
+        sizes = made.bind(request.leaves)
+        assert sizes is not None, "a program binds the call that it was traced for"
+        return made.run(request.leaves, sizes)
 
     def _size_values(self, args: Sequence[Any]) -> dict[str, int]:
         """The sizes of a call by their symbols."""
@@ -100,7 +117,7 @@ class CompiledGraph(Inspectable):
                 found.update(zip(map(str, sizes), argument.leaf(args[place]).shape, strict=True))
             elif isinstance(argument, Size):
                 found[str(argument.symbol)] = abs(args[place])
-        return found
+        return self._sizes.with_computed(found)
 
     @property
     def operators(self) -> int:
@@ -133,6 +150,7 @@ class CompiledGraph(Inspectable):
         steps: list[Step] = []
 
         def run(*tracers: Tracer) -> list[Any]:
+            self._sizes.define_in(_recorder())
             values = self._values(dict(zip(arguments, tracers, strict=True)), parameters)
             evaluate(self._graph, values, Steps(self._sizes, self._options.fallback, steps).rule_of)
             return [self._as_made(node, values[node]) for node in self._made]
@@ -148,8 +166,7 @@ class CompiledGraph(Inspectable):
 
     def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
         """What the graph's placeholders and stored tensors are in the trace in progress."""
-        recorder = current_recorder()
-        assert recorder is not None, "a graph runs under a trace"
+        recorder = _recorder()
         values = {} if parameters is None else self._weights(recorder, parameters)
         for node in self._graph.find_nodes(op="placeholder"):
             if node not in values:
@@ -171,9 +188,11 @@ class CompiledGraph(Inspectable):
         argument, value = self._arguments.get(node), node.meta.get("val")
         if isinstance(argument, Tensor):
             return argument.layout.turned_back(tracers[node])
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt) and not is_ragged(value):
             told = argument is None or isinstance(argument, Size)
-            return user_size(self._sizes.of(value), recorder) if told else tracers[node]
+            return as_number(self._sizes, value) if told else tracers[node]
+        if isinstance(argument, Number):
+            return tracers[node]
         return value
 
 
@@ -186,7 +205,23 @@ def _not_saved() -> Any:
     raise AssertionError("programs of torch.compile are not saved")
 
 
+def _recorder() -> Recorder:
+    recorder = current_recorder()
+    assert recorder is not None, "a graph runs under a trace"
+    return recorder
+
+
 def _symbols(argument: Argument) -> set[str]:
     """The symbols in an argument's sizes."""
-    sizes = {Tensor: lambda a: a.sizes, Size: lambda a: (a.symbol,)}.get(type(argument), lambda a: ())(argument)
-    return {name for size in sizes for name in size.symbols()}
+    return {name for size in _sizes(argument) for name in size.symbols()}
+
+
+def _told(argument: Argument) -> set[str]:
+    """The symbols that are sizes of an argument."""
+    return {name for name in map(str, _sizes(argument)) if name.isidentifier()}
+
+
+def _sizes(argument: Argument) -> tuple[Dim, ...]:
+    if isinstance(argument, Size):
+        return (argument.symbol,)
+    return argument.sizes if isinstance(argument, Tensor) else ()

@@ -47,15 +47,15 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A result of the program: its number there, and a tensor's layout; a bare size has none."""
+    """A result of the program: its number there, and a tensor's layout, or what a bare number is for Python."""
 
     number: int
-    layout: Layout | Blocked | None
+    layout: Layout | Blocked | type[int] | type[float]
 
     def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
-        """The tensor, with its axes as PyTorch counts them, or the size."""
+        """The tensor, with its axes as PyTorch counts them, or the number."""
         found = made[self.number]
-        return int(found) if self.layout is None else self.layout.counted(found)
+        return self.layout(found) if isinstance(self.layout, type) else self.layout.counted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,9 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
             return Given(places[node])
         if node not in wanted:
             wanted.append(node)
-        is_tensor = isinstance(node.meta["val"], torch.Tensor)
-        return Made(wanted.index(node), layout_of(node) if is_tensor else None)
+        value = node.meta["val"]
+        kind = float if isinstance(value, torch.SymFloat) else int
+        return Made(wanted.index(node), layout_of(node) if isinstance(value, torch.Tensor) else kind)
 
     nodes = [node if _has_value(node) else None for node in returned(graph)]
     shared = Counter(root_of(node) for node in dict.fromkeys(nodes) if node is not None)

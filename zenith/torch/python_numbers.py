@@ -1,0 +1,83 @@
+"""Python's arithmetic on sizes in PyTorch's graphs, where floats come in: ``int(n * 0.75)``, ``x / math.sqrt(n)``.
+
+A whole number that follows is a size that Python computes before the program runs (:mod:`zenith.ir.computed_sizes`); a
+float is a weak number that the program computes, in double precision as Python does.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+import zenith.numpy as znp
+from zenith.torch import aten
+from zenith.torch.sizes import Sizes
+from zenith.trace import TracedSize, Tracer, current_recorder
+from zenith.trace.sizes import user_size
+
+_FUNCTIONS: Mapping[Any, Callable[[Any], Any]] = {
+    torch.sym_float: lambda number: number,
+    math.floor: znp.floor,
+    math.ceil: znp.ceil,
+    math.trunc: znp.trunc,
+    **{getattr(torch, f"_sym_{name}"): getattr(znp, name) for name in ("sqrt", "log2", "cos", "sin", "tan", "tanh")},
+    **{getattr(torch, f"_sym_{name}"): getattr(znp, name) for name in ("cosh", "sinh")},
+    **{getattr(torch, f"_sym_a{name}"): getattr(znp, f"arc{name}") for name in ("cos", "sin", "tan")},
+}
+
+_OF_FORMULAS = (operator.add, operator.sub, operator.mul, operator.neg, operator.floordiv, operator.mod)
+
+
+def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule | None:
+    """The rule of one of Python's functions on numbers that floats, or no formula of sizes, have part in; else None."""
+    value = node.meta.get("val")
+    if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
+        return None
+    if isinstance(value, torch.SymFloat):
+        return _float_of(node.target)
+    if not isinstance(value, torch.SymInt) or not sizes.knows(value):
+        return None
+    if _reads_floats(node) or node.target not in _OF_FORMULAS:
+        return lambda c, *args, **kwargs: as_number(sizes, value)
+    return None
+
+
+def is_known(node: torch.fx.Node) -> bool:
+    """Whether a node is one of Python's functions on numbers that has a rule here."""
+    value = node.meta.get("val")
+    if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
+        return False
+    return isinstance(value, torch.SymInt) or (isinstance(value, torch.SymFloat) and _float_of(node.target) is not None)
+
+
+def as_number(sizes: Sizes, value: torch.SymInt) -> Any:
+    """A whole number of PyTorch's in the trace in progress."""
+    recorder = current_recorder()
+    assert recorder is not None, "numbers are traced"
+    return user_size(sizes.in_trace(value, recorder), recorder)
+
+
+def _reads_floats(node: torch.fx.Node) -> bool:
+    read = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in node.args]
+    return any(isinstance(number, float | torch.SymFloat) for number in read)
+
+
+def _float_of(target: Any) -> aten.Rule | None:
+    """The rule of a function whose result is a float: that of arrays in place of Python's."""
+    function = _FUNCTIONS.get(target)
+    if function is None:
+        return aten.find(target)
+
+    def computed(c: aten.Context, number: Any) -> Any:
+        is_known = not isinstance(number, TracedSize | Tracer)
+        if is_known:
+            return target(number)
+        found = function(number * 1.0)
+        found.weak = True
+        return found
+
+    return computed
