@@ -96,7 +96,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     wrapped = ew.subtract(ew.remainder(ew.add(gaps, half), period), half)
     if ambiguous:
         edge = ew.logical_and(ew.equal(wrapped, ew.negative(half)), ew.greater(gaps, 0))
-        wrapped = where(edge, half, wrapped)
+        wrapped = where(edge, ew.add(wrapped, period), wrapped)
     limit = half if discont is None else discont
     move = where(ew.less(ew.absolute(gaps), limit), np.zeros((), dtype), ew.subtract(wrapped, gaps))
     turned = ew.add(cut(x, at, 1, size), cumsum(convert(move, dtype), at, dtype=dtype))

@@ -58,9 +58,11 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     x, factors = _floating("logsumexp", a), None
     if b is not None:
         x, factors = align("logsumexp", [convert(v, result_dtype("logsumexp", (x, as_array(b)))) for v in (x, b)])
-        x = where(ew.equal(factors, 0), -float("inf"), x)
-    largest = _largest("logsumexp", x, axis)
+        counted = where(ew.equal(factors, 0), -float("inf"), x)
+    largest = _largest("logsumexp", x if factors is None else counted, axis)
     shift = where(ew.isfinite(largest), largest, 0)
+    if factors is not None:  # a factor of 0 has a slope where its exponential is a number
+        x = where(ew.isfinite(ew.exp(ew.subtract(x, shift))), x, counted)
     powers = ew.exp(ew.subtract(x, shift))
     total = reductions.sum(powers if factors is None else ew.multiply(powers, factors), axis, keepdims=True)
     result = ew.add(ew.log(ew.absolute(total) if return_sign else total), shift)

@@ -141,19 +141,27 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _between(places: Any, points: Any, values: Any) -> Any:
-    """The line through the point in front and the one behind; at a point its value, as NumPy has it."""
-    after = searchsorted(points, places, "right")
-    low = ew.maximum(ew.subtract(after, 1), 0)
-    high = ew.minimum(after, user_size(dims_of(points)[0] - 1))
+    """The line through the point in front and the one behind; at a point its value, as NumPy has it.
+
+    Lines start from the point in front, at the last point from that one: so a point's value comes out exactly, and has
+    the slope of the line behind it, at the last point of the one in front. A value that is put in place of a line's has
+    no slope: that is left to lines without a number.
+    """
+    after, last = searchsorted(points, places, "right"), user_size(dims_of(points)[0] - 1)
+    front = ew.maximum(ew.subtract(after, 1), 0)
+    low = ew.maximum(ew.minimum(front, ew.subtract(last, 1)), 0)
+    high = ew.minimum(ew.add(low, 1), last)
     x0, x1, y0, y1 = take(points, low), take(points, high), take(values, low), take(values, high)
     apart = ew.subtract(x1, x0)
-    slope = ew.divide(ew.subtract(y1, y0), where(ew.equal(apart, 0), 1.0, apart))
-    line = ew.add(ew.multiply(slope, ew.subtract(places, x0)), y0)
+    slope = ew.divide(ew.subtract(y1, y0), where(ew.equal(apart, 0), np.inf, apart))
+    at_end = ew.greater(front, low)
+    start, base = where(at_end, x1, x0), where(at_end, y1, y0)
+    line = ew.add(ew.multiply(slope, ew.subtract(places, start)), base)
     from_behind = ew.add(ew.multiply(slope, ew.subtract(places, x1)), y1)  # where the other way meets infinity
-    line = where(ew.isnan(line), where(ew.equal(y0, y1), y0, from_behind), line)
-    exact = where(ew.equal(places, x0), y0, line)
+    exact = ew.logical_or(ew.equal(places, start), ew.equal(y0, y1))
+    line = where(ew.isnan(line), where(exact, base, from_behind), line)
     many = ew.greater(user_size(dims_of(points)[0]), 1)  # one point has its value everywhere, at nan too
-    return where(ew.logical_and(ew.isnan(places), many), places, exact)
+    return where(ew.logical_and(ew.isnan(places), many), places, line)
 
 
 def _periodic(places: Any, points: Any, values: Any, period: Any) -> Any:

@@ -73,9 +73,12 @@ def log_gamma(x: Any) -> Any:
 
 
 def _times_log(x: Any, y: Any, logarithm: Any, safe: float) -> Any:
-    """x log(y), 0 where x is 0 and y is no nan; so are the derivatives there."""
+    """x log(y), 0 where x is 0 and y is no nan; so are the derivatives where x is 0 and the logarithm is no number."""
     nothing = b.bit_and(b.eq(x, 0.0), b.eq(y, y))
-    return b.where(nothing, b.zeros_like(x), b.mul(x, logarithm(b.where(nothing, full_like(safe, y), y))))
+    above = b.sub(y, full_like(safe - 1.0, y))  # what the logarithm is of, or as far from its end
+    endless = b.bit_and(nothing, b.bit_or(b.le(above, 0.0), b.eq(y, math.inf)))
+    found = b.mul(x, logarithm(b.where(endless, full_like(safe, y), y)))
+    return b.where(nothing, b.add(found, b.zeros_like(x)), found)  # no zero with a sign
 
 
 def x_log_y(x: Any, y: Any) -> Any:
