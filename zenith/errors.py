@@ -10,6 +10,7 @@ working. The message always has the same shape::
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -19,7 +20,7 @@ from numbers import Integral
 from types import FrameType
 from typing import Any
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree", "torch", "networkx"))
 
 
@@ -45,11 +46,14 @@ class SourceLine:
         return f"{self.file}:{self.line} in {self.function}" + (f":  {code}" if code else "")
 
 
+@functools.lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
-    """Whether a file is Zenith's, or that of a library through which Zenith is called."""
-    return file.startswith(_PACKAGE) or (
-        any(part in file for part in _FOREIGN) and ("site-packages" in file or "dist-packages" in file)
-    )
+    """Whether a file is Zenith's, or that of a library through which Zenith is called.
+
+    A code object names its file as the path it was imported by, which may go through ``..`` and links.
+    """
+    ours = not file.startswith("<") and os.path.realpath(file).startswith(_PACKAGE)
+    return ours or (any(part in file for part in _FOREIGN) and ("site-packages" in file or "dist-packages" in file))
 
 
 def user_frame() -> FrameType | None:
