@@ -26,24 +26,39 @@ _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree",
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the user's program. It travels from tracing to kernels and messages and is no part of equality."""
+    """A line of the user's program. It travels from tracing to kernels and messages and is no part of equality.
+
+    What it says of itself goes into comments of kernels and graphs, and so is one line, whatever a file's name holds.
+    """
 
     file: str
     line: int
     function: str
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        return f"{printable(os.path.basename(self.file))}:{self.line}"
 
     @property
     def code(self) -> str:
         """The text of the line, or an empty string when the file cannot be read."""
-        return linecache.getline(self.file, self.line).strip()
+        return printable(linecache.getline(self.file, self.line).strip().expandtabs())
 
     def describe(self) -> str:
         """``file:line in function:  code``, as messages print it."""
         code = self.code
-        return f"{self.file}:{self.line} in {self.function}" + (f":  {code}" if code else "")
+        where = f"{printable(self.file)}:{self.line} in {printable(self.function)}"
+        return where + (f":  {code}" if code else "")
+
+
+def printable(text: str) -> str:
+    r"""The text with escapes for what ends a line, and for all else that is not printed.
+
+    >>> printable("a\nb\u2028c")
+    'a\\nb\\u2028c'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @functools.lru_cache(maxsize=4096)

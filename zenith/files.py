@@ -6,6 +6,7 @@ error before anything is changed: a file is lost for good when a name was mistyp
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -23,6 +24,15 @@ WRITING = ".writing-"  # how the folders begin in which files are made
 def resolved(path: Path) -> Path:
     """Where a name leads, through all links; there need be nothing yet."""
     return Path(os.path.realpath(path))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; OSError where there is none, or something else, which might never be read to its end."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def starts_with(start: bytes) -> IsOurs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from zenith.backends import digests
+from zenith.backends import digests, folder
 from zenith.backends.archive import FORMAT, Archive, Shelf, read, write
 from zenith.backends.digests import BLOCK, SIZE
 from zenith.backends.steps import ALIGN
@@ -142,6 +143,7 @@ def test_bytes_between_the_parts_mean_nothing(file: Path) -> None:
         (lambda data: b"{}\n" + data, "was not saved by Zenith"),
         (lambda data: data.replace(FORMAT.encode(), b"zenith archive 7"), "has the format 'zenith archive 7'"),
         (lambda data: data[:10], "was not saved by Zenith"),
+        (lambda data: b"[" * 65_000 + data, "was not saved by Zenith"),
         (lambda data: data[:-1], "it is cut off"),
         (lambda data: data[:5000], "it is cut off"),
         (lambda data: data + b"x", "it is cut off, or something was added"),
@@ -152,6 +154,13 @@ def test_what_is_no_archive_is_named(file, change, why):
     file.write_bytes(change(file.read_bytes()))
     with pytest.raises(LoadError, match=f"{file}.*{why}"):
         read(file)
+
+
+@pytest.mark.parametrize("name", ["a", "manifest.json"])
+def test_a_pipe_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="Not a regular file"):
+        read(tmp_path / name) if name == "a" else folder.read(tmp_path)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(file: Path) -> None:

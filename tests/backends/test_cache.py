@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -58,6 +59,17 @@ def _replace_by_link(file: Path) -> None:
     file.symlink_to(file.with_suffix(".elsewhere"))
 
 
+def _replace_by(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    return lambda file: (file.unlink(), make(file), None)[2]
+
+
+def _socket(file: Path) -> None:
+    here = os.open(file.parent, os.O_RDONLY)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"/proc/self/fd/{here}/{file.name}")
+    os.close(here)
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a changed byte": (_spoil(lambda data: data[:-20] + b"?" + data[-19:]), "damaged or cut off"),
     "cut off": (_spoil(lambda data: data[:-1]), "damaged or cut off"),
@@ -69,6 +81,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "writable by the group": (lambda file: file.chmod(0o660), "other users may write"),
     "writable by all": (lambda file: file.chmod(0o602), "other users may write"),
     "a link": (_replace_by_link, "symbolic links"),
+    "nested brackets": (_spoil(lambda data: b"[" * 100_000 + b"\n" + data), "not JSON"),
+    "a pipe": (_replace_by(os.mkfifo), "not a regular file"),
+    "a socket": (_replace_by(_socket), "No such device|not a regular file"),
 }
 
 
@@ -157,8 +172,7 @@ def test_a_folder_that_is_only_read_is_used_without_a_word(
 
 
 def test_what_belongs_to_root_is_used_by_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(store)
-    status = os.stat(store.folder)
+    status = os.stat(put(store))
     as_root = os.stat_result((status.st_mode, *status[1:4], 0, *status[5:]))
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     for function in ("stat", "fstat"):

@@ -29,7 +29,7 @@ import numpy as np
 from zenith.backends.digests import BLOCK, SIZE, count, digests
 from zenith.backends.steps import ALIGN
 from zenith.errors import LoadError
-from zenith.files import replacing, starts_with
+from zenith.files import open_regular, replacing, starts_with
 
 KIND = "zenith archive "  # then the version
 FORMAT = KIND + "2"
@@ -120,7 +120,7 @@ def _bytes(array: Array) -> Array:
 
 def read(path: Path) -> Archive:
     """Map an archive; LoadError when it is none, or is damaged or cut off, OSError when it cannot be opened."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         line = file.readline(1 << 16)
         header = _header(line, path)
         first = _up(len(line) + header["content"], PAGE)
@@ -147,7 +147,7 @@ def read(path: Path) -> Archive:
 def _header(line: bytes, path: Path) -> dict[str, Any]:
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict) or not str(header.get("format")).startswith(KIND):
         raise LoadError(f"{path} was not saved by Zenith", fix="give a file that save() wrote")

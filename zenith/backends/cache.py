@@ -224,9 +224,13 @@ def _warn_of_no_home() -> None:
 
 def _checked(path: Path, kind: str, depends: Mapping[str, str]) -> Entry:
     """Read an entry and compare it with what its name promises; raises Damaged, FileNotFoundError or OSError."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise Damaged("it is not a regular file")  # a pipe would wait for somebody who writes
     with os.fdopen(descriptor, "rb") as file:
-        _refuse_foreign(os.fstat(descriptor))
+        _refuse_foreign(status)
         line, _, payload = file.read().partition(b"\n")
     header = _parsed(line)
     if header.get("format") != FORMAT or header.get("kind") != kind or header.get("depends") != dict(depends):
@@ -246,7 +250,7 @@ def _refuse_foreign(status: os.stat_result) -> None:
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Damaged("its header is not JSON") from None
     if not isinstance(header, dict):
         raise Damaged("its header is not a JSON object")

@@ -24,7 +24,7 @@ import numpy as np
 from zenith.backends import safetensors
 from zenith.backends.archive import Archive
 from zenith.errors import LoadError, ZenithError
-from zenith.files import WRITING, resolved
+from zenith.files import WRITING, open_regular, resolved
 
 FORMAT = "zenith folder 1"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
@@ -138,7 +138,8 @@ def read(path: Path) -> Archive:
 
 def _manifest(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            found = json.loads(file.read())
         kind = found["format"]
         manifest = {name: found[name] for name in ("made_for", "content", "stored", "files")}
     except (ValueError, TypeError, KeyError, RecursionError):

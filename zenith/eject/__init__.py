@@ -24,7 +24,7 @@ from zenith.eject.bundle import Bundle
 from zenith.eject.interface import Interface
 from zenith.eject.modules import Definition, Modules
 from zenith.eject.names import MODULE, imports_of, names_module, replaced_modules, used_names
-from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source
+from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source, in_docstring
 from zenith.errors import ArgumentError
 from zenith.files import check_replaceable, replacing
 
@@ -107,12 +107,12 @@ def _bundled(writer: ProgramWriter, kernels: Mapping[str, Source]) -> str:
 def _head(name: str, origin: str, stored: Mapping[str, Any], graph: str) -> str:
     beside = (
         f"""
-Weights and constants are in {Path(name).with_suffix(".npz").name}, beside this file."""
+Weights and constants are in {in_docstring(Path(name).with_suffix(".npz").name)}, beside this file."""
         if stored
         else ""
     )
     versions = ", ".join(importlib.metadata.version(name) for name in ("numba", "llvmlite"))
-    text = f'''"""{origin}
+    text = f'''"""{in_docstring(origin)}
 
 {SIGN} and does not need to be there: NumPy and Numba do. Kernels are compiled at the first call, in the
 same way as in Zenith. So results have the same bits as there, where the processor has the same instructions

@@ -13,7 +13,7 @@ from zenith.backends.cpu.program import Launch, Prepared, Program, Step
 from zenith.backends.steps import FIXED, Branch, Loop, Place, walk
 from zenith.eject import runtime
 from zenith.eject.interface import BUILTINS, Interface, Writer
-from zenith.errors import SourceLine
+from zenith.errors import SourceLine, printable
 from zenith.ir.types import ArrayType
 from zenith.tree import identifier, unique
 
@@ -95,12 +95,12 @@ class ProgramWriter:
         return [head, *_indented([*self._doc(program.outputs), *body, f"return {result}"])]
 
     def _doc(self, outputs: Iterable[tuple[str, ArrayType]]) -> list[str]:
-        own = self.interface.doc.replace("\\", "\\\\").replace('"""', "'''").strip().splitlines()
+        own = [in_docstring(line) for line in self.interface.doc.strip().splitlines()]
         own = own or [f"What {self.public} computes."]
         types = ", ".join(str(type) for _, type in outputs)
         made = [f"Made for {self.writer.accepts()}. Gives {types}.",
                 "Raises TypeError for other arguments, ValueError for sizes that do not fit."]  # fmt: skip
-        return ['"""' + own[0], *own[1:], "", *made, '"""']
+        return ['"""' + own[0], *own[1:], "", *map(in_docstring, made), '"""']
 
     # --- what a call does ---
 
@@ -260,6 +260,11 @@ def _called(function: str, words: Sequence[str]) -> list[str]:
     if len(line) <= WIDTH:
         return [line]
     return [f"{function}(", *(f"    {word}," for word in words), ")"]
+
+
+def in_docstring(text: str) -> str:
+    """A text as it stands on one line between quotes, whatever it holds."""
+    return printable(text.expandtabs()).replace("\\", "\\\\").replace('"""', "'''")
 
 
 def _line(line: SourceLine) -> str:

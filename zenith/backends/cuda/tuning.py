@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar
 
 from zenith.config import config
 from zenith.errors import CacheWarning
-from zenith.files import replacing
+from zenith.files import open_regular, replacing
 
 FORMAT = 1
 FILE = "tuning.json"  # in the cache folder
@@ -109,8 +109,9 @@ def read(path: Path, named: bool = False) -> Table:
     Where there is no file the table is empty, too, without a warning unless somebody has ``named`` the file.
     """
     try:
-        return Table.parsed(path.read_text())
-    except (OSError, ValueError) as problem:
+        with open_regular(path) as file:
+            return Table.parsed(file.read().decode())
+    except (OSError, ValueError, RecursionError) as problem:
         if named or not isinstance(problem, FileNotFoundError):
             fix = "name another file by ZENITH_TUNING" if named else "remove it, and run python -m zenith tune"
             warnings.warn(CacheWarning(f"the tuning table {path} is not used: {problem}", fix), stacklevel=2)
@@ -131,7 +132,7 @@ def is_table(path: Path) -> bool:
     """Whether a file holds a table."""
     try:
         Table.parsed(path.read_text())
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
