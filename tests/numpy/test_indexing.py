@@ -55,6 +55,28 @@ def test_traced_index_arrays():
         assert_same(actual, expected)
 
 
+def _written(a, i):
+    a = a.copy()
+    a[i] = 5.0
+    return a
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8"])
+def test_unsigned_indices_count_from_the_end_where_they_do_in_numpy(kind):
+    """Only uint64 is converted to int64 with another value: 2**64 - 1 is the last element."""
+    x = values(F4, (4,))
+    i = np.array([0, 2**64 - 1, 2**64 - 4, 3], kind) if kind == "u8" else np.array([0, 3, 2, 1], kind)
+    functions = [
+        lambda xp, a, j: a[j], lambda xp, a, j: xp.take(a, j), lambda xp, a, j: xp.take_along_axis(a, j, 0),
+        lambda xp, a, j: xp.take(a, j, mode="wrap"), lambda xp, a, j: xp.take(a, j, mode="clip"),
+        lambda xp, a, j: _written(a, j), lambda xp, a, j: a[i], lambda xp, a, j: xp.take(a, i),
+    ]  # fmt: skip
+    for function in functions:
+        assert_same(run_traced(lambda a, j, f=function: f(znp, a, j), x, i)[0], function(np, x, i))
+    assert_same(znp.take(x, i), np.take(x, i))
+    assert_same(znp.take(x, i[1]), np.take(x, i[1]))
+
+
 def test_concrete_array_indexed_by_a_traced_one():
     table, i = values(F4, (5, 3)), np.array([4, 0, -1])
     assert_same(run_traced(lambda j: znp.take(table, j, axis=0), i)[0], table[i])

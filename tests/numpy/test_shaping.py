@@ -16,6 +16,7 @@ FUNCTIONS = {
     "reshape back": lambda xp, a: a.reshape(a.shape[1], a.shape[0], a.shape[2]),
     "reshape unknown": lambda xp, a: a.reshape((a.shape[2], -1)) if a.shape[2] > 0 else a,
     "reshape all": lambda xp, a: a.reshape(-1),
+    "reshape all by another negative size": lambda xp, a: (a.reshape(-3), xp.reshape(a, (1, -2))),
     "ravel": lambda xp, a: (xp.ravel(a), a.ravel(), a.flatten(), xp.ravel(a, "F"), a.flatten("F")),
     "reshape with the first axis fastest": lambda xp, a: (
         xp.reshape(a, (a.shape[1], -1), order="F") if a.shape[1] > 0 and a.shape[2] > 0 else a
@@ -143,7 +144,7 @@ def test_broadcast_to_a_size_that_is_equal_in_this_call():
     ("function", "text"),
     [
         (lambda a: a.reshape(4, 2), r"cannot reshape \(2, 3\) to \(4, 2\)"),
-        (lambda a: a.reshape(-1, -1), "reshape: only one size can be -1"),
+        (lambda a: a.reshape(-1, -1), "reshape: only one size can be negative"),
         (lambda a: np.broadcast_to(a, (2, 4)), r"shapes \(2, 4\) and \(2, 3\) do not fit together"),
         (lambda a: np.concatenate([a, a.T]), r"concatenate along axis 0: shapes \(2, 3\) and \(3, 2\) do not fit"),
         (lambda a: np.concatenate([a, a[0]]), "concatenate along axis 0"),

@@ -14,7 +14,17 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
-from zenith.numpy.operands import INT64, as_array, broadcast_dims, convert, dims_of, normal_axis, shape_text, spread
+from zenith.numpy.operands import (
+    INT64,
+    UINT64,
+    as_array,
+    broadcast_dims,
+    convert,
+    dims_of,
+    normal_axis,
+    shape_text,
+    spread,
+)
 from zenith.numpy.picked import picked
 from zenith.numpy.selections import Masked, Selection, index_array, select
 from zenith.trace.bind import b
@@ -77,6 +87,7 @@ def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     at = normal_axis("take", axis, x.ndim)
     size = dims_of(x)[at]
     places = as_array(indices)
+    places = convert(places, INT64) if places.dtype == UINT64 else places
     if mode == "wrap":
         places = ew.remainder(convert(places, INT64), user_size(size))
     elif mode == "clip":

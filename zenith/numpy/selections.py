@@ -17,7 +17,7 @@ import numpy as np
 
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.numpy.operands import INT64, align, as_array, ask, convert, dims_of, require, static_int
+from zenith.numpy.operands import INT64, UINT64, align, as_array, ask, convert, dims_of, require, static_int
 from zenith.trace.bind import b
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
@@ -324,7 +324,10 @@ def beside(found: Masked, value: Any) -> Any:
 
 
 def index_array(item: Any, size: Dim) -> Any:
-    """Indices counted from 0 as int64; concrete ones are checked at once where the size is fixed."""
+    """Indices counted from 0 as int64; concrete ones are checked at once where the size is fixed.
+
+    Arrays of uint64 become int64 first, as NumPy's: 2**64 - 1 is the last element.
+    """
     if isinstance(item, TracedSize) or not is_array(item):
         place = _place(item, size)
         return convert(user_size(place), INT64) if place.static is None else np.asarray(place.static, INT64)
@@ -338,6 +341,8 @@ def index_array(item: Any, size: Dim) -> Any:
             types=types_of(array),
             fix="cast it: i.astype(numpy.int64)",
         )
+    if array.ndim and array.dtype == UINT64:
+        array = convert(array, INT64)
     if not isinstance(array, Tracer):
         if size.static is not None:
             _check_indices(array, size.static)

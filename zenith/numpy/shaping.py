@@ -67,8 +67,9 @@ _ORDERS = ("C", "F", "A", "K")
 def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
     """The same elements under another shape, in row-major order (``order`` "F": the first axis fastest).
 
-    One size may be -1: it follows from the others. ``order`` "A" asks the memory: "F" where columns stand there one
-    after another, else "C". Of a traced array with several axes it is refused, since nobody knows its memory.
+    One size may be -1, or another negative number: it follows from the others. ``order`` "A" asks the memory: "F"
+    where columns stand there one after another, else "C". Of a traced array with several axes it is refused, since
+    nobody knows its memory.
 
     >>> reshape([[1, 2], [3, 4]], -1), reshape([[1, 2], [3, 4]], -1, order="F")
     (array([1, 2, 3, 4]), array([1, 3, 2, 4]))
@@ -104,10 +105,10 @@ def _known_order(name: str, x: Any, order: str) -> str:
 
 
 def _infer(x: Any, sizes: list[Dim]) -> tuple[Dim, ...]:
-    """The wanted sizes with -1 replaced; demands that the number of elements stays."""
-    total, unknown = product(dims_of(x)), [i for i, d in enumerate(sizes) if d == -1]
+    """The wanted sizes with a negative one replaced; demands that the number of elements stays."""
+    total, unknown = product(dims_of(x)), [i for i, d in enumerate(sizes) if d.static is not None and d.static < 0]
     if len(unknown) > 1:
-        raise ShapeError("reshape: only one size can be -1", where=user_line(), fix="say the other sizes")
+        raise ShapeError("reshape: only one size can be negative", where=user_line(), fix="say the other sizes")
     text = f"cannot reshape {shape_text(dims_of(x))} to {shape_text(sizes)}"
     if unknown:
         rest = product(d for i, d in enumerate(sizes) if i != unknown[0])
