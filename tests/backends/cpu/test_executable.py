@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 
 from tests.backends.running import call, check, compiled
 from zenith.arrays import NUMPY
+from zenith.backends.cpu import arenas as arenas_module
 from zenith.backends.cpu import executable as executable_module
 from zenith.backends.cpu import threads
-from zenith.backends.cpu.arenas import Arenas
+from zenith.backends.cpu.arenas import IDLE, Arena, Arenas
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import linked_count
 from zenith.errors import OutOfBoundsError, SourceLine
@@ -255,6 +257,62 @@ def f(x: f32[n]) -> (f32[n]):
     del executable
     gc.collect()
     assert not arenas
+
+
+def _open(arenas: list[Arena]) -> list[Arena]:
+    return [arena for arena in arenas if arena._owner is not None]
+
+
+def test_a_burst_of_calls_leaves_a_bounded_amount_of_memory() -> None:
+    arenas, length = Arenas(), IDLE // 2 + 1  # nothing is written, so nothing becomes resident
+    burst = [arenas.take(length) for _ in range(8)]
+    assert len({arena.address for arena in burst}) == 8
+    for arena in burst:
+        arenas.give_back(arena)
+    assert _open(burst) == burst[-2:], "the one that was used last, and what else is within the bound"
+    assert arenas.take(length) is burst[-1] and arenas.take(length) is burst[-2]
+    assert arenas.take(length) not in burst
+
+
+@pytest.mark.parametrize("length", [1 << 20, IDLE * 8])
+def test_calls_of_one_thread_have_one_arena_however_large(length: int) -> None:
+    arenas = Arenas()
+    first = arenas.take(length)
+    for _ in range(3):
+        arenas.give_back(first)
+        assert arenas.take(length) is first and _open([first])
+
+
+def test_small_arenas_of_a_burst_stay() -> None:
+    arenas = Arenas()
+    burst = [arenas.take(IDLE // 16) for _ in range(8)]
+    for arena in burst:
+        arenas.give_back(arena)
+    assert {id(arenas.take(IDLE // 16)) for _ in range(8)} == {id(arena) for arena in burst}
+
+
+def test_threads_never_share_an_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor get one that was closed, while the bound is exceeded all the time."""
+    monkeypatch.setattr(arenas_module, "IDLE", 5000)
+    arenas, used, wrong = Arenas(), set[int](), []
+
+    def work(seed: int) -> None:
+        rng, mine = np.random.default_rng(seed), []
+        for _ in range(2000):
+            arena = arenas.take(int(rng.integers(1, 4000)))
+            if id(arena) in used or arena._owner is None:
+                wrong.append(arena)
+            used.add(id(arena))
+            mine.append(arena)  # as leases do
+            used.discard(id(arena))
+            arenas.give_back(arena)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong and sum(free().length for free in arenas._free if free()) <= 5000 + 4000
 
 
 # --- instruction sets and threads of the environment --------------------------------------------------------------

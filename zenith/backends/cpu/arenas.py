@@ -1,7 +1,8 @@
 """Arenas: memory for what lives inside a call, which calls of all programs take in turn.
 
-A call has an arena to itself. As many are kept as calls ran at a time, and each is as large as the largest program
-that ran in it needs: a way forward and a way back share one.
+A call has an arena to itself, as large as the largest program that ran in it needs: a way forward and a way back share
+one. As many stay as calls ran at a time, up to ``IDLE`` bytes besides the one that was used last: after a burst of
+calls in many threads most of the memory is free again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.steps import ALIGN
+
+IDLE = 1 << 28  # bytes of arenas that no call has, besides one
 
 
 def aligned(length: int) -> tuple[Any, int]:
@@ -54,6 +57,21 @@ class Arenas:
     def give_back(self, arena: Arena) -> None:
         """Let other calls have it."""
         self._free.append(weakref.ref(arena))
+        if len(self._free) > 1:
+            self._trim()
+
+    def _trim(self) -> None:
+        """Close the arenas whose last use is longest ago, where too much is idle."""
+        idle = [arena for free in self._free[:-1] if (arena := free()) is not None]
+        surplus = sum(arena.length for arena in idle) - IDLE
+        while surplus > 0:
+            try:
+                arena = self._free.pop(0)()
+            except IndexError:
+                break  # other threads took them all
+            if arena is not None:
+                surplus -= arena.length
+                arena.close()
 
 
 ARENAS = Arenas()
