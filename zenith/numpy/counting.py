@@ -15,6 +15,7 @@ from zenith.numpy.operands import (
     FLOAT64,
     INT64,
     as_array,
+    ask,
     compute_array,
     convert,
     dims_of,
@@ -266,10 +267,9 @@ def _limits(x: Any, range: Any) -> tuple[Any, Any]:
                 fix="say (low, high) with low below high",
             )
         _require_finite(low, high, "the range")
-    elif dims_of(x)[0] == 0:
+    elif not ask(dims_of(x)[0], ">=", 1):
         low, high = 0.0, 1.0
     else:
-        require(dims_of(x)[0], ">=", 1, "histogram: without elements there is no smallest one; say range=")
         low, high = reductions.min(x), reductions.max(x)
         _require_finite(low, high, "the elements")
     if not isinstance(low, Tracer) and not isinstance(high, Tracer):

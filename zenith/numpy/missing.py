@@ -242,7 +242,7 @@ def nanmedian(
     >>> nanmedian([1.0, np.nan, 2.0])
     np.float64(1.5)
     """
-    x, shape = rows("nanmedian", a, axis, keepdims)
+    x, shape = rows("nanmedian", a, axis, keepdims, nan_of_none=True)
     return b.reshape(middle(sort(x), _count(x, -1, False)), shape=shape)
 
 
@@ -272,7 +272,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
 def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
     require_real(name, a)
     rule, q = method_of(name, method, weights), check_shares(name, q)
-    x, shape = rows(name, a, axis, keepdims)
+    x, shape = rows(name, a, axis, keepdims, nan_of_none=weights is None)
     if weights is None:
         result = between(sort(x), _count(x, -1, False), q, weak, rule)
     else:

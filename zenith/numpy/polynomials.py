@@ -15,7 +15,7 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.creation import arange
+from zenith.numpy.creation import arange, zeros
 from zenith.numpy.equations import inv
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.norms import lstsq
@@ -126,7 +126,8 @@ def polymul(a1: Any, a2: Any) -> Any:
     >>> polymul([1, 2, 3], [9, 5, 1])
     array([ 9, 23, 38, 17,  3])
     """
-    return convolve(_coefficients("polymul", a1), _coefficients("polymul", a2))
+    factors = [_coefficients("polymul", a) for a in (a1, a2)]
+    return convolve(*(f if ask(dims_of(f)[0], ">=", 1) else zeros(1, f.dtype) for f in factors))
 
 
 @implements(np.polyder)

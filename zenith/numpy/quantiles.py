@@ -24,6 +24,7 @@ from zenith.numpy.operands import (
     FLOAT64,
     INT64,
     as_array,
+    ask,
     compute_array,
     convert,
     dims_of,
@@ -38,7 +39,7 @@ from zenith.numpy.selection import round as round_even
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis, reshape
 from zenith.numpy.sorting import argsort, sort
-from zenith.trace.bind import b
+from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
@@ -48,14 +49,13 @@ __all__ = ["median", "percentile", "quantile"]
 
 @implements(np.median)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """The middle of the sorted elements along axes, or the mean of the two in the middle; nan where any is.
-
-    Raises ShapeError when there is no element. Integers have medians in float64.
+    """The middle of the sorted elements along axes, or the mean of the two in the middle; nan where any is, or none is
+    there. Integers have medians in float64.
 
     >>> median([3, 1, 2]), median([[7, 1], [4, 2]], axis=1)
     (np.float64(2.0), array([4., 3.]))
     """
-    x, shape = rows("median", a, axis, keepdims)
+    x, shape = rows("median", a, axis, keepdims, nan_of_none=True)
     ordered = sort(x)
     count = user_size(dims_of(x)[-1])
     return b.reshape(_or_nan(ordered, middle(ordered, count)), shape=shape)
@@ -100,19 +100,27 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inpu
 # --- rows of elements ------------------------------------------------------------------------------------------
 
 
-def rows(name: str, a: Any, axis: Any, keepdims: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The elements to be reduced along a last axis, and the shape of a result of one number a row."""
+def rows(
+    name: str, a: Any, axis: Any, keepdims: Any, nan_of_none: bool = False
+) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
+    """The elements to be reduced along a last axis, and the shape of a result of one number a row.
+
+    Rows without elements are refused, or hold nan in their place.
+    """
     x = compute_array(name, a)
     axes = normal_axes(name, axis, x.ndim)
     own = dims_of(x)
     others = [i for i in range(x.ndim) if i not in axes]
     lead, count = tuple(own[i] for i in others), product(own[i] for i in axes)
+    kept = tuple(dim(1) if i in axes else n for i, n in enumerate(own))
+    shape = kept if keepdims is not np._NoValue and keepdims else lead
     if not any(n == 0 for n in lead):
+        if nan_of_none and not ask(count, ">=", 1):
+            dtype = x.dtype if kind_of(x.dtype) in ("f", "c") else FLOAT64
+            return b.full(np.nan, known_dtype(dtype), (*lead, dim(1))), shape
         require(count, ">=", 1, f"{name} over an axis without elements has no value")
     moved = moveaxis(x, axes, tuple(range(len(others), x.ndim)))
-    kept = tuple(dim(1) if i in axes else n for i, n in enumerate(own))
-    keep = keepdims is not np._NoValue and keepdims
-    return b.reshape(moved, shape=(*lead, count)), kept if keep else lead
+    return b.reshape(moved, shape=(*lead, count)), shape
 
 
 def middle(ordered: Any, count: Any) -> Any:
