@@ -116,3 +116,11 @@ def test_choices_of_many_sizes_are_one_program():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(random.key(0))
+
+
+def test_choices_of_many_take_no_table_of_all_pairs():
+    """200 000 draws of 700 000 would be 130 GiB of comparisons."""
+    chances = np.arange(700_000.0)
+    found = random.choice(random.key(3), 700_000, (200_000,), p=chances)
+    assert found.dtype == np.int64 and found.min() >= 1 and found.max() < 700_000
+    assert abs(found.mean() / 700_000 - 2 / 3) < 0.003

@@ -14,14 +14,16 @@ import numpy as np
 
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.dims import dim, product
-from zenith.ir.types import int64
+from zenith.ir.types import bool_, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.found import needs_size, slots
+from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import (
     INT64,
     as_array,
+    ask,
     convert,
     dims_of,
     normal_axis,
@@ -31,6 +33,7 @@ from zenith.numpy.operands import (
     user_shape,
 )
 from zenith.numpy.scans import cumsum
+from zenith.numpy.searching import searchsorted
 from zenith.numpy.selection import where
 from zenith.numpy.shaping import moveaxis, ravel, reshape
 from zenith.numpy.sorting import argsort, lexsort, sort
@@ -43,6 +46,8 @@ __all__ = [
     "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values",
 ]  # fmt: skip
+
+_FEW = 16  # so many comparisons in a row cost less than sorting, and fuse
 
 # At once NumPy answers; its stubs know neither flags that are variables nor all their combinations.
 _UNIQUE: Any = np.unique
@@ -216,6 +221,8 @@ def isin(
 ) -> Any:
     """For each element whether it is among ``test_elements``, in an array of its shape; nan is in no set.
 
+    It is looked for by bisection of the sorted ``test_elements``; few and complex ones are compared with each.
+
     >>> isin([[1, 2], [3, 4]], [2, 4])
     array([[False,  True],
            [False,  True]])
@@ -223,7 +230,15 @@ def isin(
     x, among = as_array(element), ravel(test_elements)
     common = result_dtype("isin", (x, among))
     x, among = convert(x, common), convert(among, common)
-    found = reductions.any(ew.equal(b.reshape(x, shape=(*dims_of(x), dim(1))), among), -1)
+    (count,) = dims_of(among)
+    if common.kind == "c" or (count.static is not None and count.static <= _FEW):
+        found = reductions.any(ew.equal(b.reshape(x, shape=(*dims_of(x), dim(1))), among), -1)
+    elif ask(count, ">=", 1):
+        ordered = sort(among)
+        places = ew.minimum(searchsorted(ordered, x), user_size(count - 1))
+        found = ew.equal(take(ordered, places), x)
+    else:
+        found = b.full(False, bool_, dims_of(x))
     return ew.logical_not(found) if invert else found
 
 

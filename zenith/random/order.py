@@ -10,10 +10,10 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import Dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
-from zenith.numpy import reductions
 from zenith.numpy.indexing import take, take_along_axis
 from zenith.numpy.operands import as_array, ask, dims_of, lift, normal_axis, require, shape_text
 from zenith.numpy.scans import cumsum
+from zenith.numpy.searching import searchsorted
 from zenith.numpy.sorting import argsort
 from zenith.random.discrete import randint
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
@@ -72,7 +72,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     Returns
     -------
     int64 array of ``shape``, or ``a`` with ``shape`` in place of the axis. It is equal to ``jax.random``'s, with ``p``
-    but for draws that fall next to a border between two slices. With ``p`` a draw costs a look at every probability.
+    but for draws that fall next to a border between two slices. With ``p`` a draw is a bisection of their sums.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _with_replacement(key: Any, word: Any, chances: Any, total: Dim, draws: tupl
         return b.cast(lift(randint(key, draws, 0, user_size(total), dtype)), dtype=int64)
     borders = cumsum(chances)
     point = ew.multiply(ew.subtract(1.0, unit_interval(words_of(word, draws), chances.dtype)), borders[-1])
-    return reductions.sum(ew.less(borders, b.reshape(point, shape=(*draws, 1))), -1)
+    return searchsorted(borders, point)
 
 
 def _without_replacement(key: Any, word: Any, chances: Any, total: Dim, draws: tuple[Dim, ...]) -> Any:
