@@ -12,6 +12,8 @@ import numpy as np
 from zenith.errors import MissingAttributeError, user_line
 from zenith.trace.dispatch import refused
 
+_ELSEWHERE = {"random": "draw with zenith.random, whose functions take a key: zenith.random.normal(key, shape)"}
+
 
 def refuse_name(module: str, name: str, known: Mapping[str, Any], chapters: Iterable[ModuleType] = ()) -> NoReturn:
     """MissingAttributeError, an AttributeError, for a name that ``module`` has not.
@@ -24,6 +26,8 @@ def refuse_name(module: str, name: str, known: Mapping[str, Any], chapters: Iter
     """
     if name.startswith("_"):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    if name in _ELSEWHERE:
+        raise MissingAttributeError(f"{module} has no {name}", where=user_line(), fix=_ELSEWHERE[name])
     theirs = _numpys(module.removeprefix("zenith.numpy").removeprefix("."), name)
     reason = refused(theirs) if callable(theirs) else None
     if reason is not None:
@@ -35,7 +39,7 @@ def refuse_name(module: str, name: str, known: Mapping[str, Any], chapters: Iter
     advice = [f"use {' or '.join(places)}"] if places else [f"near matches that are: {', '.join(near)}"] if near else []
     if theirs is not None:
         advice.append(f"NumPy's own {name} is for what is concrete, outside of traced functions")
-    fix = "; ".join(advice) or "write it with functions that are there: dir(zenith.numpy)"
+    fix = "; ".join(advice) or f"write it with functions that are there: dir({module})"
     raise MissingAttributeError(f"{module} has no {name}", where=user_line(), fix=fix)
 
 

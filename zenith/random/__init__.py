@@ -13,6 +13,12 @@ partitionable mode; the other functions follow the same formulas, and say how fa
 array([0.8423141 , 0.18237865], dtype=float32)
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import NoReturn as _NoReturn
+
+from zenith.numpy.absent import refuse_name as _refuse_name
+from zenith.random.counts import binomial, multinomial, poisson
+from zenith.random.derived import beta, dirichlet, laplace, multivariate_normal, t
 from zenith.random.discrete import bernoulli, categorical, randint
 from zenith.random.keys import bits, fold_in, key, split
 from zenith.random.order import choice, permutation
@@ -20,6 +26,12 @@ from zenith.random.real import exponential, gumbel, normal, truncated_normal, un
 from zenith.random.rejection import gamma
 
 __all__ = [
-    "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gamma", "gumbel", "key", "normal",
-    "permutation", "randint", "split", "truncated_normal", "uniform",
+    "bernoulli", "beta", "binomial", "bits", "categorical", "choice", "dirichlet", "exponential", "fold_in", "gamma",
+    "gumbel", "key", "laplace", "multinomial", "multivariate_normal", "normal", "permutation", "poisson", "randint",
+    "split", "t", "truncated_normal", "uniform",
 ]  # fmt: skip
+
+if not _TYPE_CHECKING:  # which knows the names that there are
+
+    def __getattr__(name: str) -> _NoReturn:
+        _refuse_name(__name__, name, globals())

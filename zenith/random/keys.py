@@ -116,6 +116,9 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
 
 def word_of(name: str, key: Any) -> Any:
     """A key as a 0-d word of the trace in progress; DTypeError or ShapeError, naming a function, when it is none."""
+    if isinstance(key, (np.random.Generator, np.random.BitGenerator, np.random.RandomState)):
+        raise DTypeError(f"{name}: a key is a uint32 array, not NumPy's {type(key).__name__}", where=user_line(),
+                         fix=_MADE)  # fmt: skip
     x = as_array(key)
     types = (x.type,) if isinstance(x, Tracer) else (f"{x.dtype}{list(x.shape)}",)
     if x.dtype != np.uint32:
@@ -151,9 +154,9 @@ def _counter(shape: tuple[Dim, ...]) -> Any:
     return Tracer(recorder, recorder.add(get("counter"), (), {"shape": shape})[0])
 
 
-def subkey(word: Any, number: int) -> Any:
-    """The word of key ``number`` of those that ``split`` gives."""
-    return b.threefry2x32(word, np.asarray(number, np.int64))
+def subkey(word: Any, number: Any) -> Any:
+    """The word of key ``number`` of those that ``split`` gives; a number, or an int64 array without axes."""
+    return b.threefry2x32(word, np.asarray(number, np.int64) if isinstance(number, int) else number)
 
 
 def high_half(word: Any) -> Any:

@@ -78,9 +78,13 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
 
 def normal_of(word: Any, dtype: np.dtype[Any]) -> Any:
     """The normal numbers of words, in float32 or float64."""
+    return b.mul(b.erfinv(symmetric_unit(word, dtype)), _ROOT_TWO)
+
+
+def symmetric_unit(word: Any, dtype: np.dtype[Any]) -> Any:
+    """Words as numbers between -1 and 1, which are neither."""
     lowest = float(np.nextafter(dtype.type(-1), dtype.type(0)))
-    u = b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
-    return b.mul(b.erfinv(u), _ROOT_TWO)
+    return b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
 
 
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = np.float32) -> Any:

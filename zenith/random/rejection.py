@@ -63,6 +63,16 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
     return convert(found, target)
 
 
+def gamma_logarithms(word: Any, a: Any, shape: tuple[Dim, ...]) -> Any:
+    """Logarithms of the gamma numbers of a word, in the element type and of the shape of ``a``; nan for ``a <= 0``."""
+    small = b.lt(a, 1.0)
+    result = _at_least_one(word, b.where(small, b.add(a, 1.0), a), shape)
+    u = b.add(b.neg(unit_interval(words_of(subkey(word, 2), shape), a.dtype)), 1.0)
+    lowered = b.where(small, b.div(b.log(u), a), b.zeros_like(a))
+    found = b.add(b.log(result), lowered)
+    return b.where(b.gt(a, 0.0), found, b.full(math.nan, element_type(a), shape))
+
+
 def _at_least_one(word: Any, a: Any, shape: tuple[Dim, ...]) -> Any:
     """Gamma numbers for a >= 1: of the first attempt that succeeds. Attempts are a leading axis."""
     d = b.add(a, -1 / 3)
