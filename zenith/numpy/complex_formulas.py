@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 from zenith.numpy import formulas as f
@@ -89,31 +88,6 @@ def log2(x: Any) -> Any:
 def log10(x: Any) -> Any:
     """log(x) / log(10)."""
     return _times(b.log(x), 1 / math.log(10.0))
-
-
-def power(x: Any, y: Any) -> Any:
-    """exp(y log(x)), whose error grows with the exponent.
-
-    0**0 is 1, 0 to a power with a positive real part 0, to others nan. Of infinite operands the result may be nan where
-    NumPy has an infinity.
-    """
-    one, zero = f.full_like(1.0, x), b.zeros_like(x)
-    nothing, trivial = b.eq(x, zero), b.eq(y, b.zeros_like(y))
-    found = b.exp(b.mul(y, b.log(b.where(nothing, one, x))))
-    of_zero = b.where(b.gt(b.real(y), 0.0), zero, f.full_like(complex("nan+nanj"), x))
-    return b.where(trivial, one, b.where(nothing, of_zero, found))
-
-
-def integer_power(x: Any, exponent: int) -> Any:
-    """A power by products alone: squares of squares, as NumPy computes it."""
-    factors, square, left = [], x, abs(exponent)
-    while left:
-        factors += [square] if left % 2 else []
-        left //= 2
-        square = b.mul(square, square) if left else square
-    one = f.full_like(1.0, x)
-    result = reduce(b.mul, factors) if factors else one
-    return b.div(one, result) if exponent < 0 else result
 
 
 def ordered(relation: str) -> Callable[[Any, Any], Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from zenith.errors import CallError, DTypeError, UnsupportedError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
+from zenith.numpy import complex_powers as p
 from zenith.numpy import digit_formulas as d
 from zenith.numpy import formulas as f
 from zenith.numpy import special_formulas as s
@@ -136,7 +137,6 @@ divide = _define(np.divide, "div")
 floor_divide = _define(np.floor_divide, "floor_divide")
 remainder = _define(np.remainder, "remainder")
 fmod = _define(np.fmod, f.integer_fmod, f="fmod")
-float_power = _define(np.float_power, "power", c=c.power)
 negative = _define(np.negative, "neg")
 positive = _define(np.positive, _same)
 absolute = _define(np.absolute, "abs", b=_same, c=c.absolute)
@@ -269,7 +269,8 @@ greater = _compare(np.greater, "gt", operator.gt)
 greater_equal = _compare(np.greater_equal, "ge", operator.ge)
 
 
-_power = _define(np.power, "power", c=c.power)
+_power = _define(np.power, "power", c=p.power)
+_float_power = _typed_as(np.float_power, "float_power", "power", {"c": p.power})
 
 
 @of_ufunc(np.power)
@@ -278,14 +279,42 @@ def power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind
 
     Raises DTypeError for integers and exponents of which a negative one is known.
     """
-    if _known_negative(exponent) and resolve(np.power, (x, exponent), "power", dtype, casting)[0].kind in "iu":
+    computed = resolve(np.power, (x, exponent), "power", dtype, casting)[0]
+    if computed.kind in "iu" and _known_negative(exponent):
         raise DTypeError(
             "integers to negative integer powers are not allowed, as in NumPy",
             where=user_line(),
             types=(x.type,) if isinstance(x, Tracer) else (),
             fix="use a float exponent, or x.astype(numpy.float64)",
         )
+    if computed.kind == "c" and not options:
+        return _complex_power("power", x, exponent, computed)
     return _power(x, exponent, dtype=dtype, casting=casting, **options)
+
+
+@of_ufunc(np.float_power)
+def float_power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+    """As ``numpy.float_power``, elementwise with broadcasting: :func:`power` in float64 or complex128."""
+    computed = resolve(np.float_power, (x, exponent), "float_power", dtype, casting)[0]
+    if computed.kind == "c" and not options:
+        return _complex_power("float_power", x, exponent, computed)
+    return _float_power(x, exponent, dtype=dtype, casting=casting, **options)
+
+
+def _complex_power(name: str, x: Any, exponent: Any, dtype: np.dtype[Any]) -> Any:
+    """By what is known of the exponents while tracing: one whole number, integers, fractions, or nothing."""
+    base, given = convert(x, dtype), as_array(exponent)
+    if isinstance(given, Tracer):
+        if given.dtype.kind in "biu":
+            return p.to_integers(*align(name, [base, convert(given, np.dtype(np.int64))]))
+        return p.power(*align(name, [base, convert(exponent, dtype)]))
+    numbers = p.whole_numbers(given)
+    if numbers is not None and given.ndim == 0:
+        return p.to_whole(base, int(numbers))
+    if numbers is not None:
+        return p.to_integers(*align(name, [base, numbers]), known=numbers)
+    rule = p.to_fraction if given.ndim == 0 else p.power
+    return rule(*align(name, [base, convert(exponent, dtype)]))
 
 
 def _known_negative(exponent: Any) -> bool:
@@ -317,9 +346,6 @@ def _operator_power(x: Any, exponent: Any) -> Any:
             shortcut = sqrt if exponent == 0.5 else reciprocal
         if shortcut is not None and x.dtype.kind != "b":
             return shortcut(x)
-        whole = weak_kind(exponent) is not complex and float(exponent).is_integer() and abs(exponent) < 100
-        if x.dtype.kind == "c" and whole:
-            return c.integer_power(x, int(exponent))
     return power(x, exponent)
 
 

@@ -6,6 +6,7 @@ the program runs. The number of coefficients is fixed by :func:`polyval`, whose 
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.creation import arange, zeros
+from zenith.numpy.creation import arange, ones_like, zeros
 from zenith.numpy.equations import inv
-from zenith.numpy.joining import concatenate, cut
+from zenith.numpy.joining import concatenate, cut, stack
 from zenith.numpy.norms import lstsq
 from zenith.numpy.operands import (
     FLOAT64,
@@ -41,6 +42,8 @@ __all__ = [
     "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "poly", "polyadd", "polyder", "polyfit", "polyint",
     "polymul", "polysub", "polyval", "vander",
 ]  # fmt: skip
+
+UNROLLED = 32  # powers of complex numbers in a Vandermonde matrix that are multiplied one after the other, as by NumPy
 
 
 def _coefficients(name: str, p: Any) -> Any:
@@ -80,10 +83,13 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
         raise ShapeError("vander needs a row", where=user_line(), fix="flatten it: numpy.ravel(x)")
     count = dims_of(row)[0] if N is None else size_dim(N, "vander: N")
     dtype = result_dtype("vander", (row, np.int64(1)))
+    if dtype.kind == "c" and count.static is not None and 0 < count.static <= UNROLLED:
+        powers = [ones_like(row, dtype), *accumulate([convert(row, dtype)] * (count.static - 1), ew.multiply)]
+        return stack(powers if increasing else powers[::-1], 1)
     exponent = b.iota(size=count, dtype=int64)
     exponent = exponent if increasing else ew.subtract(user_size(count - 1), exponent)
     column = b.reshape(convert(row, dtype), shape=(*dims_of(row), dim(1)))
-    return ew.power(column, convert(exponent, dtype))
+    return ew.power(column, exponent if dtype.kind == "c" else convert(exponent, dtype))
 
 
 def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
