@@ -144,3 +144,17 @@ def test_a_branch_that_does_not_run_leaves_no_trace():
         masked = jit(grad(lambda xs: np.sum(vmap(branching)(xs, choice))))(xs)
     np.testing.assert_array_equal(chosen, [0, INF])
     np.testing.assert_array_equal(masked, [NAN, INF])
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+@pytest.mark.parametrize(
+    ("x", "y", "shares"),
+    [
+        (-INF, -INF, (0.5, 0.5)), (INF, INF, (0.5, 0.5)), (1e30, 1e30, (0.5, 0.5)), (-INF, 1.0, (0.0, 1.0)),
+        (INF, 1.0, (1.0, 0.0)), (1.0, -INF, (1.0, 0.0)), (2.0, 2.0, (0.5, 0.5)),
+    ],
+)  # fmt: skip
+def test_shares_of_a_sum_of_exponentials_are_one_together(name, x, y, shares):
+    function = getattr(np, name)
+    np.testing.assert_allclose(grad(function, argnums=(0, 1))(x, y), shares)
+    np.testing.assert_allclose(jvp(function, (x, y), (1.0, 1.0))[1], 1.0)

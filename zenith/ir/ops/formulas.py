@@ -84,11 +84,15 @@ def _logaddexp2(b: Any, x: Any, y: Any) -> Any:
 
 
 def _share(power: str, which: int) -> Any:
-    """Of log(exp(x) + exp(y)): the part that one operand has in the sum, all of it where the other has none."""
+    """Of log(exp(x) + exp(y)): the part that one operand has in the sum.
+
+    It is all of it where the sum is that operand alone, and half where it is both: infinite operands, and large ones.
+    """
 
     def partial(b: Any, args: Any, y: Any) -> Any:
         part = getattr(b, power)(b.sub(args[which], y))
-        return b.where(b.eq(args[which], y), _full(b, 1.0, y), part)
+        whole = b.where(b.eq(args[1 - which], y), _full(b, 0.5, y), _full(b, 1.0, y))
+        return b.where(b.eq(args[which], y), whole, part)
 
     return partial
 
