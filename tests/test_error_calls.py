@@ -67,8 +67,8 @@ CASES = {
     "a size from values": (
         lambda x, i, h: np.zeros(i),
         TraceError,
-        "numpy.zeros was given a traced array: expected a sequence of integers or a single integer",
-        "i64[n]",
+        "numpy.zeros: using it as a Python integer (an index, a size, range()) needs the values of a traced array",
+        "i64",
         f"{NUMBERS}, or says how many there are at most (size=, as zenith.numpy.nonzero takes it)",
     ),
     "an argument that NumPy has not": (
@@ -89,7 +89,7 @@ CASES = {
         lambda x, i, h: list(np.nditer(x)),
         TraceError,
         "numpy.nditer: it is a loop of Python's over elements",
-        "",
+        "f32[n, 3]",
         "work on whole arrays",
     ),
     "what gives as many as values say": (

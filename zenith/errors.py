@@ -1,7 +1,7 @@
 """Every error a user can meet, made by one constructor: what was wrong, where, with which types, and what to do.
 
-An error class derives from :class:`ZenithError` and from the builtin that fits, so that ``except TypeError`` keeps
-working. The message always has the same shape::
+An error class derives from :class:`ZenithError` and from the builtin that fits, so that ``except ValueError`` keeps
+working; where Zenith cannot answer though NumPy would, no builtin fits. The message always has the same shape::
 
     cannot add f32[n, 3] and f32[n, 4]: sizes 3 and 4 differ
       at model.py:12 in step:  y = x + b
@@ -122,8 +122,15 @@ class ZenithError(Exception):
         return located.with_traceback(self.__traceback__)
 
 
-class TraceError(ZenithError, TypeError):
-    """The function did something that a recorded program cannot express (Python ``if`` on a value, impurity ...)."""
+class TraceError(ZenithError):
+    """The function did something that a recorded program cannot express (Python ``if`` on a value, impurity ...).
+
+    It is no builtin error: ``try: n = float(x) except TypeError: n = 0`` would take the other way without a word.
+    """
+
+
+class ValueTypeError(TraceError, TypeError):
+    """A Python value is not of the type that it must be: an axis is no integer, an argument no array."""
 
 
 class ShapeError(ZenithError, ValueError):

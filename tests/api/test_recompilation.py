@@ -158,3 +158,29 @@ def test_programs_that_were_dropped_say_so(monkeypatch):
     f.cache_clear()
     with zenith.forbid_recompile(), pytest.raises(RecompilationError, match=r"cache_clear\(\) was called"):
         f(rows(2, np.float64))
+
+
+def length(x):
+    return x[0] * len(x)
+
+
+def loop(x):
+    total = 0
+    for row in x:
+        total = total + row
+    return total
+
+
+def unpacked(x):
+    first, *rest = x
+    return first + sum(rest)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"), [(length, "stays a symbol"), (loop, "zenith.scan"), (unpacked, "first, *rest = x")]
+)
+def test_lengths_loops_over_rows_and_unpacking_are_listed_with_what_to_write(function, told):
+    f = zenith.jit(function, backend="reference")
+    for n in (2, 3, 2):
+        assert f(np.ones((n, 2))).tolist() == [n, n]
+    assert f.cache_info().misses == 2 and told in str(f.explain())

@@ -29,7 +29,7 @@ from zenith.api.sizes import Declared, checked, declare
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.compile import BACKENDS
-from zenith.errors import TraceError, UnsupportedError, user_line
+from zenith.errors import TraceError, UnsupportedError, ValueTypeError, user_line
 from zenith.ir.target import EXACT, Numerics
 from zenith.trace import current_recorder, trace
 from zenith.trace.results import as_number
@@ -259,7 +259,7 @@ def _plain(function: Any) -> Callable[..., Any]:
     if isinstance(function, Jitted):
         return function.function
     if not callable(function):
-        raise TraceError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
+        raise ValueTypeError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
     found: Callable[..., Any] = function
     return found

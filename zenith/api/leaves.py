@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
-from zenith.errors import DTypeError, TraceError
+from zenith.errors import DTypeError, TraceError, ValueTypeError
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, bool_, complex128, dtype_of, float64, int64
 from zenith.trace import InputSpec
@@ -102,10 +102,14 @@ def not_an_array(leaf: Any, name: str) -> TraceError:
     if isinstance(leaf, Unsized):
         leaf.refuse()
     if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
-        return TraceError(f"{name} is a {kind}, an array of a library that Zenith does not know",
+        return ValueTypeError(f"{name} is a {kind}, an array of a library that Zenith does not know",
                           fix=f"pass numpy.asarray({name})")  # fmt: skip
     argument = name.partition("[")[0].partition(".")[0]
-    return TraceError(
+    if is_dataclass(leaf):
+        return ValueTypeError(f"{name} is a {kind}, a dataclass, whose fields Zenith does not look into",
+                          fix="pass them in a tuple, a dict, or a NamedTuple: zenith.jit(lambda fields: ...)(vars(p))",
+                          )  # fmt: skip
+    return ValueTypeError(
         f"{name} is a {kind}, neither an array nor a number",
         fix=f'if the program shall be compiled for each value, declare jit(static_argnames="{argument}")',
     )

@@ -127,6 +127,8 @@ def broken_assumptions(conditions: Sequence[Condition | None], specialized: Sequ
 
 _ALTERNATIVES = (
     ("range(", "a vectorised form, or pass the count as a static argument"),
+    ("len(", "x.shape[0], which stays a symbol"),
+    ("for ", "operations on whole arrays, or zenith.scan, whose body is compiled once"),
     ("zeros(", "zenith.numpy.zeros, or numpy.zeros(..., like=x)"),
     ("ones(", "zenith.numpy.ones, or numpy.ones(..., like=x)"),
     ("full(", "zenith.numpy.full, or numpy.full(..., like=x)"),

@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
-from zenith.control.trees import Form, Leaves, fit, flatten, rebuild, record, same_structure, unflatten
-from zenith.errors import DTypeError, TraceError, user_line
+from zenith.control.trees import (
+    Form,
+    Leaves,
+    fit,
+    flatten,
+    rebuild,
+    record,
+    require_functions,
+    same_structure,
+    unflatten,
+)
+from zenith.errors import DTypeError, TraceError, ValueTypeError, user_line
 from zenith.ir.primitive import get
 from zenith.numpy.operands import convert, strong
 from zenith.trace.bodies import Body, close, trace_body
@@ -30,6 +40,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     >>> float(cond(np.bool_(True), np.sin, np.cos, 0.0))
     0.0
     """
+    example = "cond(pred, lambda: x, lambda: y), or choose between arrays with numpy.where(pred, x, y)"
+    require_functions("cond", example, true_fun=true_fun, false_fun=false_fun)
     found = flatten("pred", pred)
     if not found.form.treedef.is_leaf() or found.arrays[0].ndim:
         raise DTypeError("the predicate of a cond must be one bool", where=user_line(), types=(found.form,),
@@ -54,7 +66,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     """
     functions = list(branches) if isinstance(branches, Iterable) else [None]
     if not all(map(callable, functions)):
-        raise TraceError("switch needs a list of functions", where=user_line(), fix="write switch(index, [f, g], x)")
+        raise ValueTypeError(
+            "switch needs a list of functions", where=user_line(), fix="write switch(index, [f, g], x)"
+        )
     if not functions:
         raise TraceError("switch needs a branch", where=user_line(), fix="give at least one function")
     found = flatten("index", index)

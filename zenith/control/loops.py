@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
-from zenith.control.trees import Leaves, fit, flatten, rebuild, record, same_structure, unflatten
+from zenith.control.trees import Leaves, fit, flatten, rebuild, record, require_functions, same_structure, unflatten
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.primitive import get
@@ -54,6 +54,7 @@ def scan(
     >>> float(total), sums
     (6.0, array([0., 1., 3., 6.]))
     """
+    require_functions("scan", "scan(lambda carry, x: (carry + x, carry), init, xs)", f=f)
     start, wholes = flatten("init", init), flatten("xs", xs)
     count = _length(wholes, length)
     body, start, given = _scan_body(f, start, wholes)
@@ -140,6 +141,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     >>> map(lambda x: x * x, np.arange(3.0))
     array([0., 1., 4.])
     """
+    require_functions("map", "map(lambda x: x * x, xs)", f=f)
     return scan(lambda _, x: ((), f(x)), (), xs)[1]
 
 
@@ -197,6 +199,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     >>> float(while_loop(lambda x: x < 100, lambda x: 2 * x, 3.0))
     192.0
     """
+    require_functions(
+        "while_loop", "while_loop(lambda x: x < 9, lambda x: 2 * x, x)", cond_fun=cond_fun, body_fun=body_fun
+    )
     start = flatten("init_val", init_val)
     body, start = _carrying("while_loop", lambda v: (body_fun(*unflatten(v, start.form)), []), start, ())
     form = start.form
@@ -235,6 +240,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     >>> int(fori_loop(0, 5, lambda i, s: s + i, 0))
     10
     """
+    require_functions("fori_loop", "fori_loop(0, n, lambda i, x: x + i, x)", body_fun=body_fun)
     bounds = flatten("the bounds", (lower, upper))
     if any(a.dtype.kind not in "iu" or a.ndim for a in bounds.arrays):
         raise DTypeError("the bounds of a fori_loop must be integers", where=user_line(), types=(bounds.form,),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
-from zenith.errors import DTypeError, ShapeError, TraceError, user_line
+from zenith.errors import DTypeError, ShapeError, TraceError, ValueTypeError, user_line
 from zenith.ir.graph import Value
 from zenith.ir.primitive import Primitive
 from zenith.ir.types import ArrayType
@@ -104,6 +104,15 @@ def rebuild(form: Form, results: Sequence[Any]) -> Any:
         if weak and isinstance(result, Tracer):
             result.weak = True
     return tree.unflatten(form.treedef, results)
+
+
+def require_functions(what: str, example: str, **given: Any) -> None:
+    """ValueTypeError for what should be a function and is none, with an ``example`` of the call."""
+    for name, value in given.items():
+        if not callable(value):
+            words = "a traced array" if isinstance(value, Tracer) else f"of type {type(value).__name__}"
+            raise ValueTypeError(f"{what} takes functions, and {name} is {words}", where=user_line(),
+                                 fix=f"write {example}")  # fmt: skip
 
 
 def same_structure(what: str, found: Form, wanted: Form) -> None:

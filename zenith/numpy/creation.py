@@ -206,9 +206,16 @@ def identity(n: Any, dtype: Any = float, *, like: Any = None) -> Any:
 @implements(np.array, gives="view")
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
           like: Any = None) -> Any:  # fmt: skip
-    """An array from numbers, arrays and nested lists of them, traced or not."""
+    """An array from numbers, arrays and nested lists of them, traced or not.
+
+    Inside a trace a copy is an array of the program, also of what is known: it can be written, and indexed by what is
+    traced.
+    """
     x = _array(object, dtype, copy is not False, ndmin)
-    return x if copy is False or not isinstance(x, Tracer) else x.renewed(boxed=True)
+    if copy is False:
+        return x
+    x = lift(x)
+    return x.renewed(boxed=True) if isinstance(x, Tracer) else x
 
 
 def _array(object: Any, dtype: Any, copy: bool, ndmin: int = 0) -> Any:
@@ -242,9 +249,15 @@ def _nested(items: Any, dtype: np.dtype[Any]) -> Any:
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
-    """The argument as an array, copied only when it must be."""
+    """The argument as an array, copied only when it must be.
+
+    Inside a trace an array that was made outside is one of the program, which can be indexed by what is traced, and not
+    be written.
+    """
     check_device(device)
     x = _array(a, dtype, bool(copy))
+    if isinstance(x, np.ndarray) and x.ndim and current_recorder() is not None:
+        return lift(x).renewed(read_only=x is a)
     if isinstance(x, Tracer) and (copy or x.memory.access == NUMBER):
         return x.renewed(boxed=True)
     return x if order in (None, "K", "A") else in_rows(x, x, "asarray")
@@ -260,7 +273,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A copy, which costs nothing where nobody writes."""
     check_order("copy", order)
-    found = _array(a, None, True)
+    found = lift(_array(a, None, True))
     return found.renewed(boxed=True, in_rows=True) if order == "C" and isinstance(found, Tracer) else found
 
 

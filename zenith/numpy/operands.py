@@ -20,8 +20,8 @@ from zenith.errors import (
     DTypeError,
     NumberError,
     ShapeError,
-    TraceError,
     UnsupportedError,
+    ValueTypeError,
     ZenithError,
     user_line,
 )
@@ -287,13 +287,13 @@ def normal_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def static_int(value: Any, what: str) -> int:
-    """A Python int; TraceError for a traced value, TypeError for no integer."""
+    """A Python int; TraceError for a traced value, ValueTypeError for no integer."""
     if isinstance(value, Tracer):
         size_dim(value, what)
     try:
         return operator.index(value)
     except TypeError:
-        raise TraceError(
+        raise ValueTypeError(
             f"{what} must be an integer, not {type(value).__name__}",
             where=user_line(),
             fix="give an int; one that is computed from a traced array has no value yet",

@@ -257,6 +257,12 @@ def find_range(item: slice, size: Dim) -> Range:
 
 def _clip(bound: Any, size: Dim, low: Dim, high: Dim) -> Dim:
     """A slice's bound from the start of the axis, between ``low`` and ``high``."""
+    if isinstance(bound, Tracer):
+        raise TraceError(
+            "a bound of a slice must be known before the program runs, not computed by it", where=user_line(),
+            types=(bound.type,), fix="compute it from shapes (x.shape[0]), or pass it as a static argument; so many "
+            "elements from a place that is computed are zenith.dynamic_slice_in_dim(x, i, size)",
+        )  # fmt: skip
     place = size_dim(bound, "a bound of a slice")
     if ask(place, "<", 0):
         place = size + place

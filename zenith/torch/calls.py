@@ -18,7 +18,7 @@ from zenith.api.forms import Form, Json, Result, exactly
 from zenith.api.leaves import dtype_text, input_names, symbolic_sizes
 from zenith.api.signature import Signature
 from zenith.arrays import adapter_for, torch_adapter
-from zenith.errors import LoadError, TraceError, UnsupportedError, user_line
+from zenith.errors import LoadError, TraceError, UnsupportedError, ValueTypeError, user_line
 from zenith.ir.dims import Dim
 from zenith.trace import Tracer
 from zenith.tree import Leaf
@@ -121,7 +121,7 @@ def _check_value(path: str, value: Any) -> None:
             where=user_line(), fix="take it as a function: fn, params = module.functional(), and fn(params, ...)",
         )  # fmt: skip
     if not isinstance(value, _VALUES):
-        raise TraceError(
+        raise ValueTypeError(
             f"{path} is a {type(value).__name__}, neither a tensor nor a plain value",
             fix=f"pass torch.as_tensor({path})"
             if hasattr(value, "__array__")

@@ -19,7 +19,7 @@ from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
 from zenith.api.specialize import Program, Request, Specializer
-from zenith.errors import TraceError, UnsupportedError, ZenithError, user_line
+from zenith.errors import UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.target import EXACT, Numerics
 from zenith.torch.calls import ModuleCall, module_kinds
@@ -387,7 +387,7 @@ def from_torch(
     torch.Size([7, 2])
     """
     if not isinstance(module, torch.nn.Module):
-        raise TraceError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
+        raise ValueTypeError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
                          fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
     if not isinstance(args, (tuple, list)) or not isinstance(kwargs, (Mapping, type(None))):
         raise TraceError(

@@ -59,11 +59,11 @@ class Use:
         own = getattr(thing, "__name__", None)
         if own is None:
             written = ast.unparse(self.node.func if isinstance(self.node, ast.Call) else self.node.value)
-            return "numpy." + written.rpartition(".")[2]
+            last = written.rpartition(".")[2]
+            return f"numpy.{last}" if getattr(np, last, None) is thing else _public(type(thing).__module__, type(thing))
         if isinstance(thing, np.ufunc):
             return f"numpy.{own}" if getattr(np, own, None) is thing else own
-        public = itertools.takewhile(lambda part: not part.startswith("_"), thing.__module__.split("."))
-        return ".".join([*public, own])
+        return _public(thing.__module__, thing)
 
     @property
     def unpacks(self) -> bool:
@@ -72,6 +72,12 @@ class Use:
             return False
         stars = sum(isinstance(a, ast.Starred) for a in self.node.args)
         return stars > sum(isinstance(value, _Unpacked) for value in self.given)
+
+
+def _public(module: str, thing: Any) -> str:
+    """A name behind those of its packages, without the files that it is made in."""
+    public = itertools.takewhile(lambda part: not part.startswith("_"), module.split("."))
+    return ".".join([*public, thing.__name__])
 
 
 class _Unpacked(tuple[Any, ...]):
@@ -96,6 +102,22 @@ def asking() -> Use | None:
     while frame is not None and (in_library(frame) or frame.f_globals.get("__name__", "").startswith(_OWN)):
         frame = frame.f_back
     return used(frame)
+
+
+def library_function() -> str:
+    """The function of NumPy's or SciPy's that the program has called, by the frames on the stack; empty for none.
+
+    For methods and operators, of which the program's line does not say whose they are: ``norm.pdf(x)``, ``s @ x``.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found: FrameType | None = None
+    while frame is not None and (in_library(frame) or frame.f_globals.get("__name__", "").startswith(_OWN)):
+        found = frame if in_library(frame) else found
+        frame = frame.f_back
+    if found is None:
+        return ""
+    public = itertools.takewhile(lambda part: not part.startswith("_"), found.f_globals["__name__"].split("."))
+    return ".".join([*public, getattr(found.f_code, "co_qualname", found.f_code.co_name)])
 
 
 def in_library(frame: FrameType) -> bool:

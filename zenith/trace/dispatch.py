@@ -23,8 +23,9 @@ from zenith.trace.results import as_number
 
 # What to write into: arrays that the trace makes.
 TRACED_ARRAY = (
-    "let the trace make the array: zenith.numpy.zeros(shape), numpy.zeros_like(x) or numpy.zeros(shape, like=x) for a "
-    "traced x, or x.copy() can be written; or use the result, y = y + x in place of y += x"
+    "let the trace make the array: zenith.numpy.zeros(shape), zenith.numpy.array(values), numpy.zeros_like(x) or "
+    "numpy.zeros(shape, like=x) for a traced x, or x.copy() can be written; or use the result, y = y + x in place of "
+    "y += x"
 )
 # What to give where NumPy needs the numbers themselves.
 NUMBERS = (
@@ -297,10 +298,11 @@ def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs, **given)
     if method == "at":
         return _BY_NAME["_ufunc_at"](ufunc, *inputs)
+    near = "use zenith.numpy.special.logsumexp(x, axis=0); " if (name, method) == ("logaddexp", "reduce") else ""
     raise UnsupportedError(
         f"numpy.{name}.{method} is not supported on traced arrays",
         where=user_line(),
-        fix="methods that are: __call__, at, outer, accumulate of "
+        fix=f"{near}methods that are: __call__, at, outer, accumulate of "
         + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
     )
 

@@ -18,6 +18,7 @@ from zenith.errors import (
     OutOfBoundsError,
     SourceLine,
     TraceError,
+    ValueTypeError,
     ZenithError,
     is_library,
     user_line,
@@ -27,7 +28,7 @@ from zenith.trace.calls import Use, arguments, in_library, misfit, used
 from zenith.trace.sizes import TracedSize
 
 _KINDS: dict[type[BaseException], type[ZenithError]] = {
-    TypeError: TraceError, ValueError: ArgumentError, IndexError: OutOfBoundsError,
+    TypeError: ValueTypeError, ValueError: ArgumentError, IndexError: OutOfBoundsError,
 }  # fmt: skip
 RAISED = tuple(_KINDS)
 

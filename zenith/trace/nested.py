@@ -52,8 +52,10 @@ class NestedRecorder(Recorder):
             label = params["function"].label if "function" in params else primitive.name
             raise UnsupportedError(
                 f"{label} calls Python inside the body of a loop or branch, which runs without Python",
-                where=user_line(), fix="call it ahead of the loop or behind it: a scan collects values of all steps",
-            )  # fmt: skip
+                where=user_line(),
+                fix="where no turn needs the turn before, call it ahead of the loop or behind it (a scan collects "
+                "values of all steps); else write the loop in Python, for i in range(n), which is unrolled",
+            )
         return super().add(primitive, args, params)
 
     def encloses(self, other: Recorder) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zenith.errors import TraceError, user_line
+from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.trace import dispatch
 from zenith.trace.calls import used
@@ -152,7 +152,7 @@ def _static_int(value: Any) -> int | None:
     if isinstance(value, (TracedSize, float)) or getattr(value, "ndim", None):
         return None
     try:
-        return operator.index(value)
+        return None if isinstance(value, dispatch.Traced) else operator.index(value)
     except TypeError:
         return None
 
@@ -181,7 +181,7 @@ def size_dim(value: Any, what: str = "a size") -> Dim:
     try:
         return dim(operator.index(value))
     except TypeError:
-        raise TraceError(
+        raise ValueTypeError(
             f"{what} must be an integer, not {type(value).__name__}", where=user_line(), fix="give an int"
         ) from None
 

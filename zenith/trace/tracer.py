@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, TraceError, user_line
+from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, user_line
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
@@ -259,15 +259,7 @@ class Tracer(Valueless):
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of unsized object")
-        size = self.shape[0]
-        if isinstance(size, TracedSize):
-            raise TraceError(
-                f"len() must be a number, but the size {size} is not fixed",
-                where=user_line(),
-                types=(self.type,),
-                fix="use x.shape[0], or int(x.shape[0]) to compile for this size only",
-            )
-        return int(size)
+        return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
@@ -277,18 +269,12 @@ class Tracer(Valueless):
         return self._parts()
 
     def _parts(self) -> Iterator[Any]:
-        """The parts along the first axis. What only asks whether there is an iterator goes on without them."""
-        size = self.shape[0]
-        if isinstance(size, TracedSize):
-            raise TraceError(
-                f"a Python loop over an axis whose size {size} is not fixed",
-                where=user_line(),
-                types=(self.type,),
-                fix="work on whole arrays, or loop over range(int(x.shape[0])) to compile for this size only",
-            )
-        else:
-            for i in range(size):  # one after the other: the loop's body may write into those that come
-                yield self[i]
+        """The parts along the first axis, for whose size the trace is specialised.
+
+        What only asks whether there is an iterator goes on without them, and leaves the size open.
+        """
+        for i in range(int(self.shape[0])):  # one after the other: the loop's body may write into those that come
+            yield self[i]
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())

@@ -14,7 +14,7 @@ import numpy as np
 from zenith.errors import TraceError, user_frame, user_line
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
-from zenith.trace.calls import asking, writes_an_element
+from zenith.trace.calls import asking, library_function, writes_an_element
 from zenith.trace.numbers import number_of_sizes
 from zenith.trace.operators import Operators
 from zenith.trace.recorder import Recorder, current_recorder
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 _STATIC = "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
 _CONVERT = "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays)"
-_TAKEN = "use zenith.numpy.take(table, i, axis=0)"
+_TAKEN = "index an array of the program: zenith.numpy.asarray(table)[i], zenith.numpy.asarray(table)[i, j]"
+_LISTED = "make one array of it, zenith.numpy.stack(items)[i], or choose a function by zenith.switch(i, functions)"
 _MASKED = (
     "say how many elements there are at most: zenith.numpy.extract(mask, x, size=n), or zenith.numpy.nonzero(mask, "
-    "size=n); or keep the shape: zenith.numpy.where(mask, x, 0)"
+    "size=n); or keep the shape: zenith.numpy.where(mask, x, 0). What is to be written, c[mask] += 1, is an array of "
+    "the program: c = zenith.numpy.zeros(shape), zenith.numpy.array(values)"
 )
 
 
@@ -53,8 +55,11 @@ class Valueless(Operators):
         known = dispatch.refused(use.thing) if use is not None and use.library else None
         if use is not None and known is not None:
             raise TraceError(f"{use.name}: {known[0]}", where=user_line(), types=(self.type,), fix=known[1])
-        if use is not None and use.library:
-            sized = not self.type.rank and self.type.dtype.kind in "iu"
+        if use is None or not use.library:
+            inside = library_function()
+            what, fix = (f"{inside}: {what}", _instead(inside)) if inside else (what, fix)
+        else:
+            sized = self.type.rank < 2 and self.type.dtype.kind in "iu"
             what, fix = f"{use.name}: {what}", "; ".join([_instead(use.name), *[dispatch.NUMBERS] * sized])
         raise TraceError(
             f"{what} needs the values of a traced array, which exist only when the program runs",
@@ -74,7 +79,8 @@ class Valueless(Operators):
             return bool(known)
         self._needs_values(
             "a Python condition (if, while, and, or, not, assert)",
-            "choose between arrays with numpy.where(condition, a, b), combine conditions with & | ~, or make the "
+            "choose between arrays with numpy.where(condition, a, b), between functions with zenith.cond(condition, f, "
+            "g, x), loop with zenith.while_loop(condition, body, x), combine conditions with & | ~, or make the "
             "argument static",
         )
 
@@ -100,6 +106,11 @@ class Valueless(Operators):
         return int(self._number("int()"))
 
     def __index__(self) -> NoReturn:
+        use = asking()
+        if use is not None and isinstance(use.node, ast.Subscript):
+            listed = isinstance(use.thing, (list, tuple)) or isinstance(use.node.value, (ast.List, ast.Tuple))
+            what, fix = ("list", _LISTED) if listed else ("NumPy array", _TAKEN)
+            self._needs_values(f"indexing a {what} with it", fix)
         self._unknown("using it as a Python integer (an index, a size, range())")
 
     def __complex__(self) -> complex:

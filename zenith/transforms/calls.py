@@ -11,7 +11,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
-from zenith.errors import DTypeError, TraceError, integers, user_line
+from zenith.errors import DTypeError, TraceError, ValueTypeError, integers, user_line
 from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
 from zenith.trace.bind import array_type
@@ -83,7 +83,7 @@ def array_of(leaf: Any, name: str) -> Any:
         adapter.check(leaf, name)
         return adapter.numpy(leaf) if adapter.device is None else snapshot(leaf)
     if not isinstance(leaf, (bool, int, float, complex, np.generic, TracedSize)):
-        raise TraceError(
+        raise ValueTypeError(
             f"{name} is a {type(leaf).__name__}, neither an array nor a number",
             where=user_line(),
             fix="pass arrays and numbers, in tuples, lists and dictionaries; bind the rest with functools.partial",
