@@ -386,19 +386,24 @@ def from_torch(
     ...     fast(torch.zeros(7, 3)).shape
     torch.Size([7, 2])
     """
-    if not isinstance(module, torch.nn.Module):
-        raise ValueTypeError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
-                         fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
-    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, (Mapping, type(None))):
-        raise TraceError(
-            "from_torch takes example arguments in a tuple and a dict, but "
-            f"args is a {type(args).__name__} and kwargs a {type(kwargs).__name__}",
-            where=user_line(), fix="write from_torch(module, (x,)), or from_torch(module, (), {'x': x}) for keywords",
-        )  # fmt: skip
+    _check_types(module, args, kwargs)
     numerics = Numerics(repeatable, tf32, error_budget)
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
     compiled.prepare(tuple(args), dict(kwargs or {}))
     return compiled
+
+
+def _check_types(module: Any, args: Any, kwargs: Any) -> None:
+    """ValueTypeError for what is no module, and for a lone tensor, whose rows would be taken for arguments."""
+    if not isinstance(module, torch.nn.Module):
+        raise ValueTypeError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
+                             fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
+    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, (Mapping, type(None))):
+        raise ValueTypeError(
+            "from_torch takes example arguments in a tuple and a dict, but "
+            f"args is a {type(args).__name__} and kwargs a {type(kwargs).__name__}",
+            where=user_line(), fix="write from_torch(module, (x,)), or from_torch(module, (), {'x': x}) for keywords",
+        )  # fmt: skip
 
 
 def _in_recording() -> bool:
