@@ -127,6 +127,14 @@ def test_what_an_object_needs_must_be_there(code):
     assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)(-3) == 3 and loaded.memory
 
 
+def test_a_new_process_loads_what_another_has_compiled():
+    """Nothing else has made LLVM look for the process's functions by then; at exit code is freed by nobody."""
+    program = "import numpy as np, zenith\nf = zenith.jit(lambda x: x * 70002)\nprint(f(np.ones(1)))"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == ("[70002.]\n", "")
+
+
 def calls(name):
     """An object that calls a function of libc."""
     text = f"""

@@ -18,6 +18,7 @@ import os
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from zenith.errors import ZenithError
 
@@ -39,8 +40,9 @@ class Block:
     def __init__(self, memory: CodeMemory, address: int, end: int) -> None:
         self._memory, self.address, self.end = memory, address, end
 
-    def __del__(self) -> None:
-        self._memory.free(self.address, self.end)
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not at_exit():  # when modules are taken down, and threads may still run what nobody has
+            self._memory.free(self.address, self.end)
 
 
 class CodeMemory:

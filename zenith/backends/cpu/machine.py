@@ -6,6 +6,7 @@ symbol where a function begins. It is placed in the process's code memory, and f
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from functools import cache
 from typing import Any, NamedTuple
@@ -99,6 +100,8 @@ def _refuse_missing(symbols: list[str]) -> None:
 
 @cache
 def _address_of(symbol: str) -> int | None:
-    """Where this process has what objects need: functions of libc."""
-    address: int | None = llvm.address_of_symbol(symbol)
-    return address
+    """Where this process has what objects need: functions of libc. LLVM knows only once there is an engine."""
+    try:
+        return ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+    except AttributeError:
+        return None
