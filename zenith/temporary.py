@@ -6,11 +6,12 @@ ends with them.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from zenith.forking import hold_over_fork
 
 Before = TypeVar("Before")
 
@@ -41,9 +42,7 @@ class Temporary(Generic[Before]):
         self._lock = threading.RLock()
         self._inside: Counter[int] = Counter()  # how often each thread entered
         self._before: list[Before] = []  # what was before, while anyone is inside
-        os.register_at_fork(
-            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget_others
-        )
+        hold_over_fork("temporary", self._lock, self._forget_others)
 
     def __enter__(self) -> None:
         with self._lock:

@@ -36,6 +36,7 @@ from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
 from zenith.collection import without_collection
 from zenith.errors import CompileError
+from zenith.forking import hold_over_fork
 
 _WORD = types.int64
 _KERNEL = (_WORD, _WORD, types.CPointer(_WORD))
@@ -211,4 +212,5 @@ def greatest(x: int, y: int) -> int:
 
 _teach_index_function(least, "<")
 _teach_index_function(greatest, ">")
+hold_over_fork("numba", global_compiler_lock)
 INDEX_FUNCTIONS = {"min": least, "max": greatest}

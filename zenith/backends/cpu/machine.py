@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from zenith.backends.cpu.code_memory import CodeMemory
 from zenith.backends.cpu.objects import RelocatableObject, UnsupportedObject, needed
 from zenith.backends.cpu.vectors import code_features
+from zenith.forking import hold_over_fork
 
 
 def processor() -> dict[str, str]:
@@ -61,6 +63,8 @@ class Loaded(NamedTuple):
 
 
 MEMORY = CodeMemory()
+hold_over_fork("llvm", ffi.lib._lock._lock)
+hold_over_fork("code memory", MEMORY.lock)
 
 
 def load(code: bytes, symbols: tuple[str, ...]) -> Loaded:
