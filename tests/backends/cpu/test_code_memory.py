@@ -294,6 +294,36 @@ def test_a_process_without_memory_maps_gets_an_error_and_goes_on():
     assert after == "[70151. 70151. 70151.]"
 
 
+NEAR_A_LIMIT = """
+import resource, sys
+import numpy as np
+import zenith
+from zenith.backends.cpu.code_memory import CodeMemoryError
+
+for factor, spare in ((70152, 200 << 20), (70153, 60 << 20)):  # before Numba is there, and behind
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + spare, resource.RLIM_INFINITY))
+    try:
+        zenith.jit(lambda x: x * factor)(np.zeros(3, np.float32))
+    except CodeMemoryError as error:
+        print(error, "numba" in sys.modules)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(zenith.jit(lambda x: x + factor)(np.zeros(3, np.float32)))
+"""
+
+
+@on_linux
+def test_a_process_near_its_limit_of_memory_gets_an_error_and_goes_on():
+    """LLVM would end it by std::bad_alloc."""
+    environment = os.environ | {"ZENITH_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", NEAR_A_LIMIT], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, fix, after, second, _, last = done.stdout.splitlines()
+    assert first == second == "the system gives no memory for machine code: Cannot allocate memory"
+    assert "ulimit -v" in fix and fix.endswith("False")
+    assert (after, last) == ("[70152. 70152. 70152.]", "[70153. 70153. 70153.]")
+
+
 @on_linux
 def test_looking_for_room_leaves_nothing():
     check_room()

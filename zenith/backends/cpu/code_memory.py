@@ -24,6 +24,9 @@ from zenith.errors import ZenithError
 
 REGION = 1 << 24  # bytes of a region, of which the system gives what is written
 SPARE_MAPS = 64  # memory maps that a compilation may need besides those of its code
+COMPILING = 1 << 27  # bytes of address space that it may need
+IMPORTING = 7 << 26  # and the first one, which imports Numba
+_COMPILER = "zenith.backends.cpu.compiler"
 _FAILED = ctypes.c_void_p(-1).value
 _NO_ACCESS, _WRITING, _RUNNING = 0, mmap.PROT_READ | mmap.PROT_WRITE, mmap.PROT_READ | mmap.PROT_EXEC
 
@@ -120,9 +123,14 @@ class CodeMemory:
 
 
 def check_room() -> None:
-    """Raise CodeMemoryError when the process has hardly a memory map left: LLVM would end it rather than say so."""
+    """Raise CodeMemoryError when the process has hardly a memory map, or address space, left to compile in.
+
+    LLVM would end it rather than say so.
+    """
     if sys.platform != "linux":
         return
+    space = COMPILING if _COMPILER in sys.modules else IMPORTING
+    _LIBC.munmap(_reserved(space), space)
     length = (SPARE_MAPS + 1) * mmap.PAGESIZE
     begin = _reserved(length)
     try:
@@ -148,7 +156,7 @@ def _protect(begin: int, end: int, rights: int) -> None:
 def _refused() -> CodeMemoryError:
     return CodeMemoryError(
         f"the system gives no memory for machine code: {os.strerror(ctypes.get_errno())}",
-        fix="let go of compiled functions, or allow more memory or memory maps (vm.max_map_count on Linux)",
+        fix="let go of compiled functions, or allow more memory (ulimit -v) or memory maps (vm.max_map_count on Linux)",
     )
 
 
