@@ -230,3 +230,26 @@ def test_a_rule_that_fails(monkeypatch):
         torch.testing.assert_close(by_pytorch(lambda x: torch.sin(x * 2) + 1)(x), torch.sin(x * 2) + 1)
     with pytest.raises(UnsupportedError, match="a fault of Zenith's: AttributeError"):
         strictly(lambda x: torch.sin(x * 2) + 1)(x)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_tangents_are_followed():
+    """Programs have none, so that PyTorch computes calls with them, and no others."""
+    layer, x = nn.Linear(4, 2).requires_grad_(False), torch.randn(3, 4)
+    fast, forward_ad = by_pytorch(layer), torch.autograd.forward_ad
+    fast(x)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        with pytest.warns(FallbackWarning, match="no tangents"):
+            found = forward_ad.unpack_dual(fast(dual))
+        wanted = forward_ad.unpack_dual(layer(dual))
+        torch.testing.assert_close(tuple(found), tuple(wanted))
+        fast(x)
+    assert [step[0] for step in zenith.torch.explain().steps] == ["all of the graph"]
+    assert zenith.torch.graphs()[0].calls == 2
+
+
+def test_modes_are_noted():
+    x = torch.randn(3)
+    with pytest.warns(UserWarning, match="mode='reduce-overhead' changes nothing with the zenith backend"):
+        torch.testing.assert_close(torch.compile(torch.sin, backend="zenith", mode="reduce-overhead")(x), x.sin())

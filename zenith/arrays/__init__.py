@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays.adapter import Adapter, place_of, requires_grad
+from zenith.arrays.adapter import Adapter, has_tangent, place_of, requires_grad
 from zenith.arrays.gpu import cupy_adapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
 from zenith.arrays.lent import lent_adapter
@@ -28,7 +28,7 @@ from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapt
 
 __all__ = [
     "NUMPY", "Adapter", "NumpyAdapter", "TorchAdapter", "adapter_for", "adapter_named", "cupy_adapter",
-    "maker_of_results", "place_of", "requires_grad", "torch_adapter",
+    "has_tangent", "maker_of_results", "place_of", "requires_grad", "torch_adapter",
 ]  # fmt: skip
 
 

@@ -126,6 +126,15 @@ def requires_grad(name: str) -> ZenithError:
     )
 
 
+def has_tangent(name: str) -> ZenithError:
+    """The error for a tensor whose tangent, of torch's forward-mode differentiation, would be lost."""
+    return UnsupportedError(
+        f"{name} has a tangent of torch.autograd.forward_ad, and Zenith computes none",
+        fix="differentiate by zenith.jvp, a compiled module as functional(), or use "
+        'torch.compile(..., backend="zenith"), which has PyTorch compute such calls',
+    )
+
+
 def place_of(adapter: Adapter) -> str:
     """Where an adapter's arrays stand, in words."""
     return "the CPU" if adapter.device is None else f"cuda:{adapter.device}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays.adapter import PlainAdapter, requires_grad
+from zenith.arrays.adapter import PlainAdapter, has_tangent, requires_grad
 from zenith.errors import DeviceError, DTypeError, UnsupportedError
 from zenith.ir.types import DTYPES, DType, dtype_of
 
@@ -24,12 +24,12 @@ class TorchAdapter(PlainAdapter):
     def __init__(self) -> None:
         import torch
 
-        self._torch, self._device = torch, torch.device("cpu")
+        self._torch, self._device, self._forward_ad = torch, torch.device("cpu"), torch.autograd.forward_ad
         self._to_torch = {t: getattr(torch, t.numpy_name) for t in DTYPES}
         self._from_torch = {theirs: ours for ours, theirs in self._to_torch.items()}
 
     def check(self, array: Any, name: str) -> None:
-        """Refuse tensors on other devices, without plain memory, or whose gradient would be lost."""
+        """Refuse tensors on other devices, without plain memory, or whose gradient or tangent would be lost."""
         torch = self._torch
         if type(array) not in (torch.Tensor, torch.nn.Parameter):
             if torch.compiler.is_compiling():  # by any thread, but these are no tensors of one that computes
@@ -55,11 +55,20 @@ class TorchAdapter(PlainAdapter):
             raise UnsupportedError(f"{name} is a view that conjugates lazily", fix=f"pass {name}.resolve_conj()")
         if array.requires_grad and torch.is_grad_enabled():
             raise requires_grad(name)
+        if self.has_tangent(array):
+            raise has_tangent(name)
 
     def signature(self, array: Any) -> Hashable:
         """Everything that :meth:`check` asks: one accepted tensor stands for all of its signature."""
-        loses_gradient = array.requires_grad and self._torch.is_grad_enabled()
-        return array.dtype, array.ndim, array.device, array.layout, loses_gradient, array.is_neg(), array.is_conj()
+        lost = array.requires_grad and self._torch.is_grad_enabled()
+        if self._forward_ad._current_level >= 0:
+            lost = lost or self.has_tangent(array)
+        return array.dtype, array.ndim, array.device, array.layout, lost, array.is_neg(), array.is_conj()
+
+    def has_tangent(self, array: Any) -> bool:
+        """Whether torch's forward-mode differentiation follows a tensor."""
+        differentiates = self._forward_ad._current_level >= 0
+        return differentiates and self._forward_ad.unpack_dual(array).tangent is not None
 
     def signature_of(self, dtype: DType, rank: int) -> Hashable:
         """A strided tensor of this device, which loses no gradient and does nothing lazily."""

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zenith.arrays import Adapter, adapter_for, place_of, requires_grad, torch_adapter
+from zenith.arrays import Adapter, adapter_for, has_tangent, place_of, requires_grad, torch_adapter
 from zenith.backends.residence import HOST, Residence
 from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
@@ -236,6 +236,8 @@ def _residence(adapter: Adapter | None) -> Residence:
 def array_of(name: str, tensor: torch.Tensor) -> Any:
     """The array on a tensor's memory; raises when Zenith cannot compute with it."""
     torch_adapter().check(tensor.detach(), f"weight {name}")
+    if torch_adapter().has_tangent(tensor):
+        raise has_tangent(f"weight {name}")
     if not tensor.is_cuda:
         return torch_adapter().numpy(tensor)
     from zenith.backends.cuda.device_memory import DeviceArray

@@ -15,19 +15,17 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._prims_common import suggest_memory_format
 
 from zenith import tree
-from zenith.errors import ArgumentError
 from zenith.torch import aten
-from zenith.torch.dynamo.apart import NotCompiled, apart, apart_for
+from zenith.torch.dynamo.apart import apart, apart_for
+from zenith.torch.dynamo.boxed import boxed
 from zenith.torch.dynamo.called import call_unrecorded
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.mutations import written_arguments
-from zenith.torch.dynamo.options import Options
+from zenith.torch.dynamo.options import Options, note_mode
 from zenith.torch.dynamo.partition import partition
 from zenith.torch.dynamo.recurrent import keep_whole
-from zenith.torch.dynamo.report import Graph, forget, remember
+from zenith.torch.dynamo.report import Graph, forget
 from zenith.torch.steps import draws
-
-Boxed = Callable[[list[Any]], list[Any]]
 
 
 def zenith(
@@ -39,15 +37,15 @@ def zenith(
 ) -> Callable[..., Any]:
     """Compile a graph that TorchDynamo recorded; :class:`~zenith.torch.dynamo.options.Options` says what can be asked.
 
-    Raises ArgumentError for options and modes that there are not.
+    A mode of TorchInductor's is noted and changes nothing. Raises ArgumentError for options and modes of nobody.
     """
     if mode is not None:
-        raise ArgumentError(f"the zenith backend has no mode {mode!r}", fix="leave mode= out, or use options=")
+        note_mode(mode)
     chosen, frame = Options.of(options or {}), torch._guards.CompileContext.current_compile_id()
     names = [readable(node.name) for node in module.graph.find_nodes(op="placeholder")]
 
-    def compiler(way: str) -> Callable[..., Boxed]:
-        def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Boxed:
+    def compiler(way: str) -> Callable[..., Any]:
+        def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
             own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
             known = names if way != "backward" and len(own) == len(names) else own
             static, written = (_parameters(graph), written_arguments(graph)) if way == "inference" else ((), {})
@@ -59,7 +57,7 @@ def zenith(
                 raise  # the user has warnings raised
             except Exception as error:
                 made = apart_for(error, graph, name, chosen.fallback)
-            return _boxed(made, graph, name, chosen.fallback)
+            return boxed(made, graph, chosen.fallback)
 
         return compile
 
@@ -86,24 +84,6 @@ def readable(placeholder: str) -> str:
     """
     name = re.sub(r"^L_+|^l_+(?:self_)?|_+$", "", placeholder)
     return re.sub(r"(?:^|(?<=_))(?:modules|parameters|buffers)_", "", name) or placeholder
-
-
-def _boxed(made: Graph, graph: torch.fx.GraphModule, name: str, fallback: str) -> Boxed:
-    """What AOTAutograd calls: a graph, which PyTorch computes from the moment that compiling it fails."""
-    remember(made)
-
-    def call(args: list[Any]) -> list[Any]:
-        nonlocal made
-        try:
-            return made(args)
-        except NotCompiled as failure:
-            given, cause = list(failure.args), failure.__cause__
-        assert cause is not None, "it says why"
-        made = remember(apart_for(cause, graph, name, fallback))
-        return made(given)
-
-    call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
-    return call
 
 
 def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -9,6 +10,16 @@ from typing import Any
 from zenith.compile import BACKENDS
 from zenith.errors import ArgumentError
 from zenith.ir.target import Numerics
+
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # of torch.compile
+
+
+def note_mode(mode: str) -> None:
+    """Say, once for each line, that a mode of ``torch.compile`` changes nothing; ArgumentError where there is none."""
+    if mode not in _MODES:
+        raise ArgumentError(f"torch.compile has no mode {mode!r}", fix="leave mode= out, or use options=")
+    what = "modes are TorchInductor's, and Zenith compiles in one way"
+    warnings.warn(f"mode={mode!r} changes nothing with the zenith backend: {what}", UserWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
