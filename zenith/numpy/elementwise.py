@@ -312,7 +312,8 @@ def _complex_power(name: str, x: Any, exponent: Any, dtype: np.dtype[Any]) -> An
     if numbers is not None and given.ndim == 0:
         return p.to_whole(base, int(numbers))
     if numbers is not None:
-        return p.to_integers(*align(name, [base, numbers]), known=numbers)
+        wide, exponents = align(name, [base, numbers])
+        return p.to_integers(wide, exponents, known=numbers)
     rule = p.to_fraction if given.ndim == 0 else p.power
     return rule(*align(name, [base, convert(exponent, dtype)]))
 
