@@ -3,6 +3,7 @@
 #   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
+#   make test-min  a share of the tests with the lowest versions that pyproject.toml admits
 #   make conformance  the array API standard's own tests on compiled functions
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
@@ -20,7 +21,7 @@ EXTRAS_demo := torch,demo
 EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
-.PHONY: demo test lint pytest fuzz conformance train bench docs format clean
+.PHONY: demo test test-min lint pytest fuzz conformance train bench docs format clean
 .PHONY: gpu gpu-check gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
@@ -41,6 +42,22 @@ pytest: $(VENV)/test.stamp
 
 fuzz: $(VENV)/test.stamp
 	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "fuzz or thorough"
+
+# A fresh environment of its own with the lowest declared versions, without PyTorch and what else is optional. What they
+# warn of, beside newer packages that they need themselves, is theirs. Left out is what asks for those options, for
+# signatures of functions in C and a form of numpy.pad, which NumPy has from 2.4 on, and for a bfloat16 of an int64.
+MIN_VENV ?= build/venv-min
+MIN_TESTS := tests/test_config.py tests/test_cli.py tests/test_tree.py tests/trace tests/ir/test_text.py \
+	$(foreach n,promotion counting shaping searching ufuncs,tests/numpy/test_$n.py) \
+	$(foreach n,link stored,tests/backends/cpu/test_$n.py)
+MIN_LEFT_OUT := each_check or numpys_names or pad or round_trip
+test-min:
+	rm -rf $(MIN_VENV)
+	$(PYTHON) -m venv $(MIN_VENV)
+	$(MIN_VENV)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable . \
+		"hypothesis>=6.100" "pytest>=8.2"
+	$(MIN_VENV)/bin/python -m pytest -W default -p no:cacheprovider -m "not thorough and not timing and not fuzz" \
+		-k "not ($(MIN_LEFT_OUT))" $(MIN_TESTS)
 
 # The array API standard's own test suite, from a checkout (SUITE=path) or from the network.
 SUITE ?= build/array-api-tests

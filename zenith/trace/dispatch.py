@@ -160,10 +160,17 @@ def own_names(own: Callable[..., Any], functions: tuple[Any, ...]) -> Mapping[st
 
 
 def _by_place(function: Any) -> list[str]:
-    """The names of arguments that may be given by place; a ufunc's have none."""
+    """The names of arguments that may be given by place; a ufunc's have none.
+
+    NumPy's functions in C have no signature before NumPy 2.4: their arguments are known by the names here alone.
+    """
     if isinstance(function, np.ufunc):
         return []
-    return [p.name for p in inspect.signature(function).parameters.values() if p.kind in _BY_PLACE]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return []
+    return [p.name for p in parameters if p.kind in _BY_PLACE]
 
 
 def _renewed(result: Any, boxed: bool) -> Any:

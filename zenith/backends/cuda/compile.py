@@ -25,6 +25,7 @@ from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.emit import CudaPrinter, parameters
 from zenith.backends.cuda.forms import Form, forms
 from zenith.backends.cuda.launch import most_threads
+from zenith.backends.cuda.numba_arrays import load_arrays
 from zenith.backends.kernel import Kernel
 from zenith.errors import CompileError, UnsupportedError
 from zenith.ir.types import DType
@@ -121,6 +122,7 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
     from zenith.backends.cpu.texts import define
     from zenith.backends.cuda.scalars import namespace
 
+    load_arrays()
     form = form or Form()
     source = CudaPrinter(form, with_lines=False).kernel(kernel)
     function, cc = define(source, kernel.name, namespace()), capability(arch)
