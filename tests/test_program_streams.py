@@ -23,7 +23,7 @@ from zenith.passes.pipeline import run
 
 STREAMS = ("rows", "columns", "attention", "storage")
 PROGRAMS = 20
-FUZZ = fuzz.programs(12, one_in=10)
+FUZZ = fuzz.programs(8, one_in=10)
 BLOCK = 4
 each_stream = pytest.mark.parametrize("stream", STREAMS)
 
