@@ -63,6 +63,10 @@ def test_the_cache_is_listed_and_cleared(tmp_path, monkeypatch):
     listed = CliRunner().invoke(cli.app, ["cache"], env={"COLUMNS": "200"}).output
     assert "2 entries" in listed or "3 entries" in listed, "a kernel, a program, the runtime where nobody had it"
     assert "tanh" in listed and "program" in listed and "s ago" in listed and "yes" in listed
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda self: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
+        done = CliRunner().invoke(cli.app, ["cache", "--clear"])
+        assert done.exit_code == 1 and "Read-only file system" in done.output
     assert "entries removed" in CliRunner().invoke(cli.app, ["cache", "--clear"]).output
     assert "0 entries" in CliRunner().invoke(cli.app, ["cache"]).output
 

@@ -79,6 +79,17 @@ def test_what_python_writes_itself_is_no_change(folder, monkeypatch):
     assert found.unchanged()
 
 
+def test_locks_of_editors_are_no_sources(folder, monkeypatch):
+    monkeypatch.setattr(sources, "INTERVAL", 0.0)
+    found = Sources(folder)
+    before = Sources(folder).digest(folder)
+    (folder / ".#a.py").symlink_to("user@host.1234:5678")  # leads nowhere
+    (folder / "inner" / ".hidden.py").write_text("")
+    assert found.unchanged() and found.digest(folder) == before == Sources(folder).digest(folder)
+    (folder / "lost.py").symlink_to("nowhere")
+    assert Sources(folder).unchanged() and found.unchanged()
+
+
 def test_importing_zenith_begins_with_a_look_at_its_files():
     """Before any module that a digest stands for, but those that this needs."""
     text = Path(zenith.__file__).read_text()

@@ -232,7 +232,11 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
         Console().print("The cache is turned off (ZENITH_CACHE=0), or has no folder (ZENITH_CACHE_DIR names one).")
         return
     if clear:
-        Console().print(f"{folder.clear()} entries removed from {folder.folder}", soft_wrap=True, markup=False)
+        try:
+            Console().print(f"{folder.clear()} entries removed from {folder.folder}", soft_wrap=True, markup=False)
+        except OSError as problem:
+            Console().print(str(problem), soft_wrap=True, markup=False)
+            raise typer.Exit(1) from None
         return
     entries = folder.entries()
     # A line of its own: a table's title is folded to the table's width, wherever the folder's name happens to end.

@@ -12,6 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from zenith.errors import ZenithError
@@ -41,7 +42,7 @@ class Sources:
     def digest(self, *places: Path) -> str:
         """The hash of all files at and below ``places``; ZenithError when these could be others than were imported."""
         if places not in self._digests:
-            files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
+            files = [file for place in places for file in _files(place)]
             found = digest([part for file in files for part in (file.name, file.read_bytes())])
             if not self._unchanged or self._now() != self._imported:
                 self._unchanged = False
@@ -51,7 +52,7 @@ class Sources:
         return self._digests[places]
 
     def _now(self) -> frozenset[_Status]:
-        return frozenset(_statuses(self._folder) if os.path.isdir(self._folder) else ())
+        return frozenset(_statuses(self._folder))
 
 
 def digest(parts: Sequence[str | bytes]) -> str:
@@ -63,12 +64,22 @@ def digest(parts: Sequence[str | bytes]) -> str:
     return total.hexdigest()[:40]
 
 
+def _files(place: Path) -> list[Path]:
+    """A file, or all Python files of a folder but hidden ones, such as editors' locks."""
+    found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return [file for file in found if not file.name.startswith(".")]
+
+
 def _statuses(folder: str) -> Iterator[_Status]:
-    with os.scandir(folder) as entries:
+    """The states of the same files; of one that vanishes while they are looked at, none."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
+            if entry.name.startswith("."):
+                continue
             if entry.name.endswith(".py"):
-                status = entry.stat()
-                yield entry.path, status.st_mtime_ns, status.st_size, status.st_ino
+                with suppress(FileNotFoundError):
+                    status = entry.stat()
+                    yield entry.path, status.st_mtime_ns, status.st_size, status.st_ino
             elif entry.name != "__pycache__" and entry.is_dir():
                 yield from _statuses(entry.path)
 
