@@ -177,6 +177,10 @@ def test_a_shelf_knows_what_it_has() -> None:
     code = b"code"
     swapped = array.reshape(-1)[[1, 0, 2, 3, 4, 5]].reshape(2, 3)  # of the same sum
     assert [shelf.put(a) for a in (array, code, array.copy(), array.T, code, swapped)] == [0, 1, 0, 2, 1, 3]
+    large = np.zeros(4 * BLOCK, np.uint8)
+    other = large.copy()
+    other[2 * BLOCK] = 1
+    assert [shelf.put(a) for a in (large, other, large.copy())] == [4, 5, 4]
     assert shelf.arrays[1].tobytes() == code and shelf.arrays[2].flags.c_contiguous
     np.testing.assert_array_equal(shelf.arrays[2], array.T)
 
