@@ -34,6 +34,7 @@ from zenith.torch import aten
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
 from zenith.torch.draws import drops, is_one_draw, write_out_attention
 from zenith.torch.examples import Examples, enlarged
+from zenith.torch.frozen import Reads, observed
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
 from zenith.torch.whole import without_early_decompositions
@@ -56,7 +57,8 @@ class Exported:
 
     ``sizes[i][axis]`` is the number to which the export fixed an axis of tensor ``i``, or None where any size goes that
     keeps ``conditions`` (written in the names that ``names[i][axis]`` gave). ``writes`` are the buffers whose new
-    contents are the program's first results. A ``differentiable`` one says through what gradients flow.
+    contents are the program's first results. A ``differentiable`` one says through what gradients flow. ``reads`` are
+    the attributes whose values are constants in it.
     """
 
     program: Any
@@ -64,6 +66,7 @@ class Exported:
     conditions: tuple[Condition, ...]
     writes: tuple[str, ...]
     differentiable: bool
+    reads: Reads
 
     def fits(self, tensors: Sequence[torch.Tensor], names: Sequence[Sequence[str]]) -> bool:
         """Whether the export is valid for tensors of these sizes."""
@@ -86,15 +89,17 @@ def export(
     With ``keep_sizes`` axes of size 0 and 1 are fixed (the export serves calls with exactly those); otherwise they are
     replaced by larger ones for the export, where the module accepts that. A ``differentiable`` export keeps in mind
     through what gradients flow. Raises ZenithError with torch's reason when the module cannot be exported,
-    UnsupportedError when it changes its inputs or parameters, or has derivatives of its own that are asked for.
+    UnsupportedError when it changes its inputs or parameters, does in Python what no program can follow, or has
+    derivatives of its own that are asked for.
     """
     examples = Examples(args, kwargs)
     twin = examples.as_arguments(module)
-    if dynamic_shapes is not None:
-        program = _export(twin, examples.tensors, differentiable, examples.dynamic(module, dynamic_shapes))
-    else:
-        attempt = _export if keep_sizes else _export_any_size
-        program = attempt(twin, examples.tensors, differentiable)
+    with exclusive(), observed(module, twin) as reads:
+        if dynamic_shapes is not None:
+            program = _export(twin, examples.tensors, differentiable, examples.dynamic(module, dynamic_shapes))
+        else:
+            attempt = _export if keep_sizes else _export_any_size
+            program = attempt(twin, examples.tensors, differentiable)
     _refuse_lasting_writes(program)
     inputs = [n.meta["val"] for n in tensor_inputs(program)]
     sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in inputs)
@@ -105,7 +110,7 @@ def export(
     conditions = conditions_of(program, inputs, labels)
     kept = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
     writes = tuple(program.graph_signature.buffers_to_mutate.values())
-    return Exported(program, sizes, kept, writes, differentiable)
+    return Exported(program, sizes, kept, writes, differentiable, reads())
 
 
 def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor], differentiable: bool) -> Any:
@@ -132,7 +137,7 @@ def _export(
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
         oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with exclusive(), _quiet(), recorded(differentiable), oblivious, KeptWhole(), without_early_decompositions():
+        with _quiet(), recorded(differentiable), oblivious, KeptWhole(), without_early_decompositions():
             program = torch.export.export(
                 module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )
@@ -191,7 +196,8 @@ def _decompositions() -> dict[Any, Any]:
 def _quiet() -> Iterator[None]:
     """Without the warnings that torch.export raises against itself, and logs of attempts that fail.
 
-    Recurrent layers list their weights anew where an export replaces them, which it takes for state that gets lost.
+    Attributes to which tensors are assigned are refused by name, and recurrent layers list their weights anew where an
+    export replaces them, which it takes for state that gets lost.
     """
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     level = logger.level
@@ -200,7 +206,7 @@ def _quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
+            warnings.filterwarnings("ignore", r"The tensor attributes? .*", UserWarning)
             yield
     finally:
         logger.setLevel(level)

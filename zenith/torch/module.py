@@ -22,6 +22,7 @@ from zenith.api.specialize import Program, Request, Specializer
 from zenith.errors import UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.target import EXACT, Numerics
+from zenith.torch.attributes import Attributes
 from zenith.torch.calls import ModuleCall, module_kinds
 from zenith.torch.export import Exported, exclusive, export
 from zenith.torch.functional import Functional, Params, load, parameters_of
@@ -33,10 +34,11 @@ from zenith.torch.weights import Weights
 from zenith.trace import InputSpec, trace
 
 _in_any_autocast = torch._C._is_any_autocast_enabled
+_MOST_MODES = 32
 
 
 class _Mode:
-    """The programs of one combination of ``train()`` and ``eval()`` of the module and its parts."""
+    """The programs of one combination of ``train()`` and ``eval()`` of the module and its parts, and of attributes."""
 
     def __init__(self, flags: tuple[bool, ...], name: str, specializer: Specializer) -> None:
         self.flags, self.specializer = flags, specializer
@@ -70,9 +72,9 @@ class CompiledModule(Compilable, ModuleLike):
         self._keys = module_kinds()
         self._lock = threading.RLock()
         with exclusive():
-            self._weights = Weights(module)
+            self._weights, self._attributes = Weights(module), Attributes(module)
         self._releases, self._released = release_weights, False
-        self._modes: dict[tuple[bool, ...], _Mode] = {}
+        self._modes: dict[tuple[tuple[bool, ...], Hashable], _Mode] = {}
         self._enter_mode()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -162,17 +164,21 @@ class CompiledModule(Compilable, ModuleLike):
     def _follow_changes(self) -> None:
         if self._weights.changed():
             self._follow(every=False)
-        if self._weights.mode() != self._mode.flags:
+        if self._weights.mode() != self._mode.flags or self._attributes.changed():
             self._enter_mode()
 
     def _enter_mode(self) -> None:
         """Use the programs of the mode in which the module is."""
-        with self._lock:
-            flags = self._weights.mode()
-            if flags not in self._modes:
-                self._modes[flags] = _Mode(flags, self.__name__, Specializer(*self._options))
-            self._mode = self._modes[flags]
-            self._specializer = self._mode.specializer
+        with self._lock, exclusive():
+            flags, self._state = self._weights.mode(), self._attributes.look()
+            mode = self._modes.pop((flags, self._state), None)
+            self._enter(mode or _Mode(flags, self.__name__, Specializer(*self._options)))
+            while len(self._modes) > _MOST_MODES:
+                del self._modes[next(iter(self._modes))]  # that was not used for longest
+
+    def _enter(self, mode: _Mode) -> None:
+        self._modes[mode.flags, self._state] = self._mode = mode
+        self._specializer = mode.specializer
 
     def _captured(self) -> object:
         return self._mode
@@ -211,10 +217,9 @@ class CompiledModule(Compilable, ModuleLike):
     def _forget(self, why: str) -> None:
         """Begin anew with the module as it is now; the counters of its mode go on."""
         self._specializer.clear(why)
-        self._weights = Weights(self.module)
-        flags = self._weights.mode()
-        self._modes = {flags: _Mode(flags, self.__name__, self._specializer)}
-        self._enter_mode()
+        self._weights, self._attributes = Weights(self.module), Attributes(self.module)
+        self._modes, self._state = {}, self._attributes.look()
+        self._enter(_Mode(self._weights.mode(), self.__name__, self._specializer))
 
     def _refuse_released(self, what: str) -> None:
         if self._released:
@@ -269,8 +274,15 @@ class CompiledModule(Compilable, ModuleLike):
             exported = export(self.module, call.args, call.kwargs, names, dynamic_shapes, keep_sizes, differentiable)
             check_supported(exported.program, self.__name__)
             self._weights.forget_in(exported.program)
+            self._rest_on(exported)
             mode.exports.setdefault(call.structure, []).append(exported)
             return exported
+
+    def _rest_on(self, exported: Exported) -> None:
+        """Have calls ask for the attributes that an export read, too."""
+        self._attributes.add(exported.reads)
+        before, self._state = self._state, self._attributes.look()
+        self._modes = {(m.flags, self._state if state == before else state): m for (_, state), m in self._modes.items()}
 
     def _export_for(self, call: ModuleCall, mode: _Mode, differentiable: bool) -> Exported:
         """An export that is valid for a call, made when there is none; one for gradients serves without them."""

@@ -17,6 +17,7 @@ from zenith.errors import UnsupportedError, user_line
 
 _REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 _DETACH, _DETACH_IN_PLACE = torch.ops.aten.detach.default, torch.ops.aten.detach_.default
+_HOOKS = ("register_hook", "register_post_accumulate_grad_hook", "retain_grad")
 
 
 @contextmanager
@@ -31,10 +32,30 @@ def recorded(differentiable: bool) -> Iterator[None]:
             return
         own = torch.autograd.Function.__dict__["apply"]
         torch.autograd.Function.apply = classmethod(_refusing(own))  # type: ignore[method-assign, assignment]
+        hooks = {name: getattr(torch.Tensor, name) for name in _HOOKS}
+        for name, hook in hooks.items():
+            setattr(torch.Tensor, name, _refusing_hook(name, hook))
         try:
             yield
         finally:
             torch.autograd.Function.apply = own  # type: ignore[method-assign]
+            for name, hook in hooks.items():
+                setattr(torch.Tensor, name, hook)
+
+
+def _refusing_hook(name: str, own: Any) -> Any:
+    """``Tensor.register_hook`` and its like that raise in this thread."""
+    thread = threading.get_ident()
+
+    def register(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return own(tensor, *args, **kwargs)
+        raise UnsupportedError(
+            f"the module's forward calls {name}() of a tensor, which torch.export does not tell",
+            where=user_line(), fix='train the module with torch.compile(module, backend="zenith")',
+        )  # fmt: skip
+
+    return register
 
 
 def _refusing(own: Any) -> Any:

@@ -1,0 +1,91 @@
+"""Attributes of modules that programs rest on: plain values, which are constants of an export, and hooks.
+
+A call asks for all of them at once by identity; only where one is another object are values compared. Where they
+differ the module is in another state, as after ``train()`` and ``eval()``, and has programs of its own: one adapter
+after the other, each compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
+from operator import getitem, is_
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from zenith.api.forms import exactly
+from zenith.torch.frozen import Reads
+from zenith.torch.unseen import version
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_OPAQUE = (nn.Module, torch.Tensor, type, FunctionType, MethodType, ModuleType)
+_END = object()  # behind all values: where there are more, something else is in its place
+
+
+class Attributes:
+    """What exports have read of a module's attributes, and the hooks of its parts, as they were at the last look."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._hooks = [vars(m)[kind] for m in module.modules() for kind in _HOOKS]
+        self._reads: dict[nn.Module, frozenset[str]] = {}
+        self.look()
+
+    def add(self, reads: Reads) -> None:
+        """Watch these attributes, too, from the next look on."""
+        self._reads |= {m: names | self._reads.get(m, frozenset()) for m, names in reads.items()}
+
+    def changed(self) -> bool:
+        """Whether one is another object, or a tensor among them was written to."""
+        try:
+            if any(self._empty) or not all(map(is_, map(getitem, self._owners, self._names), self._values)):
+                return True
+            return bool(self._contents) and self._differs_within()
+        except (KeyError, RuntimeError):  # gone, or another thread changes a container
+            return True
+
+    def _differs_within(self) -> bool:
+        now = chain(*self._contents, (_END,))
+        return not all(map(is_, now, self._within)) or list(map(version, self._tensors)) != self._versions
+
+    def look(self) -> Hashable:
+        """Take what is there now for known; return what differs where values do.
+
+        It has the identities of what has no value. All of that lives as long as it is known.
+        """
+        found = [(vars(m), name) for m, names in self._reads.items() for name in sorted(names & vars(m).keys())]
+        self._owners, self._names = [owner for owner, _ in found], [name for _, name in found]
+        self._values = [owner[name] for owner, name in found]
+        self._empty = [hooks for hooks in self._hooks if not hooks]
+        self._contents: list[Iterable[Any]] = [hooks.values() for hooks in self._hooks if hooks]
+        for value in {id(value): value for value in self._values}.values():
+            self._contents += contents_of(value)
+        self._within = [*chain(*self._contents), _END]
+        tensors = [v for v in (*self._values, *self._within) if isinstance(v, torch.Tensor) and not v.is_inference()]
+        if tensors and not self._contents:
+            self._contents.append(())
+        self._tensors, self._versions = tensors, list(map(version, tensors))
+        return tuple(self._names), tuple(map(_key, self._values)), tuple(map(_key, self._within)), tuple(self._versions)
+
+
+def contents_of(value: Any) -> Sequence[Iterable[Any]]:
+    """What is in a container, or in an object of a user's class such as a configuration; it follows changes."""
+    if isinstance(value, dict):
+        return value.keys(), value.values()
+    if isinstance(value, (list, tuple, set)):
+        return (value,)
+    if isinstance(value, _OPAQUE) or callable(value) or not hasattr(value, "__dict__"):
+        return ()
+    return (vars(value).values(),)
+
+
+def _key(value: Any, depth: int = 4) -> Hashable:
+    """A plain value, what is in a container, or else which object it is."""
+    if isinstance(value, _PLAIN):
+        return exactly(value)
+    if isinstance(value, (list, tuple, set, dict)) and depth:
+        return type(value), tuple(_key(v, depth - 1) for content in contents_of(value) for v in content)
+    return id(value)
