@@ -204,7 +204,7 @@ def test_what_cannot_be_made():
         znp.add([1, [2]], 1)
     with pytest.raises(TraceError, match="the step of arange cannot be zero"):
         znp.arange(0, 3, 0)
-    with pytest.raises(TraceError, match="the step of arange must be a fixed number, not zero"):
+    with pytest.raises(TraceError, match="the step of arange cannot be zero"):
         run_traced(lambda a: znp.arange(0, a.shape[0], 0), np.zeros(3))
     for make in (
         lambda d: znp.zeros(3, device=d),

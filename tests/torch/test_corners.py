@@ -85,8 +85,9 @@ def test_operators_by_themselves(own):
         assert [(list(chosen)[d.result], d) for d in found] == []
 
 
-# Which of equal elements comes first is open in PyTorch, and so is which of them moves.
-OPEN_PLACES = ("Topk", "Kthvalue")
+# Which of equal elements comes first is open in PyTorch, and so is which of them moves. What is overwritten, or left
+# out, has gradients in PyTorch all the same.
+OPEN = ("Topk", "Kthvalue", "CopySlices", "IndexPut", "IndexReduce", "Put", "AsStridedScatter")
 # Matrices of equal numbers are singular: what has a derivative there at all jumps.
 OF_MATRICES = {"inverses", "equations", "factors", "ranks and norms"}
 
@@ -96,7 +97,7 @@ def compare(function, args):
     own, total = Derivatives(function, args), 0
     for corner in CORNERS:
         compared, found = own.differences(corner)
-        assert [d for d in found if not d.operator.startswith(OPEN_PLACES)] == [], corner.__name__
+        assert [d for d in found if not d.operator.startswith(OPEN)] == [], corner.__name__
         total += compared
     return total
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import DTypeError, TraceError, user_line
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import Dim, dim, divide_exactly
 from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import stored, warn_of_lost_parts
 from zenith.numpy.joining import stack
@@ -27,6 +27,7 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     lift,
+    require,
     require_count,
     result_dtype,
     sizes_of,
@@ -163,15 +164,20 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
             )
         return dim(max(0, math.ceil((stop - start) / step)))
     low, high, by = _in_parts(start, stop, step)
-    if by.static is None or by.static == 0:
+    if by.static == 0:
         raise TraceError(
-            "the step of arange must be a fixed number, not zero",
+            "the step of arange cannot be zero",
             where=user_line(),
-            fix="use a number other than zero, or numpy.linspace for a number of elements",
+            fix="use a step other than zero, or numpy.linspace for a number of elements",
         )
-    if by.static < 0:
+    if by.static is None:
+        require(by, ">=", 1, "the step of arange is a size, which must be positive")
+    elif by.static < 0:
         low, high, by = high, low, -by
-    return (high - low + (by - 1)) // by if ask(high, ">=", low) else dim(0)
+    if not ask(high, ">=", low):
+        return dim(0)
+    exact = divide_exactly(high - low, by)
+    return (high - low + (by - 1)) // by if exact is None else exact
 
 
 def _in_parts(*bounds: Any) -> list[Dim]:

@@ -37,6 +37,7 @@ from zenith.torch.examples import Examples, enlarged
 from zenith.torch.frozen import Reads, observed
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
+from zenith.torch.unchecked import Unchecked, cumulative_batch_norms
 from zenith.torch.whole import without_early_decompositions
 
 
@@ -137,7 +138,7 @@ def _export(
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
         oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with _quiet(), recorded(differentiable), oblivious, KeptWhole(), without_early_decompositions():
+        with _quiet(), recorded(differentiable), oblivious, _written():
             program = torch.export.export(
                 module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
             )
@@ -190,6 +191,13 @@ def _decompositions() -> dict[Any, Any]:
     """
     table = torch.export.default_decompositions()
     return {op: how for op, how in table.items() if aten.find(op) is None and not is_one_draw(op)}
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """With functions of PyTorch written in operators that have rules, where PyTorch writes them in others."""
+    with KeptWhole(), Unchecked(), without_early_decompositions(), cumulative_batch_norms():
+        yield
 
 
 @contextmanager

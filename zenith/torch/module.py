@@ -29,7 +29,7 @@ from zenith.torch.functional import Functional, Params, load, parameters_of
 from zenith.torch.likeness import ModuleLike
 from zenith.torch.results import Results
 from zenith.torch.training import Recorded, Training
-from zenith.torch.translate import check_supported, translate
+from zenith.torch.translate import check_dense, check_supported, translate
 from zenith.torch.weights import Weights
 from zenith.trace import InputSpec, trace
 
@@ -328,6 +328,7 @@ class CompiledModule(Compilable, ModuleLike):
         names = list(weights.tensors)
         with self._lock:
             exported = self._export_for(call, mode, True)
+        check_dense(exported.program, weights)
         inputs = tree.unique(map(tree.identifier, names), {*call.names, *map(str, chain.from_iterable(call.sizes))})
         tensors = [t.detach() for t in weights.tensors.values()]
         specs = [input_spec(n, t, list(map(dim, t.shape))) for n, t in zip(inputs, tensors, strict=True)]

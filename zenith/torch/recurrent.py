@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 NAMESPACE = "zenith"
 STATES = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}  # how many states a layer has
-_LIBRARY = torch.library.Library(NAMESPACE, "DEF")
+LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 
 def in_layers(
@@ -113,14 +113,14 @@ def _define() -> None:
     inputs = "Tensor x, Tensor[] state, Tensor[] params, bool bidirectional"
     for name, states in STATES.items():
         results = ", ".join(["Tensor"] * (states + 1))
-        _LIBRARY.define(f"{name}({inputs}) -> ({results})")
-        _LIBRARY.define(f"{name}_backward(Tensor[] gradients, {inputs}) -> Tensor[]")
-        _LIBRARY.impl(name, _by_torch(name), "CompositeExplicitAutograd")
-        _LIBRARY.impl(f"{name}_backward", _back_by_torch(name), "CompositeExplicitAutograd")
+        LIBRARY.define(f"{name}({inputs}) -> ({results})")
+        LIBRARY.define(f"{name}_backward(Tensor[] gradients, {inputs}) -> Tensor[]")
+        LIBRARY.impl(name, _by_torch(name), "CompositeExplicitAutograd")
+        LIBRARY.impl(f"{name}_backward", _back_by_torch(name), "CompositeExplicitAutograd")
         own = f"{NAMESPACE}::{name}"
-        torch.library.register_fake(own, _sizes, lib=_LIBRARY)
-        torch.library.register_fake(f"{own}_backward", _sizes_of_gradients, lib=_LIBRARY)
-        torch.library.register_autograd(own, _way_back(name), setup_context=_keep, lib=_LIBRARY)
+        torch.library.register_fake(own, _sizes, lib=LIBRARY)
+        torch.library.register_fake(f"{own}_backward", _sizes_of_gradients, lib=LIBRARY)
+        torch.library.register_autograd(own, _way_back(name), setup_context=_keep, lib=LIBRARY)
 
 
 _define()

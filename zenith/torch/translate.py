@@ -44,6 +44,32 @@ def check_supported(program: Any, name: str) -> None:
         )
 
 
+def check_dense(program: Any, weights: Weights) -> None:
+    """UnsupportedError where a table that is trained is asked for a sparse gradient."""
+    specs = zip(program.graph.find_nodes(op="placeholder"), program.graph_signature.input_specs, strict=True)
+    trained = {n for n, spec in specs if spec.target is not None and _is_trained(weights, spec.target)}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _asks_for_sparse(node) and node.args[0] in trained:
+            raise UnsupportedError(
+                f"{node.target} is asked for a sparse gradient, and programs give dense ones", where=line_of(node),
+                fix='leave out sparse=True, or use torch.compile(module, backend="zenith")',
+            )  # fmt: skip
+
+
+def _is_trained(weights: Weights, target: str) -> bool:
+    tensor = weights.tensors.get(weights.names.get(target, target))
+    return tensor is not None and tensor.requires_grad
+
+
+def _asks_for_sparse(node: torch.fx.Node) -> bool:
+    schema: Any = getattr(node.target, "_schema", None)
+    names = [] if schema is None else [argument.name for argument in schema.arguments]
+    if "sparse" not in names:
+        return False
+    place = names.index("sparse")
+    return bool(node.args[place] if place < len(node.args) else node.kwargs.get("sparse", False))
+
+
 def _because(reason: tuple[str, str] | None) -> str:
     return "" if reason is None else f": {reason[0]}"
 

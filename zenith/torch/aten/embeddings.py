@@ -12,11 +12,30 @@ from zenith.errors import UnsupportedError
 from zenith.nn.embeddings import MODES
 from zenith.torch.aten.rules import Context, numpy_dtype, rule, to
 from zenith.trace.bind import b
+from zenith.transforms import custom_jvp
 
 
 @rule("embedding")
-def _embedding(c: Context, weight: Any, indices: Any, padding_idx: int = -1, *_: Any) -> Any:
+def _embedding(
+    c: Context, weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, *_: Any
+) -> Any:
+    weight = _by_frequency(weight, indices) if scale_grad_by_freq else weight
     return nn.embedding(weight, indices, padding_idx if padding_idx >= 0 else None)
+
+
+@custom_jvp
+def _by_frequency(weight: Any, indices: Any) -> Any:
+    """A table, of which each row's gradient is divided by how often indices name it."""
+    return weight
+
+
+@_by_frequency.defjvp
+def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    (weight, indices), (moved, _) = primals, tangents
+    places = znp.astype(znp.reshape(indices, (-1,)), np.int64)
+    ones = znp.ones(places.shape, dtype=weight.dtype)
+    often = b.scatter_add(znp.zeros((weight.shape[0],), dtype=weight.dtype), ones, places)
+    return weight, moved / znp.expand_dims(znp.maximum(often, 1), 1)
 
 
 @rule("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
@@ -27,6 +46,7 @@ def _embedding_bag(
 ) -> Any:  # fmt: skip
     """The bags, then the number of each index's bag, how many indices count in each, and where maxima come from."""
     padding_idx = -1 if padding_idx is None else padding_idx
+    weight = _by_frequency(weight, indices) if scale_grad_by_freq else weight
     bags = nn.embedding_bag(weight, indices, offsets, MODES[mode], per_sample_weights, include_last_offset,
                             None if padding_idx < 0 else padding_idx)  # fmt: skip
     begins = offsets[:-1] if include_last_offset else offsets

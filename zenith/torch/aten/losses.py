@@ -9,6 +9,7 @@ from zenith import nn
 from zenith.nn import classes
 from zenith.nn.losses import reduced
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
+from zenith.trace.bind import b
 
 _REDUCTIONS = ("none", "mean", "sum")  # by PyTorch's numbers
 
@@ -109,3 +110,18 @@ def _of_labels(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
     pairs = znp.expand_dims(counts, 2) & ~znp.expand_dims(chosen, 1)
     losses = znp.sum(znp.where(pairs, short, 0), axis=(1, 2)) / rows.shape[1]
     return reduced(losses if x.ndim > 1 else losses[0], _REDUCTIONS[reduction]), chosen
+
+
+@rule("zenith::ctc_loss")
+@rounded_once
+def _ctc(
+    c: Context, x: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
+) -> Any:
+    """PyTorch's derivative is the one by scores of which a softmax has made the probabilities."""
+    losses = nn.ctc_loss(x, targets, input_lengths, target_lengths, blank, "none")
+    inside = znp.expand_dims(znp.arange(x.shape[0]), 1) < input_lengths
+    if zero_infinity:
+        impossible = losses == znp.inf
+        losses, inside = znp.where(impossible, 0, losses), inside & ~impossible
+    probabilities = znp.sum(znp.where(znp.expand_dims(inside, 2), znp.exp(x), 0), axis=(0, 2))
+    return losses + (probabilities - b.stop_gradient(probabilities))
