@@ -8,9 +8,11 @@ nobody writes to it meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import count
+from operator import or_
 from typing import Any
 
 import torch
@@ -33,6 +35,7 @@ from zenith.transforms.split import Split, split_for_way_back
 
 _numbers = count(1)
 Tensors = Sequence[torch.Tensor]
+Blank = tuple[torch.Size, torch.dtype, torch.device]
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class _Step(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         results = call.run(tensors)
         halves = ctx.halves = call.halves
+        ctx.set_materialize_grads(halves.alone)
+        ctx.shapes = halves.shapes(tensors, results)
         ctx.sizes = [tensors[place].shape[axis] for place, axis in halves.sizes]
         ctx.save_for_backward(*halves.kept(tensors, results))
         outputs = results[: len(halves.moving)]
@@ -127,7 +132,7 @@ class _Step(torch.autograd.Function):
                 f"{ctx.halves.way.__name__} has no second derivative: its gradients are not recorded",
                 fix="leave out create_graph=True, or differentiate functional() twice by zenith.grad",
             )
-        return None, *ctx.halves.back(ctx.saved_tensors, cotangents, ctx.sizes)
+        return None, *ctx.halves.back(ctx.saved_tensors, cotangents, ctx.sizes, ctx.shapes)
 
 
 @dataclass(frozen=True)
@@ -138,10 +143,11 @@ class _Halves:
     ----------
     graph: of the way back.
     finish: makes of the results what the module returns, and writes buffers.
-    moving: of each result whether it has a derivative.
+    moving: of each result whether PyTorch would record a gradient for it.
     handed: for each residual whether it is an argument (or else a result) of the way forward, and which.
     sizes: where the sizes stand that no other argument of the way back tells: the argument's place, and the axis.
-    reached: of each argument whether the results depend on it, and a gradient is wanted.
+    reached: of each argument whether its gradient is computed, from cotangents.
+    behind: of each argument that wants a gradient the numbers of the moving results that it moves, of others nothing.
     """
 
     way: Way
@@ -152,20 +158,51 @@ class _Halves:
     handed: Sequence[tuple[bool, int]]
     sizes: Sequence[tuple[int, int]]
     reached: Sequence[bool]
+    behind: Sequence[set[int]]
     number: int
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether there is one cotangent only, which every way back is given."""
+        return sum(self.moving) == 1
+
+    @cached_property
+    def still(self) -> Sequence[int]:
+        """The arguments whose gradients are zeros whatever cotangents are, such as those of what is rounded."""
+        return [n for n, (reached, behind) in enumerate(zip(self.reached, self.behind, strict=True))
+                if behind and not reached]  # fmt: skip
+
+    def shapes(self, tensors: Tensors, results: Tensors) -> list[Blank]:
+        """What zeros are made of on the way back: those of still arguments, then those of cotangents not given."""
+        blank = [_blank(tensors[n]) for n in self.still]
+        if not self.alone:
+            blank += [_blank(r) for r, moves in zip(results, self.moving, strict=False) if moves]
+        return blank
 
     def kept(self, tensors: Tensors, results: Tensors) -> list[torch.Tensor]:
         """The residuals."""
         return [(tensors if is_argument else results)[place] for is_argument, place in self.handed]
 
-    def back(self, kept: Tensors, cotangents: Tensors, sizes: Sequence[int]) -> list[torch.Tensor | None]:
+    def back(
+        self, kept: Tensors, cotangents: Sequence[torch.Tensor | None], sizes: Sequence[int], blank: Sequence[Blank]
+    ) -> list[torch.Tensor | None]:
         """The gradients of all arguments; None for those that want none or play no part, as in PyTorch."""
-        if not any(self.reached):
-            return [None] * len(self.reached)
-        moved = [_adjoint(c) for c, moves in zip(cotangents, self.moving, strict=True) if moves]
-        leaves = [*kept, *moved, *(Size(dim(n), cotangents[0].device).leaf(n) for n in sizes)]
-        found = iter(self.way.run(self.number, leaves, self.where, lambda: self._program(leaves)))
-        return [_adjoint(next(found)) if reached else None for reached in self.reached]
+        given = [c for c, moves in zip(cotangents, self.moving, strict=True) if moves]
+        there = {number for number, c in enumerate(given) if c is not None}
+        plays = [not there.isdisjoint(results) for results in self.behind]
+        found: list[torch.Tensor | None] = [None] * len(self.reached)
+        for number, of in zip(self.still, blank, strict=False):
+            found[number] = _zeros(of) if plays[number] else None
+        if there and any(self.reached):
+            blanks: Sequence[Blank | None] = blank[len(self.still) :] or [None] * len(given)
+            moved = [_adjoint(_zeros(of) if c is None else c) for c, of in zip(given, blanks, strict=True)]
+            leaves = [*kept, *moved, *(Size(dim(n), moved[0].device).leaf(n) for n in sizes)]
+            computed = iter(self.way.run(self.number, leaves, self.where, lambda: self._program(leaves)))
+            for number, reached in enumerate(self.reached):
+                gradient = next(computed) if reached else None
+                if gradient is not None and plays[number]:
+                    found[number] = _adjoint(gradient)
+        return found
 
     def _program(self, leaves: Tensors) -> Program:
         specs = []
@@ -175,6 +212,16 @@ class _Halves:
             specs.append(InputSpec(name, value.type.dtype, value.type.shape, tuple(leaf.shape)))
         weak = (False,) * len(self.graph.outputs)
         return Program(Traced(self.graph, tuple(specs), (), weak, (), (), False, ()), _flat(lambda results: results))
+
+
+def _blank(tensor: torch.Tensor) -> Blank:
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def _zeros(blank: Blank | None) -> torch.Tensor:
+    assert blank is not None, "a single cotangent is always given"
+    shape, dtype, device = blank
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
 def _adjoint(tensor: torch.Tensor) -> torch.Tensor:
@@ -187,7 +234,9 @@ def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Wh
     program, traced = recorded.program, recorded.program.traced
     graph, count_of_results = traced.graph, len(traced.outputs_weak)
     own = count_of_results - len(recorded.written)
-    moving = [has_derivative(v.type) and place < own for place, v in enumerate(graph.outputs[:count_of_results])]
+    moved_by = _moved_by(graph, wanted)
+    by = [moved_by[v.node, v.output] if place < own else 0 for place, v in enumerate(graph.outputs[:count_of_results])]
+    moving = [inputs != 0 for inputs in by]
     seeded = [*moving, *[False] * (len(graph.outputs) - count_of_results)]
     joint = vjp_graph(graph, wanted, seeded)
     recorder = Recorder(graph.name, (), where.traffic)
@@ -201,12 +250,28 @@ def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Wh
     _keep_guards(parts, graph.guards)
     waits = iter(parts.waits[len(graph.outputs) :])
     reached = [want and next(waits) for want in wanted]
+    by = [inputs for inputs in by if inputs]
+    behind = [{place for place, inputs in enumerate(by) if inputs >> n & 1} for n in range(len(graph.inputs))]
     halves = _Halves(
-        way, where, parts.unknown, program.result.build, moving, handed, sizes, reached, next(_numbers)
+        way, where, parts.unknown, program.result.build, moving, handed, sizes, reached, behind, next(_numbers)
     )  # fmt: skip
     weak = (False,) * (len(parts.known.outputs) - traced.has_effects)
     forward = replace(traced, graph=parts.known, outputs_weak=weak, kept=tuple(recorder.kept))
     return Program(forward, _flat(lambda results: (halves, results)), program.conditions)
+
+
+def _moved_by(graph: Graph, wanted: Sequence[bool]) -> Mapping[tuple[int, int], int]:
+    """Which wanted inputs move each value, one bit for each, as PyTorch records it: all but where gradients stop.
+
+    What does not move because it is rounded, or multiplied by 0, has a gradient of zeros.
+    """
+    found = {(value.node, 0): int(flag) << n for n, (value, flag) in enumerate(zip(graph.inputs, wanted, strict=True))}
+    for number, node in graph.nodes():
+        if node.primitive.name != "input":
+            stops = node.primitive.name == "stop_gradient"
+            by = 0 if stops else reduce(or_, (found[a.node, a.output] for a in graph.args(number)), 0)
+            found |= {(number, place): by if has_derivative(type) else 0 for place, type in enumerate(node.types)}
+    return found
 
 
 def _hand_over(parts: Split, results: int, originals: int, written: set[int]) -> list[tuple[bool, int]]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from zenith import nn
-from zenith.torch.aten.rules import Context, rule
+from zenith.torch.aten.rules import Context, of_one_dtype, rule
 
 
 @rule("convolution")
+@of_one_dtype
 def _convolution(
     c: Context, x: Any, w: Any, bias: Any, stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int],
     transposed: bool, output_padding: Sequence[Any], groups: int,

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.torch.aten.places import places_along
 from zenith.torch.aten.rules import RULES, Context, rule
+from zenith.trace.bind import b
 
 
 @rule("full", "new_full")
@@ -72,16 +74,15 @@ def _index(c: Context, x: Any, indices: Sequence[Any]) -> Any:
 
 @rule("index_select")
 def _index_select(c: Context, x: Any, dim: int, index: Any) -> Any:
-    return znp.take(x, index, axis=dim)
+    """Places count from the front only, as in all that PyTorch gathers and scatters."""
+    return b.take(x, znp.astype(znp.reshape(index, (-1,)), np.int64), axis=dim % x.ndim)
 
 
 @rule("gather")
 def _gather(c: Context, x: Any, dim: int, index: Any, **_: Any) -> Any:
     if index.ndim != x.ndim:  # PyTorch takes such an index where it is empty
         return znp.zeros(index.shape, dtype=x.dtype)
-    at = dim % x.ndim
-    inside = x[tuple(slice(None) if a == at else slice(n) for a, n in enumerate(index.shape))]
-    return znp.take_along_axis(inside, index, axis=at)
+    return b.gather(x, *places_along(index, dim % x.ndim))
 
 
 @rule("nonzero_static")

@@ -61,7 +61,7 @@ def _reduced(how: str, x: Any, updates: Any, places: Sequence[Any], include_self
 # --- one index for each element ---------------------------------------------------------------------------------
 
 
-def _grid(index: Any, dim: int) -> list[Any]:
+def places_along(index: Any, dim: int) -> list[Any]:
     """The place of each element of ``index``: along ``dim`` what it holds, along the other axes its own."""
     places = []
     for axis, size in enumerate(index.shape):
@@ -80,7 +80,7 @@ def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | No
         row, places, source = (znp.reshape(v, (-1,)) for v in (x, index, src))
         return znp.reshape(_scattered(c, row, 0, places, source, how, include_self), ())
     x, src = c.cast(x, src[tuple(slice(n) for n in index.shape)])
-    places = _grid(index, dim % x.ndim)
+    places = places_along(index, dim % x.ndim)
     return b.scatter_set(x, src, *places) if how is None else _reduced(how, x, src, places, include_self)
 
 

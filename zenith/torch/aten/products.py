@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import zenith.numpy as znp
-from zenith.torch.aten.rules import RULES, Context, rounded_once, rule
+from zenith.torch.aten.rules import RULES, Context, of_one_dtype, rounded_once, rule
 
 for _name in ("mm.default", "bmm.default", "matmul"):
-    RULES[_name] = lambda c, x, y: znp.matmul(x, y)
+    RULES[_name] = of_one_dtype(lambda c, x, y: znp.matmul(x, y))
 
 
 @rule("addmm.default", "baddbmm.default")
+@of_one_dtype
 @rounded_once
 def _addmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     product = znp.matmul(x, y)
@@ -20,12 +21,14 @@ def _addmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any =
 
 
 @rule("addmv")
+@of_one_dtype
 @rounded_once
 def _addmv(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     return _addmm(c, bias, x, y, beta=beta, alpha=alpha)
 
 
 @rule("addbmm")
+@of_one_dtype
 @rounded_once
 def _addbmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """The sum of the products of a stack."""
@@ -33,6 +36,7 @@ def _addbmm(c: Context, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any 
 
 
 @rule("_trilinear")
+@of_one_dtype
 @rounded_once
 def _trilinear(
     c: Context, x: Any, y: Any, z: Any, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
@@ -50,6 +54,7 @@ def _with_axes(x: Any, axes: Sequence[int]) -> Any:
 
 
 @rule("linear")
+@of_one_dtype
 @rounded_once
 def _linear(c: Context, x: Any, weight: Any, bias: Any = None) -> Any:
     product = znp.matmul(x, znp.transpose(weight))
@@ -57,5 +62,6 @@ def _linear(c: Context, x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @rule("einsum")
+@of_one_dtype
 def _einsum(c: Context, equation: str, operands: Any, **_: Any) -> Any:
     return znp.einsum(equation, *operands)

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
+from zenith.errors import DTypeError, user_line
 from zenith.ir.types import dtype_of
 from zenith.torch.recurrent import NAMESPACE as OWN
 from zenith.trace import TracedSize
@@ -111,6 +113,22 @@ def _widened(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and any(hasattr(v, "dtype") for v in value):
         return [_widened(v) for v in value]
     return to(value, np.dtype(np.float32)) if hasattr(value, "dtype") and is_narrow(value.dtype) else value
+
+
+def of_one_dtype(function: Rule) -> Rule:
+    """The rule of a product, whose operands PyTorch does not promote: those of several element types are an error."""
+
+    @wraps(function)
+    def computed(c: Context, *args: Any, **options: Any) -> Any:
+        found = dict.fromkeys(a.dtype for a in pytree.tree_leaves(c.arguments) if isinstance(a, torch.Tensor))
+        if len(found) > 1:
+            raise DTypeError(
+                "a product needs operands of one element type", where=user_line(), types=tuple(map(str, found)),
+                fix="cast one of them: x.to(weight.dtype)",
+            )  # fmt: skip
+        return function(c, *args, **options)
+
+    return computed
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
