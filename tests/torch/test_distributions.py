@@ -21,7 +21,10 @@ from tests.transforms.envelope import nudged
 RUNS = 3
 SHORT = ("Categorical logits",)  # what `make test` runs
 # What is not a function of tensors alone: PyTorch looks at the values, or asks autograd for a derivative.
-BY_VALUE = {"Binomial": ["entropy", "kl"], "Binomial logits": ["entropy", "kl"], "Wishart": ["kl"]}
+BY_VALUE = {
+    **dict.fromkeys(("Binomial", "Binomial logits"), ("entropy", "kl")),
+    **dict.fromkeys(("InverseGamma", "Wishart"), ("kl",)),
+}
 UNTRACED = [("MultivariateNormal", "kl")]  # Dynamo fails in it: `torch._C._infer_size` takes no sizes of its own
 MADE_BY_VALUE = ("Wishart",)
 
@@ -56,7 +59,7 @@ def _asked(name: str) -> list[str]:
     """What PyTorch computes for a distribution, of its tensors alone."""
     found = []
     for what in ("entropy", "kl"):
-        if what in BY_VALUE.get(name, []):
+        if what in BY_VALUE.get(name, ()):
             continue
         try:
             _eager(name, [what], CASES[name].parameters)
