@@ -21,6 +21,7 @@ from zenith.ir.types import int64
 from zenith.nn.adaptive import adaptive_avg_pool
 from zenith.nn.windows import per_axis, spatial
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
+from zenith.trace import current_recorder
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
 
@@ -94,14 +95,17 @@ def resized(
 
 
 def scaled(size: Dim, factor: float) -> Dim:
-    """A size times a factor, rounded down; a factor without short binary form fixes the size."""
+    """A size times a factor, rounded down; Python computes it where the factor has no short binary form."""
     if not (math.isfinite(factor) and factor > 0):
         raise ArgumentError(f"interpolate: a scale_factor of {factor} is no size", where=user_line(),
                             fix="use a positive number")  # fmt: skip
     exact = Fraction(factor)
     if size.static is None and exact.denominator < _EXACT:
         return size * exact.numerator // exact.denominator
-    return dim(int(int(user_size(size)) * float(factor)))
+    recorder = current_recorder()
+    if size.static is not None or recorder is None:
+        return dim(int(int(user_size(size)) * float(factor)))
+    return recorder.computed(f"int(({recorder.canonical(size)}) * {float(factor)!r})")
 
 
 def _check(x: Any, mode: str, axes: int, align_corners: bool, antialias: bool) -> None:

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import logging
 import re
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.fx.experimental import _config as symbolic_config
-from torch.nn.utils.rnn import PackedSequence
 
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
@@ -34,11 +33,15 @@ from zenith.torch import aten
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
 from zenith.torch.draws import drops, is_one_draw, write_out_attention
 from zenith.torch.examples import Examples, enlarged
+from zenith.torch.float_sizes import recorded_with_floats
 from zenith.torch.frozen import Reads, observed
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
 from zenith.torch.unchecked import Unchecked, cumulative_batch_norms
+from zenith.torch.unexportable import explained, first_of_unknown_size
 from zenith.torch.whole import without_early_decompositions
+
+_SYMBOLIC = ("fx.experimental.symbolic_shapes", "fx.experimental.recording")
 
 
 def exclusive() -> AbstractContextManager[Any]:
@@ -131,44 +134,36 @@ def _export(
     tensors: Sequence[torch.Tensor],
     differentiable: bool,
     shapes: Sequence[Any] | None = None,
+    oblivious: bool = True,
 ) -> Any:
-    """Export a module of tensors; sizes of 2 and more are free unless ``shapes`` says something else."""
+    """Export a module of tensors; sizes of 2 and more are free unless ``shapes`` says something else.
+
+    An ``oblivious`` one leaves open whether ``x[:, -k:]`` begins before the end, and what it gives has an unknown size.
+    """
     static, auto = torch.export.Dim.STATIC, torch.export.Dim.AUTO
     if shapes is None:
         shapes = [{a: static if n < 2 else auto for a, n in enumerate(t.shape)} for t in tensors]
     try:
-        oblivious = symbolic_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with _quiet(), recorded(differentiable), oblivious, _written():
-            program = torch.export.export(
-                module, tuple(tensors), dynamic_shapes={"tensors": tuple(shapes)} if tensors else None, strict=False
-            )
-            if differentiable:
-                detach_unrecorded(program)
-            write_out_attention(program)
-            return program if _is_whole(program) else program.run_decompositions(_decompositions())
+        mode = symbolic_config.patch(backed_size_oblivious=oblivious)  # type: ignore[attr-defined]
+        with _quiet(), recorded(differentiable), mode, _written():
+            dynamic = {"tensors": tuple(shapes)} if tensors else None
+            program = recorded_with_floats(module, tensors, dynamic)
+            if not (oblivious and _leaves_a_size_open(program)):
+                if differentiable:
+                    detach_unrecorded(program)
+                write_out_attention(program)
+                return program if _is_whole(program) else program.run_decompositions(_decompositions())
     except UnsupportedError:
         raise
     except Exception as error:
-        sizes = ", ".join(str(tuple(t.shape)) for t in tensors)
-        raise ZenithError(
-            f"torch.export cannot export {type(module).__name__} for shapes {sizes}: {error}", fix=_export_fix(error)
-        ) from error
+        raise explained(error, type(module).__name__, tensors) from error
+    return _export(module, tensors, differentiable, shapes, oblivious=False)
 
 
-def _export_fix(error: Exception) -> str:
-    if _has_packed_sequence(error):
-        return (
-            "packed sequences are not supported: give the layer the padded tensor, and mask what stands behind an end"
-        )
-    if re.search(r"\w+Cache\b", str(error)):
-        return "have the model return no cache: set model.config.use_cache = False, or pass use_cache=False"
-    return "the module must run eagerly on such inputs, and must not branch on values"
-
-
-def _has_packed_sequence(error: Exception) -> bool:
-    """Whether a function that failed was given sequences of several lengths, whose sizes are values of a tensor."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(isinstance(value, PackedSequence) for frame in frames for value in frame.f_locals.values())
+def _leaves_a_size_open(program: Any) -> bool:
+    """Whether the first unknown size is that of a slice, which is known once the export asks where it begins."""
+    first = first_of_unknown_size(program.graph)
+    return first is not None and first.target in (torch.ops.aten.slice.Tensor, torch.ops.aten.narrow.default)
 
 
 def _is_whole(program: Any) -> bool:
@@ -207,17 +202,25 @@ def _quiet() -> Iterator[None]:
     Attributes to which tensors are assigned are refused by name, and recurrent layers list their weights anew where an
     export replaces them, which it takes for state that gets lost.
     """
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    from torch.export import _trace
+
+    loggers = [logging.getLogger(f"torch.{name}") for name in ("_subclasses.fake_tensor", "export", *_SYMBOLIC)]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), patch.object(_trace, "print", _nothing, create=True):
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.filterwarnings("ignore", r"The tensor attributes? .*", UserWarning)
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """In the place of ``print``, by which torch.export would write the graph of an attempt that fails to stderr."""
 
 
 def _refuse_lasting_writes(program: Any) -> None:

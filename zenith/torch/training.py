@@ -148,6 +148,7 @@ class _Halves:
     sizes: where the sizes stand that no other argument of the way back tells: the argument's place, and the axis.
     reached: of each argument whether its gradient is computed, from cotangents.
     behind: of each argument that wants a gradient the numbers of the moving results that it moves, of others nothing.
+    definitions: of the sizes that Python computes.
     """
 
     way: Way
@@ -159,6 +160,7 @@ class _Halves:
     sizes: Sequence[tuple[int, int]]
     reached: Sequence[bool]
     behind: Sequence[set[int]]
+    definitions: tuple[tuple[str, str], ...]
     number: int
 
     @cached_property
@@ -211,7 +213,8 @@ class _Halves:
             name = str(self.graph.node(value.node).params["name"])
             specs.append(InputSpec(name, value.type.dtype, value.type.shape, tuple(leaf.shape)))
         weak = (False,) * len(self.graph.outputs)
-        return Program(Traced(self.graph, tuple(specs), (), weak, (), (), False, ()), _flat(lambda results: results))
+        traced = Traced(self.graph, tuple(specs), (), weak, (), (), False, (), self.definitions)
+        return Program(traced, _flat(lambda results: results))
 
 
 def _blank(tensor: torch.Tensor) -> Blank:
@@ -253,7 +256,8 @@ def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Wh
     by = [inputs for inputs in by if inputs]
     behind = [{place for place, inputs in enumerate(by) if inputs >> n & 1} for n in range(len(graph.inputs))]
     halves = _Halves(
-        way, where, parts.unknown, program.result.build, moving, handed, sizes, reached, behind, next(_numbers)
+        way, where, parts.unknown, program.result.build, moving, handed, sizes, reached, behind, traced.definitions,
+        next(_numbers),
     )  # fmt: skip
     weak = (False,) * (len(parts.known.outputs) - traced.has_effects)
     forward = replace(traced, graph=parts.known, outputs_weak=weak, kept=tuple(recorder.kept))

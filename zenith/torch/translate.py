@@ -18,8 +18,9 @@ from torch.utils import _pytree as pytree
 
 from zenith.arrays import adapter_for
 from zenith.errors import SourceLine, UnsupportedError, user_line
-from zenith.torch import aten, recurrent
+from zenith.torch import aten, python_numbers, recurrent
 from zenith.torch.draws import drops, rules_of
+from zenith.torch.unexportable import first_of_unknown_size
 from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
 
@@ -31,8 +32,12 @@ _LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_w
 
 def check_supported(program: Any, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
-    calls = (n.target for n in program.graph.nodes if n.op == "call_function" and not drops(n))
-    missing = Counter(call for call in calls if aten.find(call) is None)
+    calls = [n for n in program.graph.nodes if n.op == "call_function" and not drops(n)]
+    missing = Counter(n.target for n in calls if aten.find(n.target) is None and not python_numbers.is_known(n))
+    unknown = first_of_unknown_size(program.graph) if missing else None
+    if unknown is not None:
+        why, fix = aten.reason_of(unknown.target) or aten.SHAPES
+        raise UnsupportedError(f"{name}: {unknown.target}: {why}", where=line_of(unknown), fix=fix)
     if missing:
         known = {str(target): aten.reason_of(target) for target in missing}
         counts = sorted((str(target), count) for target, count in missing.items())

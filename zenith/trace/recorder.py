@@ -158,6 +158,16 @@ class Recorder:
                              fix="change the sizes")  # fmt: skip
         self.hints[name], self.definitions[name] = number, source
 
+    def computed(self, source: str) -> Dim:
+        """The size that Python computes by an expression in the names of others."""
+        name = next((known for known, own in self.definitions.items() if own == source), "")
+        if not name:
+            name = "size"
+            while name in self.hints:
+                name += "_"
+            self.define(name, source)
+        return dims_.symbol(name)
+
     def holds(self, left: DimLike, relation: str, right: DimLike) -> bool:
         """Whether ``left relation right``: proven, or answered for this call and kept as an assumption."""
         self.check_alive()

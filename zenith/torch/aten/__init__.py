@@ -32,7 +32,7 @@ from zenith.torch.aten import (
     shapes,
     spectra,
 )
-from zenith.torch.aten.refused import REFUSED, Absent, Failed, core_operators, reason_of
+from zenith.torch.aten.refused import REFUSED, SHAPES, Absent, Failed, core_operators, reason_of
 from zenith.torch.aten.rules import RULES, Context, Rule, find, of_rows
 
 of_rows(
@@ -47,6 +47,7 @@ of_rows(
 __all__ = [
     "REFUSED",
     "RULES",
+    "SHAPES",
     "Absent",
     "Context",
     "Failed",

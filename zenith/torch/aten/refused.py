@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-_SHAPES = ("the shape of its result depends on values",
+SHAPES = ("the shape of its result depends on values",
            "keep the shape: torch.where(mask, x, 0) for x[mask], a sum of the mask for a count")  # fmt: skip
 _NUMBERS = ("it makes a Python number, on which sizes and branches depend, of a tensor's values",
             "compute with the tensor of one element itself, and choose with torch.where")  # fmt: skip
@@ -32,7 +32,7 @@ _COMPLEX = ("LAPACK's general eigenvalues are no part of programs",
 REFUSED: dict[str, tuple[str, str]] = {}
 
 for _reason, _names in {
-    _SHAPES: "nonzero masked_select _unique unique_dim unique_consecutive _unique2 repeat_interleave.Tensor bincount",
+    SHAPES: "nonzero masked_select _unique unique_dim unique_consecutive _unique2 repeat_interleave.Tensor bincount",
     _NUMBERS: (
         "_local_scalar_dense item _assert_scalar sym_constrain_range sym_constrain_range_for_size equal allclose "
         "is_nonzero"

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils import _pytree as pytree
 
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.dynamo.blocks import KEPT, Blocked
 from zenith.torch.steps import Step, warn_once
 from zenith.torch.translate import line_of, returned
+from zenith.torch.unexportable import first_of_unknown_size, has_unknown_size
 
 _WHY = "its sizes depend on values"
 _FIX = """leave torch._dynamo.config.capture_dynamic_output_shape_ops and capture_scalar_outputs off, which ends the \
@@ -66,10 +65,10 @@ def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph 
 
     With ``fallback="error"`` UnsupportedError is raised instead.
     """
-    node = next((n for n in module.graph.nodes if _has_unknown_size(n)), None)
+    node = next((n for n in module.graph.nodes if has_unknown_size(n)), None)
     if node is None:
         return None
-    operator = _operator_of(module.graph)
+    operator = first_of_unknown_size(module.graph)
     target = "a gradient" if operator is None else str(operator.target)
     where = line_of(node if operator is None else operator)
     why = ((None if operator is None else aten.reason_of(operator.target)) or (_WHY, ""))[0]
@@ -100,16 +99,3 @@ def _in_blocks(nodes: Sequence[Any]) -> dict[int, Blocked]:
     """The layout of what a way forward keeps in blocks of channels, by place."""
     layouts = [n.meta.get(KEPT) if isinstance(n, torch.fx.Node) else None for n in nodes]
     return {place: layout for place, layout in enumerate(layouts) if layout is not None}
-
-
-def _has_unknown_size(node: torch.fx.Node) -> bool:
-    """Whether a node is such a tensor, or a whole number that may become a size."""
-    leaves = pytree.tree_leaves(node.meta.get("val"))
-    return any(isinstance(leaf, torch.Tensor | torch.SymInt) and free_unbacked_symbols(leaf) for leaf in leaves)
-
-
-def _operator_of(graph: torch.fx.Graph) -> torch.fx.Node | None:
-    """The operator that makes the first unknown size; a graph that begins with one, as backward ones do, has none."""
-    if any(map(_has_unknown_size, graph.find_nodes(op="placeholder"))):
-        return None
-    return next((n for n in graph.nodes if n.op == "call_function" and _has_unknown_size(n)), None)

@@ -1,0 +1,78 @@
+"""What ``from_torch`` says of modules that it cannot compile: the operator that is to blame, and the user's line."""
+
+import pytest
+import torch
+from torch import nn
+
+import zenith
+from zenith.errors import UnsupportedError, ZenithError
+
+
+class Of(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def masked(x):
+    return x[x > 0].sum()
+
+
+def counted(x):
+    return torch.zeros(int(x.sum())) + 1
+
+
+def branching(x):
+    return x if x.sum() > 0 else -x
+
+
+def without_a_meaning(x):
+    return torch.nn.functional.ctc_loss(x, torch.ones(3, 4).long(), x[:3, 0, 0].long(), x[:3, 0, 0].long())
+
+
+@pytest.mark.parametrize(
+    "function, shape, why, fix",
+    [
+        (masked, (4,), "Of: aten.index.Tensor: the shape of its result depends on values", "torch.where(mask, x, 0)"),
+        (counted, (4,), "it branches on a tensor's values, or makes a size of them", "torch.compile(module"),
+        (branching, (4, 3), "torch.export cannot export Of for shapes (4, 3): it branches on", "torch.where"),
+        (without_a_meaning, (9, 3, 6), "aten._ctc_loss", "torch.compile(module"),
+    ],
+)
+def test_what_is_to_blame(function, shape, why, fix, capfd):
+    with pytest.raises(ZenithError) as caught:
+        zenith.from_torch(Of(function), (torch.rand(shape),))
+    assert why in caught.value.what and fix in caught.value.fix
+    assert caught.value.where.file == __file__
+    assert "def forward" not in capfd.readouterr().err  # the graph of the attempt
+
+
+def test_a_slice_from_behind_the_middle():
+    """Its length is known, though an export that leaves sizes open makes an unknown one of it."""
+    fast = zenith.from_torch(Of(lambda x: x[:, -(x.shape[1] // 2) :] * 2), (torch.randn(3, 8),))
+    with torch.no_grad():
+        for n in (8, 12, 7):
+            x = torch.randn(3, n)
+            torch.testing.assert_close(fast(x), x[:, -(n // 2) :] * 2)
+    assert fast.cache_info().misses == 1
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_tangents_are_refused():
+    """Of arguments and of weights: PyTorch's forward-mode differentiation would lose them without a word."""
+    layer = nn.Linear(4, 2).requires_grad_(False)
+    x = torch.randn(3, 4)
+    functions = zenith.from_torch(layer, (x,)), zenith.jit(lambda x: x * 2)
+    forward_ad = torch.autograd.forward_ad
+    for function in functions:
+        function(x)
+        with forward_ad.dual_level():
+            function(x)
+            with pytest.raises(UnsupportedError, match=r"(x|input) has a tangent") as caught:
+                function(forward_ad.make_dual(x, torch.ones_like(x)))
+            assert "zenith.jvp" in caught.value.fix
