@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
-    frozenset({"tree", "errors", "config", "collection", "temporary", "files", "forking", "sources"}),
+    frozenset({"tree", "errors", "config", "collection", "temporary", "files", "forking", "interrupts", "sources"}),
 )
 # Rooms of one layer that nevertheless never see each other.
 STRANGERS = ({"passes", "backends"},)

@@ -37,4 +37,4 @@ def without_collection() -> AbstractContextManager[None]:
     >>> gc.isenabled()
     True
     """
-    return _resting
+    return _resting.stay()

@@ -9,11 +9,34 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from zenith.forking import hold_over_fork
+from zenith.interrupts import deferred
 
 Before = TypeVar("Before")
+
+
+class Stay:
+    """One stay inside of a change. It is left once: at its end, or when an interrupt kept that from being called."""
+
+    def __init__(self, change: Temporary[Any]) -> None:
+        self._change, self._is_inside = change, False
+
+    def __enter__(self) -> None:
+        with deferred():
+            self._change.__enter__()
+            self._is_inside = True
+
+    def __exit__(self, *_: object) -> None:
+        with deferred():
+            if self._is_inside:
+                self._change.__exit__()
+                self._is_inside = False
+
+    def __del__(self) -> None:
+        if self._is_inside:
+            self.__exit__()
 
 
 class Temporary(Generic[Before]):
@@ -45,14 +68,18 @@ class Temporary(Generic[Before]):
         hold_over_fork("temporary", self._lock, self._forget_others)
 
     def __enter__(self) -> None:
-        with self._lock:
+        with deferred(), self._lock:
             if not self._inside:
                 self._before = [self._change()]
             self._inside[threading.get_ident()] += 1
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
+        with deferred(), self._lock:
             self._leave(threading.get_ident(), 1)
+
+    def stay(self) -> Stay:
+        """The same for one ``with``, which also ends when an interrupt comes just before its end."""
+        return Stay(self)
 
     def _leave(self, thread: int, times: int) -> None:
         self._inside[thread] -= times

@@ -244,6 +244,16 @@ def current_cpu(typingctx):
 
 
 @intrinsic
+def current_thread(typingctx):
+    """``pthread_self``: the thread as :func:`threading.get_ident` names it."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.call(_declare(builder, "pthread_self", _WORD), ())
+
+    return _int64(), codegen
+
+
+@intrinsic
 def set_affinity(typingctx, thread, mask_bytes, mask):
     """Linux's ``sched_setaffinity``: let a thread run only on the cores whose bits are set. Elsewhere nothing."""
 

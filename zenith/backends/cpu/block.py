@@ -8,6 +8,8 @@ SIZE = 8  # threads, the caller included
 START = 16  # address of a callback that starts the workers
 STARTED = 24  # 1 when the workers run
 STOP = 32  # 1 when they shall return
+MAIN = 40  # the thread that runs the handlers of signals, as ``pthread_self`` names it
+ASK = 48  # address of a callback that lets them run
 LOCK = 128  # the job slot; its owner alone uses the three words that follow
 GENERATION = 136
 UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
@@ -22,6 +24,9 @@ SLEEPERS = 512  # workers that sleep and that nobody has called yet
 CALLED = 520  # wake-ups not yet taken; both words are written under the mutex
 MUTEX = 640  # a pthread_mutex_t
 CONDITION = 768  # a pthread_cond_t
+RAISED = 896  # 1 when a handler raised, until Python has taken the exception; the main thread's, like those behind it
+ASKING = 904  # 1 while handlers may run
+ASKED = 912  # when that was, in nanoseconds
 COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
 CORES = 2048  # the bits of the cores that the process may use
 CORES_BYTES = 128
@@ -35,6 +40,8 @@ SPINS = 2000
 SPINS_BEFORE_YIELD = 200
 WAKE_WORK = 100_000  # ns
 RECENT = 1_000_000  # ns
+ASK_EVERY = 200_000_000  # ns: how long a call goes on after a signal at most, but for the chunk that is running
+ROWS_BEFORE_LOOK = 16  # rows of a table, after which a call looks at the clock
 
 # A program's frame (see ``driver``): numbers of words.
 TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)

@@ -37,6 +37,7 @@ from zenith.backends.cpu.native_code import NATIVE
 from zenith.collection import without_collection
 from zenith.errors import CompileError
 from zenith.forking import hold_over_fork
+from zenith.interrupts import deferred
 
 _WORD = types.int64
 _KERNEL = (_WORD, _WORD, types.CPointer(_WORD))
@@ -77,7 +78,7 @@ class Written(NamedTuple):
 
 def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
     """One kernel as Numba writes it, ``void symbol(int64 begin, int64 end, int64* args)``."""
-    with global_compiler_lock, without_collection():
+    with deferred(), global_compiler_lock, without_collection():
         return _written(function, _KERNEL, False, symbol)
 
 
@@ -93,7 +94,7 @@ def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
 
 def written_runtime() -> list[Written]:
     """All native functions as Numba writes them (see :mod:`launching`)."""
-    with global_compiler_lock, without_collection():
+    with deferred(), global_compiler_lock, without_collection():
         return [
             _written(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)
             for symbol, f in NATIVE.items()
@@ -128,6 +129,9 @@ def _written(function: Callable[..., Any], arguments: Sequence[Any], returns: bo
         )  # fmt: skip
     except NumbaError as error:
         raise CompileError(f"generated code does not compile: {str(error).splitlines()[0]}") from None
+    except BaseException:  # such as one that another thread has this one raise: Numba's generators do not survive it
+        contexts.cache_clear()
+        raise
     entry = _entry(symbol, compiled.fndesc.llvm_func_name, arguments, returns)
     return Written(library.text + entry, symbol, tuple(library.mentions))
 

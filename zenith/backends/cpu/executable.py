@@ -34,7 +34,7 @@ from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
 
-Segment = Callable[[int], None]  # runs steps of the frame at an address
+Segment = Callable[[int], int | None]  # runs steps of the frame at an address; 1 when they were interrupted
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
 
 
@@ -258,7 +258,8 @@ class Executable:
         addresses += map(results.address, out)
         self._pack(lease.buffer, 8 * FIRST, *addresses)
         for run in self.segments if watch is None else watch(self.single_steps()):
-            run(lease.address)
+            if run(lease.address):
+                raise team().interruption()
         failed = self._failed(lease) if self._checked else []
         ARENAS.give_back(arena)
         self._leases.append(lease)  # not after an exception: what status words say then is not known

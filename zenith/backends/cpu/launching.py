@@ -23,6 +23,11 @@ chunk in an earlier launch) plus the launches of the last millisecond that went 
 programs soon has the team awake, and a lone small program never pays for it. The caller does not wait for a worker to
 wake up. Linux tends to wake a worker on the caller's own core, where it starves for milliseconds; therefore the
 caller first moves the workers off that core.
+
+*Interruption.* Python notes a signal at once and runs its handler in the main thread between two byte codes, so not
+while that thread is here. Therefore a call of the main thread looks at the clock between chunks and between rows, and
+every 200 ms calls back, which lets handlers run. When one raises, the chunks that are left are nobody's, and the call
+returns 1. Calls of other threads are not interrupted.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from zenith.backends.cpu.atomics import (
     call_kernel,
     compare_exchange,
     current_cpu,
+    current_thread,
     fetch_add,
     load_acquire,
     lock_mutex,
@@ -45,6 +51,10 @@ from zenith.backends.cpu.atomics import (
 )
 from zenith.backends.cpu.block import (
     ARGS,
+    ASK,
+    ASK_EVERY,
+    ASKED,
+    ASKING,
     AVOIDED,
     CALLED,
     CLAIM,
@@ -58,12 +68,15 @@ from zenith.backends.cpu.block import (
     LAST,
     LAUNCHES,
     LOCK,
+    MAIN,
     MAX_CHUNKS,
     MUTEX,
     PATCHES,
     PENDING,
+    RAISED,
     RECENT,
     ROW,
+    ROWS_BEFORE_LOOK,
     SIZE,
     SLEEPERS,
     SPINS,
@@ -167,8 +180,43 @@ def work(team: int) -> None:
 
 
 @native
-def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
-    """Run the job although workers sleep, and wake them if that pays."""
+def _is_interrupted(team: int, now: int) -> int:
+    """Whether the handler of a signal has raised; let handlers run when that is long ago. In the main thread alone."""
+    if now - load_acquire(team, ASKED) < ASK_EVERY:
+        return 0
+    if current_thread() != load_acquire(team, MAIN) or load_acquire(team, ASKING):
+        return 0
+    store_release(team, ASKING, 1)
+    call_kernel(load_acquire(team, ASK), 0, 0, team)
+    store_release(team, ASKING, 0)
+    store_release(team, ASKED, now)
+    return load_acquire(team, RAISED)
+
+
+@native
+def _abandon(team: int) -> None:
+    """Take all chunks that are left, which nobody runs then. The job slot is ours."""
+    while True:
+        word = load_acquire(team, CLAIM)
+        left = (word & MAX_CHUNKS) - (word >> 16 & MAX_CHUNKS)
+        if compare_exchange(team, CLAIM, word, word - left):
+            fetch_add(team, PENDING, -left)
+            return
+
+
+@native
+def _run_rest(team: int) -> int:
+    """Run chunks until none is left; return 1 when the call was interrupted instead."""
+    while _run_chunk(team, 0):
+        if _is_interrupted(team, nanoseconds()):
+            _abandon(team)
+            return 1
+    return 0
+
+
+@native
+def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> int:
+    """Run the job although workers sleep, and wake them if that pays; return 1 when it was interrupted."""
     begun = nanoseconds()
     unaided = load_acquire(team, UNAIDED) if begun - load_acquire(team, LAST) < RECENT else 0
     cost = team + COSTS + ((kernel >> 4 ^ kernel >> 12) & 63) * 16  # kernels begin on pages mostly
@@ -184,16 +232,19 @@ def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> None:
     if not wakes and unaided + expected >= WAKE_WORK and chunks > 2:
         wakes = True
         _wake(team, chunks - 2)
-    while _run_chunk(team, 0):
-        pass
+    interrupted = _run_rest(team)
     ended = nanoseconds()
     store_release(team, LAST, ended)
     store_release(team, UNAIDED, 0 if wakes else unaided + ended - begun)
+    return interrupted
 
 
 @native
-def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> None:
-    """Publish the job, take part in it, and wait for its last chunk. The job slot is ours."""
+def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> int:
+    """Publish the job, take part in it, and wait for its last chunk; return 1 when it was interrupted.
+
+    The job slot is ours.
+    """
     store_release(team, PENDING, chunks)
     store_release(team, KERNEL, kernel)
     store_release(team, TOTAL, total)
@@ -202,10 +253,11 @@ def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: 
     generation = load_acquire(team, GENERATION) + 1
     store_release(team, GENERATION, generation)
     store_release(team, CLAIM, generation << 32 | chunks)
+    interrupted = 0
     if load_acquire(team, SLEEPERS):
-        _run_unaided(team, kernel, total, chunks)
-    while _run_chunk(team, 0):
-        pass
+        interrupted = _run_unaided(team, kernel, total, chunks)
+    if interrupted == 0:
+        interrupted = _run_rest(team)
     spins = 0
     while load_acquire(team, PENDING):
         spins += 1
@@ -213,27 +265,35 @@ def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: 
             pause()
         else:  # whoever holds the last chunk may be waiting for this very core
             sched_yield()
+    return interrupted
 
 
 @native
-def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> None:
-    """Run ``kernel`` over ``[0, total)``: with the team when it is free, else alone, chunk by chunk either way."""
+def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int:
+    """Run ``kernel`` over ``[0, total)``: with the team when it is free, else alone, chunk by chunk either way.
+
+    Returns 1 when it was interrupted.
+    """
     if total <= 0:
-        return
+        return 0
     smallest = (total - 1) // MAX_CHUNKS + 1
     grain = grain if grain > smallest else smallest
     chunks = (total - 1) // grain + 1
     if chunks == 1:
         call_kernel(kernel, 0, total, args)
     elif load_acquire(team, SIZE) > 1 and compare_exchange(team, LOCK, 0, 1):
-        _run_job(team, kernel, total, grain, chunks, args)
+        interrupted = _run_job(team, kernel, total, grain, chunks, args)
         store_release(team, LOCK, 0)
+        return interrupted
     else:
         begin = 0
         while begin < total:
             end = begin + grain if total - begin > grain else total
             call_kernel(kernel, begin, end, args)
             begin = end
+            if _is_interrupted(team, nanoseconds()):
+                return 1
+    return 0
 
 
 @native
@@ -243,23 +303,47 @@ def try_lock(team: int) -> int:
 
 
 @native
-def run_steps(first: int, last: int, frame: int) -> None:
-    """Run rows ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places."""
+def _rows_until_look(rows: int, took: int) -> int:
+    """After how many rows to look at the clock again when the last ``rows`` took so long: a look costs some of them."""
+    if took < RECENT:
+        return rows * 2
+    return rows if took < 16 * RECENT else rows // 8 + 1
+
+
+@native
+def run_steps(first: int, last: int, frame: int) -> int:
+    """Run rows ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places.
+
+    Returns 1 when it was interrupted.
+    """
     if first == 0:
         move(frame, frame + 8 * PATCHES)
     team = load_acquire(frame, 8 * TEAM)
     row = load_acquire(frame, 8 * TABLE) + 8 * ROW * first
     end = row + 8 * ROW * (last - first)
+    rows = 0
+    until = _rows_until_look(ROWS_BEFORE_LOOK, RECENT)
+    looked = 0
     while row < end:
         kernel = load_acquire(row, 0)
         if kernel < FIRST_KERNEL:
             row = control(frame, row)
         else:
-            run_launch(team, kernel, load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24))
+            if run_launch(team, kernel, load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24)):
+                return 1
             row += 8 * ROW
+        rows += 1
+        if rows >= until:
+            rows = 0
+            now = nanoseconds()
+            until = _rows_until_look(until, now - looked)
+            looked = now
+            if _is_interrupted(team, now):
+                return 1
+    return 0
 
 
 @native
-def run_program(frame: int) -> None:
-    """Run all rows of a frame's table."""
-    run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)
+def run_program(frame: int) -> int:
+    """Run all rows of a frame's table; return 1 when that was interrupted."""
+    return run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)

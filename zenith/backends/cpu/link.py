@@ -34,6 +34,7 @@ from zenith.backends.cpu.code_memory import check_room
 from zenith.backends.cpu.texts import kernel_function
 from zenith.backends.cpu.vectors import select
 from zenith.errors import CompileError
+from zenith.interrupts import deferred
 from zenith.sources import digest
 from zenith.temporary import Temporary
 
@@ -42,6 +43,8 @@ _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # t
 _RUNTIME = "runtime"
 RECENT = 256  # objects that stay loaded though no program has them: functions are often made anew with equal kernels
 _SOON = 2e-4  # seconds after which a thread that waits for Python's lock gets it, while there is a thread beside
+
+_SHORT = 0.05  # seconds for which the handler of a signal waits at most
 
 Symbols = tuple[str, ...]
 
@@ -190,9 +193,11 @@ class Linking:
 
     def _alone(self) -> None:
         """Wait until no other thread links, and keep it so."""
-        if not self._is_alone:
-            self._ends.enter_context(_LINKER.lock)
-            self._is_alone = True
+        while not self._is_alone:
+            with deferred():
+                if _LINKER.lock.acquire(timeout=_SHORT):
+                    self._ends.callback(_LINKER.lock.release)
+                    self._is_alone = True
 
     def finish(self) -> None:
         """Wait for all that was begun."""
@@ -201,7 +206,8 @@ class Linking:
 
     def _beside(self, job: Callable[[], Linked]) -> Future[Linked]:
         try:
-            return self._thread.submit(job)
+            with deferred():
+                return self._thread.submit(job)
         except RuntimeError:  # the main thread has ended, and executors take no work any more
             return _done(job())
 
@@ -210,17 +216,30 @@ class Linking:
         """The thread beside. After an error it ends with the kernel at which it is."""
         self._ends.enter_context(_switching_soon)
         thread = ThreadPoolExecutor(1, "zenith-link")
-        self._ends.callback(thread.shutdown, cancel_futures=True)
+        self._ends.callback(thread.shutdown, wait=False, cancel_futures=True)  # nobody waits for what nobody wants
         return thread
 
 
 @contextmanager
 def linking() -> Iterator[Linking]:
     """Machine code for a program: all that was begun is there when this is left, unless by an error."""
-    with ExitStack() as ends:
+    ends = ExitStack()
+    try:
         begun = Linking(ends)
         yield begun
         begun.finish()
+    finally:
+        _end(ends)
+
+
+def _end(ends: ExitStack) -> None:
+    """Run all callbacks, although an interrupt may come in front of the first."""
+    try:
+        with deferred():
+            ends.close()
+    except BaseException:
+        ends.close()
+        raise
 
 
 def link_kernels(texts: Mapping[str, str]) -> dict[str, Linked]:

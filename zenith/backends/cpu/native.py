@@ -22,9 +22,9 @@ class Native:
     ``linked`` has their machine code, which stays as long as the process.
     """
 
-    run_program: Callable[[int], None]
-    run_steps: Callable[[int, int, int], None]
-    run_launch: Callable[[int, int, int, int, int], None]
+    run_program: Callable[[int], int]
+    run_steps: Callable[[int, int, int], int]
+    run_launch: Callable[[int, int, int, int, int], int]
     work: Callable[[int], None]
     try_lock: Callable[[int], int]
     linked: Linked
@@ -37,9 +37,9 @@ def native() -> Native:
     program, steps, launch, work, try_lock = linked.addresses
     word = ctypes.c_int64
     return Native(
-        ctypes.CFUNCTYPE(None, word)(program),
-        ctypes.CFUNCTYPE(None, *[word] * 3)(steps),
-        ctypes.CFUNCTYPE(None, *[word] * 5)(launch),
+        ctypes.CFUNCTYPE(word, word)(program),
+        ctypes.CFUNCTYPE(word, *[word] * 3)(steps),
+        ctypes.CFUNCTYPE(word, *[word] * 5)(launch),
         ctypes.CFUNCTYPE(None, word)(work),
         ctypes.CFUNCTYPE(word, word)(try_lock),
         linked,

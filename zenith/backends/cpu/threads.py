@@ -28,8 +28,13 @@ import ctypes
 import os
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from zenith.backends.cpu.block import (
+    ASK,
+    ASKED,
+    ASKING,
     AVOIDED,
     BLOCK_BYTES,
     CALLED,
@@ -40,9 +45,11 @@ from zenith.backends.cpu.block import (
     COSTS,
     LAST,
     LOCK,
+    MAIN,
     MAX_THREADS,
     MUTEX,
     PENDING,
+    RAISED,
     SIZE,
     SLEEPERS,
     START,
@@ -119,8 +126,10 @@ class Team:
         self._workers: list[threading.Thread] = []
         self._native = native()
         self._call = self._native.run_launch
-        self._callback = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start)
-        self._store(START, ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        self._raised: list[BaseException] = []
+        self._callbacks = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start), self._handlers()
+        for offset, callback in zip((START, ASK), self._callbacks, strict=True):
+            self._store(offset, ctypes.cast(callback, ctypes.c_void_p).value or 0)
         ctypes.memmove(self.address + CORES, _allowed_cores().to_bytes(CORES_BYTES, "little"), CORES_BYTES)
         self._reset(size)
 
@@ -136,7 +145,33 @@ class Team:
 
     def launch(self, kernel_address: int, total: int, grain: int, args_address: int) -> None:
         """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see :mod:`launching`."""
-        self._call(self.address, kernel_address, total, grain, args_address)
+        if self._call(self.address, kernel_address, total, grain, args_address):
+            raise self.interruption()
+
+    def interruption(self) -> BaseException:
+        """What the handler of a signal raised, behind a call that was interrupted."""
+        error = self._raised[0]
+        self._raised.clear()
+        self._store(RAISED, 0)
+        return error
+
+    def _handlers(self) -> Any:
+        """The callback that lets handlers run, in the main thread."""
+
+        def running() -> Iterator[None]:
+            raised = ctypes.c_int64.from_address(self.address + RAISED)
+            while True:
+                try:
+                    yield  # when it goes on from here, Python runs handlers first
+                except GeneratorExit:
+                    return
+                except BaseException as error:
+                    self._raised.append(error)
+                    raised.value = 1
+
+        waiting = running()
+        next(waiting)
+        return ctypes.CFUNCTYPE(None)(waiting.__next__)  # no function, whose first byte code no `try` would protect
 
     def _load(self, offset: int) -> int:
         return ctypes.c_int64.from_address(self.address + offset).value
@@ -147,8 +182,9 @@ class Team:
     def _reset(self, size: int) -> None:
         """A team of ``size`` without workers and without a job. Nobody else may be using the block."""
         self._workers = []
-        for offset in (STARTED, STOP, CLAIM, PENDING, CALLED, UNAIDED, LAST):
+        for offset in (STARTED, STOP, CLAIM, PENDING, CALLED, UNAIDED, LAST, RAISED, ASKING, ASKED):
             self._store(offset, 0)
+        self._store(MAIN, threading.main_thread().ident or 0)
         ctypes.memset(self.address + COSTS, 0, CORES - COSTS)
         _libc.pthread_mutex_init(self.address + MUTEX, None)
         _libc.pthread_cond_init(self.address + CONDITION, None)
@@ -185,6 +221,11 @@ class Team:
 
     def _resize(self, size: int) -> None:
         """Wait for the running job, end the workers, and go on as a team of ``size``."""
+        if self._load(ASKING) and threading.current_thread() is threading.main_thread():
+            raise ThreadCountError(
+                "set_num_threads is called by a signal's handler while a call of this thread is running",
+                fix="change the number of threads when the call is done",
+            )
         while not self._native.try_lock(self.address):
             time.sleep(1e-5)  # lets go of the GIL, which the job's owner may need to start workers
         self._end_workers()
