@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import subprocess
 import sys
 import threading
@@ -403,3 +404,23 @@ def test_call_kernel_and_clock():
     args = arguments(3, 1_000_000)
     assert 3_000_000 <= timed(spend.address, args.ctypes.data) < PATIENCE * 1e9
     assert args[2:].tolist() == [1, 1, 1]
+
+
+def _affinities_in_child(answers) -> None:
+    """The cores of the workers of a child that may use one core only, since after it was forked."""
+    core = min(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {core})
+    team = start_workers()
+    answers.put([os.sched_getaffinity(worker.native_id) == {core} for worker in team._workers])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this platform does not bind threads to cores")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_workers_of_a_child_keep_to_the_cores_that_it_was_given() -> None:
+    start_workers()
+    answers = FORK.SimpleQueue()
+    child = FORK.Process(target=_affinities_in_child, args=(answers,))
+    child.start()
+    child.join(PATIENCE)
+    assert child.exitcode == 0
+    assert answers.get() == [True]

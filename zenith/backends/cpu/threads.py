@@ -130,7 +130,6 @@ class Team:
         self._callbacks = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start), self._handlers()
         for offset, callback in zip((START, ASK), self._callbacks, strict=True):
             self._store(offset, ctypes.cast(callback, ctypes.c_void_p).value or 0)
-        ctypes.memmove(self.address + CORES, _allowed_cores().to_bytes(CORES_BYTES, "little"), CORES_BYTES)
         self._reset(size)
 
     @property
@@ -195,7 +194,11 @@ class Team:
         self._store(LOCK, 0)
 
     def _start(self, *_: int) -> None:
-        """Start the workers; called back by the first launch that wants them, which owns the job slot."""
+        """Start the workers; called back by the first launch that wants them, which owns the job slot.
+
+        They keep to the cores that the process may use now: a child may have been given fewer since it was forked.
+        """
+        ctypes.memmove(self.address + CORES, _allowed_cores().to_bytes(CORES_BYTES, "little"), CORES_BYTES)
         self._store(SLEEPERS, 0)
         self._store(STARTED, 1)
         for index in range(1, self.size):
