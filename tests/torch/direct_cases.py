@@ -7,6 +7,7 @@ function yields many results; tests/torch/test_aten.py runs them on their argume
 import math
 
 import torch
+from torch.nn import functional as F
 
 import zenith.torch  # noqa: F401 (its operators)
 from tests.torch.chapters import chapters
@@ -68,6 +69,17 @@ def recurrent_layers_whole(t, w):
         yield getattr(torch.ops.zenith, f"{name}_backward")(gradients, t, state, params, False)
 
 
+def kept_from_decomposition(x):
+    """What PyTorch would write in other operators, which have other derivatives."""
+    classes, labels = torch.tensor([1, 0, 3]), torch.tensor([[3, 0, -1, 1], [-1, 2, 0, 0], [2, 2, 1, 0]])
+    yield F.multi_margin_loss(x, classes), F.multi_margin_loss(x, classes, 2, 0.5, x[0].exp(), reduction="sum")
+    yield F.multilabel_margin_loss(x, labels), aten.multilabel_margin_loss_forward(x, labels, 0)
+    yield torch.cdist(x, x[:2] + 1, compute_mode="use_mm_for_euclid_dist"), torch.sinc(x), F.rrelu(x)
+    yield x.std(1, False), torch.std_mean(x, False), torch.std_mean(x, 1, False, True)
+    scores, lengths = x[:, None].log_softmax(2), torch.tensor([3])
+    yield F.ctc_loss(scores, labels[2:, 1:3], lengths, lengths - 1), torch.cov(x)
+
+
 def attention_layers_whole(t, w):
     """The layers of torch.nn that are one operator while nothing is trained."""
     mask = torch.tensor([[False, False, True], [False, True, False]])
@@ -84,5 +96,6 @@ def attention_layers_whole(t, w):
 
 DIRECT = chapters({
     copies: (X,), gradients_of_resizing: (X,), smooth_resizing: (BATCH,), gradients_of_functions: (X,),
-    recurrent_layers_whole: (BATCH, WEIGHTS), attention_layers_whole: (BATCH, WEIGHTS),
+    recurrent_layers_whole: (BATCH, WEIGHTS), kept_from_decomposition: (X,),
+    attention_layers_whole: (BATCH, WEIGHTS),
 })  # fmt: skip

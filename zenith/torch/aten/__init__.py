@@ -37,7 +37,7 @@ from zenith.torch.aten.rules import RULES, Context, Rule, find, of_rows
 
 of_rows(
     "sum", "mean", "prod", "amax", "amin", "any", "max.dim", "min.dim", "argmax", "argmin", "var.correction", "var.dim",
-    "var_mean.correction", "var_mean.dim", "std.correction", "std.dim", "std_mean.correction", "std_mean.dim",
+    "var_mean.correction", "var_mean.dim", "std.correction", "std.dim", "std_mean.correction",
     "linalg_vector_norm", "softmax.int", "_softmax", "log_softmax.int",
     "_log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "sort.stable", "argsort",
     "argsort.stable", "topk", "kthvalue", "median.dim", "nanmedian.dim", "transpose.int", "transpose_copy.int",

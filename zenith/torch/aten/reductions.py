@@ -97,8 +97,8 @@ def _std_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, ke
 
 
 def _register_unbiased() -> None:
-    """The older forms, which say whether one is taken off the number."""
-    for name, function in (("var", _var), ("var_mean", _var_mean), ("std", _std), ("std_mean", _std_mean)):
+    """The older forms, which say whether one is taken off the number; PyTorch rewrites those of std_mean itself."""
+    for name, function in (("var", _var), ("var_mean", _var_mean), ("std", _std)):
         RULES[name] = lambda c, x, unbiased=True, f=function: f(c, x, correction=int(unbiased))
         RULES[f"{name}.dim"] = lambda c, x, dim, unbiased=True, keepdim=False, f=function: f(
             c, x, dim, correction=int(unbiased), keepdim=keepdim
