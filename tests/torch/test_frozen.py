@@ -131,6 +131,20 @@ def test_hooks_on_gradients_are_refused_for_training(kind):
     assert fast(X).requires_grad and torch.Tensor.register_hook.__module__ == "torch._tensor"
 
 
+class Choosing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.one(x), lambda x: self.other(x), (x,))
+
+
+def test_operators_on_functions_are_refused():
+    with pytest.raises(UnsupportedError, match=r"such as torch.cond(.|\n)*torch.compile"):
+        zenith.from_torch(Choosing(), (X,), backend="reference")
+
+
 class Options:
     def __init__(self):
         self.offset, self.names = 1.0, []

@@ -30,7 +30,8 @@ class Attributes:
     """What exports have read of a module's attributes, and the hooks of its parts, as they were at the last look."""
 
     def __init__(self, module: nn.Module) -> None:
-        self._hooks = [vars(m)[kind] for m in module.modules() for kind in _HOOKS]
+        hooks = (vars(m).get(kind) for m in module.modules() for kind in _HOOKS)
+        self._hooks: list[dict[int, Any]] = [table for table in hooks if table is not None]
         self._reads: dict[nn.Module, frozenset[str]] = {}
         self.look()
 

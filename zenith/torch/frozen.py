@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from torch import nn
+from torch.compiler import is_dynamo_compiling
 
 from zenith.errors import UnsupportedError
 
@@ -48,7 +49,7 @@ def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]
 
     def forward(*tensors: Any) -> Any:
         at_first, drawn = _all_copies(modules), _global_states()
-        with _recording_reads(reads):
+        with _recording_reads(reads), _refusing_recorded_parts():
             result = own(*tensors)
         written = (f"{names[key]}.{name}" for key, m in modules.items() for name in _written(m, at_first[key]))
         _refuse_writes(list(dict.fromkeys(name.lstrip(".") for name in written)))
@@ -71,6 +72,20 @@ def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]
             _restore(m, before[key])
         if _global_states() != states:
             _set_global_states(states)
+
+
+@contextmanager
+def _refusing_recorded_parts() -> Iterator[None]:
+    """Within this block raise for what TorchDynamo records by itself: there attributes cannot be noted."""
+    try:
+        yield
+    except Exception as error:
+        if "__getattribute__" not in str(error):
+            raise
+        raise UnsupportedError(
+            "the module's forward calls an operator on functions, such as torch.cond, which programs do not compute",
+            fix=_EAGERLY,
+        ) from error
 
 
 def _refuse_writes(written: Sequence[str]) -> None:
@@ -197,9 +212,9 @@ def _hooks_with_results(module: nn.Module) -> Iterator[None]:
     changed = []
     for name, m in module.named_modules():
         for kind in FORWARD_HOOKS:
-            hooks = getattr(m, kind)
+            hooks = vars(m).get(kind, {})
             for number, hook in hooks.items():
-                if not getattr(hook, "__module__", "").startswith(_LIBRARIES):
+                if not str(getattr(hook, "__module__", "")).startswith(_LIBRARIES):
                     changed.append((hooks, number, hook))
                     hooks[number] = _giving(hook, f"{name or type(m).__name__}.{kind[1:]}")
     try:
@@ -233,7 +248,7 @@ def _recording_reads(reads: dict[int, set[str]]) -> Iterator[None]:
     thread = threading.get_ident()
 
     def noted(self: nn.Module, name: str) -> Any:
-        if threading.get_ident() == thread:
+        if not is_dynamo_compiling() and threading.get_ident() == thread:  # it records this function for torch.cond
             reads.setdefault(id(self), set()).add(name)
         return object.__getattribute__(self, name)
 
