@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import shutil
+import sys
 import tempfile
 
 import numpy as np
@@ -75,3 +76,11 @@ def fake_gpu(monkeypatch):
 def rng() -> np.random.Generator:
     """A generator that gives each test the same numbers on every run."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _leave_jax_as_it_was():
+    """JAX has 64-bit types in the tests that ask for them alone (tests/transforms/compare.py)."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", False)
