@@ -29,6 +29,7 @@ _FUNCTIONS: Mapping[Any, Callable[[Any], Any]] = {
     **{getattr(torch, f"_sym_a{name}"): getattr(znp, f"arc{name}") for name in ("cos", "sin", "tan")},
 }
 
+_RANGES = (torch.ops.aten.arange.default, torch.ops.aten.arange.start, torch.ops.aten.arange.start_step)
 _OF_FORMULAS = (operator.add, operator.sub, operator.mul, operator.neg, operator.floordiv, operator.mod)
 
 
@@ -38,12 +39,18 @@ def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule | None:
     if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         return None
     if isinstance(value, torch.SymFloat):
-        return _float_of(node.target)
+        return (lambda c, number, *one: number) if _bounds_a_range(node) else _float_of(node.target)
     if not isinstance(value, torch.SymInt) or not sizes.knows(value):
         return None
     if _reads_floats(node) or node.target not in _OF_FORMULAS:
         return lambda c, *args, **kwargs: as_number(sizes, value)
     return None
+
+
+def _bounds_a_range(node: torch.fx.Node) -> bool:
+    """Whether a size is made a float only to say where ranges begin and end, which sizes say themselves."""
+    is_same = node.target is torch.sym_float or (node.target is operator.mul and node.args[1] == 1.0)
+    return is_same and all(user.target in _RANGES or _bounds_a_range(user) for user in node.users)
 
 
 def is_known(node: torch.fx.Node) -> bool:
