@@ -78,7 +78,7 @@ def _plain(default):
 X = torch.tensor([[0.5, -1.5, 2.0], [3.0, -0.25, 1.0], [1.0, 2.0, 4.0]])
 USES = {
     "shapes": (lambda x: x.nonzero(), "shape of its result depends on values(.|\n)*torch.where"),
-    "masks": (lambda x: x[x > 0] * 2, "Python number(.|\n)*torch.where"),
+    "masks": (lambda x: x[x > 0] * 2, "shape of its result depends on values(.|\n)*torch.where"),
     "numbers": (lambda x: x * x.sum().item(), "makes a Python number"),
     "factors": (lambda x: torch.linalg.lu(x)[1], "factors of LU"),
     "eigenvalues": (lambda x: torch.linalg.eigvals(x), "eigenvalues(.|\n)*eigh"),

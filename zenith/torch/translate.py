@@ -33,11 +33,15 @@ _LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_w
 def check_supported(program: Any, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
     calls = [n for n in program.graph.nodes if n.op == "call_function" and not drops(n)]
-    missing = Counter(n.target for n in calls if aten.find(n.target) is None and not python_numbers.is_known(n))
-    unknown = first_of_unknown_size(program.graph) if missing else None
-    if unknown is not None:
+    without_rule = [n for n in calls if aten.find(n.target) is None and not python_numbers.is_known(n)]
+    unknown = first_of_unknown_size(program.graph) if without_rule else None
+    behind = set() if unknown is None else _descendants(program.graph, unknown)
+    missing = Counter(n.target for n in without_rule if n not in behind)
+    if unknown is not None and not missing:
         why, fix = aten.reason_of(unknown.target) or aten.SHAPES
         raise UnsupportedError(f"{name}: {unknown.target}: {why}", where=line_of(unknown), fix=fix)
+    if unknown is not None:
+        missing[unknown.target] += 1
     if missing:
         known = {str(target): aten.reason_of(target) for target in missing}
         counts = sorted((str(target), count) for target, count in missing.items())
@@ -47,6 +51,15 @@ def check_supported(program: Any, name: str) -> None:
             fix="; ".join(dict.fromkeys(why[1] for why in known.values() if why is not None))
             or "rewrite these parts of the module, or add a rule for each below zenith/torch/aten/",
         )
+
+
+def _descendants(graph: torch.fx.Graph, first: torch.fx.Node) -> set[torch.fx.Node]:
+    """A node, and all that follow from it."""
+    found = {first}
+    for node in graph.nodes:
+        if any(argument in found for argument in node.all_input_nodes):
+            found.add(node)
+    return found
 
 
 def check_dense(program: Any, weights: Weights) -> None:
