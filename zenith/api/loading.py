@@ -24,7 +24,7 @@ from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Archive
 from zenith.backends.cpu.closed import put_in_runtime
 from zenith.compile import link_closed, link_closed_cuda
-from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
+from zenith.errors import ShapeError, TraceError, UnsupportedError, ValueTypeError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 from zenith.ir.types import BY_NAME
@@ -158,7 +158,7 @@ class Loaded(Inspectable, ABC):
             alike = words in [entry.description for entry in entries.values()]
             structure = " in this structure: by position or by name, with the keys of dicts in this order"
             structure = structure if alike else ""
-            return TraceError(what + structure + saved, fix=fix)
+            return ValueTypeError(what + structure + saved, fix=fix)
         false = [s.binding.first_false(given.leaves) for s in entries[key].specializations]
         return ShapeError(f"{what} of these sizes: {broken_assumptions(false, ()).why}{saved}", fix=fix)
 

@@ -49,7 +49,7 @@ def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule | None:
 
 def _bounds_a_range(node: torch.fx.Node) -> bool:
     """Whether a size is made a float only to say where ranges begin and end, which sizes say themselves."""
-    is_same = node.target is torch.sym_float or (node.target is operator.mul and node.args[1] == 1.0)
+    is_same = node.target is torch.sym_float or (node.target is operator.mul and bool(node.args[1] == 1.0))
     return is_same and all(user.target in _RANGES or _bounds_a_range(user) for user in node.users)
 
 
