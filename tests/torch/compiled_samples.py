@@ -16,7 +16,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.utils import _pytree as pytree
 
 from zenith.errors import ZenithError
-from zenith.torch.dynamo import backend
+from zenith.torch.dynamo import boxed
 
 # Relative and absolute error, where torch.testing's own are for one operation and not for its gradients, too.
 TOLERANCES = {
@@ -97,7 +97,7 @@ def compared(expected, given, exact, name, dtype):
         torch._dynamo.reset()
         found.backward = wanted.gradients is not None
         made: list[Any] = []
-        with mock.patch.object(backend, "remember", lambda graph: made.append(graph) or graph):
+        with mock.patch.object(boxed, "remember", lambda graph: made.append(graph) or graph):
             try:
                 got = given()
             except Exception as error:
