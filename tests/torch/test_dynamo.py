@@ -18,13 +18,7 @@ from zenith.errors import FallbackWarning
 TOLERANCE = {"rtol": 2e-5, "atol": 2e-6}
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    """Each test compiles its own."""
-    torch.compiler.reset()
-    torch.manual_seed(0)
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def compiled(model, dynamic=None, **options):

@@ -16,14 +16,7 @@ from zenith.errors import FallbackWarning, UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.dynamo import graphs
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    """Each test compiles its own."""
-    torch.compiler.reset()
-    torch.manual_seed(0)
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def strictly(function, dynamic=None):

@@ -29,11 +29,7 @@ def graph_leaves(graph):
     return [torch.empty([n.static or ROWS for n in shape]) for shape in shapes]
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def put_index(cache, x, at):

@@ -20,11 +20,7 @@ PATIENCE = 180.0  # seconds until a test that hangs fails
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def compiled(function, **options):
