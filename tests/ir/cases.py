@@ -30,6 +30,7 @@ from zenith.ir.types import (
     uint64,
 )
 
+READ_ONE_TRIANGLE = ("cholesky", "eigh")  # what these say are derivatives within the Hermitian matrices
 # Primitives that cannot run alone, and why.
 WITHOUT_SAMPLES = {
     "input": "the interpreter takes it from the arguments",

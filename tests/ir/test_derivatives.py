@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ir.cases import apply, named, start, type_of, with_rule
+from tests.ir.cases import READ_ONE_TRIANGLE, apply, named, start, type_of, with_rule
 from zenith.ir.interpret import interpret
 from zenith.ir.ops.common import random_array
 from zenith.ir.primitive import Primitive, Sample
@@ -20,7 +20,6 @@ from zenith.ir.types import DType, complex128, float64, kind_of
 from zenith.ir.verify import verify
 
 MOVING, SINGLE = ("f", "c"), (np.float32, np.complex64)
-READ_ONE_TRIANGLE = ("cholesky", "eigh")  # what these say are derivatives within the Hermitian matrices
 DIFFERENTIABLE = [(p, t) for p, t in with_rule("jvp") if t in (float64, complex128)]
 
 

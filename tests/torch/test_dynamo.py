@@ -450,7 +450,10 @@ def test_options():
         with pytest.raises(Exception, match=message):
             torch.compile(lambda x: x + 1, backend="zenith", options=options)(x)
     with pytest.raises(Exception, match="no mode"):
-        torch.compile(lambda x: x + 1, backend="zenith", mode="max-autotune")(x)
+        torch.compile(lambda x: x + 1, backend="zenith", mode="fastest")(x)
+    torch.compiler.reset()
+    with pytest.warns(UserWarning, match="mode='max-autotune' changes nothing"):
+        assert_same(torch.compile(lambda x: x + 1, backend="zenith", mode="max-autotune")(x), x + 1)
     for backend in ("reference", "lanes"):
         torch.compiler.reset()
         assert_same(

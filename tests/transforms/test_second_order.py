@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.ir.cases import named, with_rule
+from tests.ir.cases import READ_ONE_TRIANGLE, named, with_rule
 from tests.transforms.checks import products_with_the_hessian
 from zenith import grad
 from zenith.ir.primitive import NoRule
@@ -38,6 +38,8 @@ def test_second_derivatives_are_differences_of_gradients(primitive, dtype):
         number, args = problem(primitive, sample)
         rng = np.random.default_rng(seed)
         direction = [rng.uniform(-1, 1, a.shape) for a in args]
+        if primitive.name in READ_ONE_TRIANGLE:
+            direction = [(d + np.swapaxes(d, -1, -2)) / 2 for d in direction]
         with np.errstate(all="ignore"):
             up, down = (grad(number)([a + s * d for a, d in zip(args, direction, strict=True)]) for s in (STEP, -STEP))
             found = [way(args, direction) for way in products_with_the_hessian(number, lambda f: f)]
