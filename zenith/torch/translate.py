@@ -48,6 +48,7 @@ def check_supported(program: Any, name: str) -> None:
         raise UnsupportedError(
             f"{name} uses operators of PyTorch that Zenith does not compute: "
             + ", ".join(f"{target} ({count} times{_because(known[target])})" for target, count in counts),
+            where=next(line_of(n) for n in calls if n.target in missing),
             fix="; ".join(dict.fromkeys(why[1] for why in known.values() if why is not None))
             or 'call torch.compile(module, backend="zenith"), which has PyTorch compute them; rewrite these parts of '
             "the module; or add a rule for each below zenith/torch/aten/",
