@@ -63,8 +63,10 @@ class Derivatives:
     def __init__(self, function, args):
         self.function, self.args = function, args
         fast = zenith.from_torch(Function(function), tuple(args), backend="reference")
-        call = ModuleCall(fast._signature, tuple(args), {})
-        self.graph = fast._build_with_weights(call, fast._mode, fast._weights).program.traced.graph
+        call = ModuleCall(fast._programs.signature, tuple(args), {})
+        self.graph = fast._programs._build_with_weights(
+            call, fast._programs.mode, fast._programs.weights
+        ).program.traced.graph
         self.smooth = [t.is_floating_point() or t.is_complex() for t in args]
         self.back = cache(self._back)
 

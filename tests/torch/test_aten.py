@@ -253,7 +253,7 @@ def test_every_rule_is_exercised():
 
 def rules_of(fast):
     """The names of all rules that a compiled module went through."""
-    programs = [e.program for exports in fast._mode.exports.values() for e in exports]
+    programs = [e.program for exports in fast._programs.mode.exports.values() for e in exports]
     used = {aten.find(n.target) for p in programs for n in p.graph.nodes if n.op == "call_function"}
     return named(used)
 

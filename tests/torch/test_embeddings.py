@@ -51,7 +51,7 @@ def test_bags_are_rows(mode):
             (call(indices) ** 2).sum().backward()
             gradients.append(module.weight.grad)
         torch.testing.assert_close(*gradients)
-    assert len(fast._mode.exports) == 1
+    assert len(fast._programs.mode.exports) == 1
 
 
 def test_drawn_slopes():

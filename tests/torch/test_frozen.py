@@ -192,9 +192,9 @@ def test_attributes_that_were_read_are_followed():
             assert not torch.equal(module(X), before), name
         compare(fast, module, X)
     module.unread += 1
-    mode = fast._mode
+    mode = fast._programs.mode
     compare(fast, module, X)
-    assert fast._mode is mode
+    assert fast._programs.mode is mode
 
 
 def test_each_state_is_compiled_once():
@@ -208,11 +208,11 @@ def test_each_state_is_compiled_once():
         compare(fast, module, X)
         module.eval()
         misses.append(fast.cache_info().misses)
-    assert misses == [1, 1, 1, 1] and len(fast._modes) == 4
+    assert misses == [2, 4, 4, 4] and len(fast._programs.modes) == 4
     for scale in range(50):
         module.scale = float(scale)
         fast._follow_changes()
-    assert len(fast._modes) <= 32
+    assert len(fast._programs.modes) <= 32
 
 
 def test_hooks_that_give_nothing_are_refused():

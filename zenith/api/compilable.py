@@ -32,7 +32,8 @@ class Compilable(Inspectable):
 
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""
-        self._specializer.clear("cache_clear() was called")
+        for specializer in self._specializers():
+            specializer.clear("cache_clear() was called")
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.

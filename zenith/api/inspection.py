@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ class Inspectable:
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses, size, and why each miss."""
-        return cache_info(self._specializer)
+        return cache_info(self._specializers())
 
     def show(self, stage: str = "graph") -> str:
         """Print and return a stage of the latest compilation: ``graph``, ``optimized``, ``plan`` or ``kernels``."""
@@ -77,7 +77,11 @@ class Inspectable:
 
     def explain(self) -> Explanation:
         """What was compiled and why, as an object that rich prints as tables and ``str`` as text."""
-        return Explanation(self.__name__, self._specializer)
+        return Explanation(self.__name__, self._specializers())
+
+    def _specializers(self) -> Sequence[Specializer]:
+        """All that have programs of this function; ``_specializer`` has those that calls find now."""
+        return (self._specializer,)
 
     def _latest(self) -> Specialization:
         if self._specializer.latest is None:
@@ -85,20 +89,21 @@ class Inspectable:
         return self._specializer.latest
 
 
-def cache_info(specializer: Specializer) -> CacheInfo:
-    """The counters of a specializer at this moment."""
-    s = specializer
-    return CacheInfo(s.hits, s.compilations, len(s.specializations()), s.evicted, s.repacked, tuple(s.misses))
+def cache_info(specializers: Sequence[Specializer]) -> CacheInfo:
+    """The counters of a function's specializers at this moment, summed."""
+    counts = [(s.hits, s.compilations, len(s.specializations()), s.evicted, s.repacked) for s in specializers]
+    hits, misses, size, evicted, repacked = map(sum, zip(*counts, strict=True))
+    return CacheInfo(hits, misses, size, evicted, repacked, tuple(miss for s in specializers for miss in s.misses))
 
 
 class Explanation(Shown):
     """The compilations of one function. ``str`` gives text; in a notebook or through rich it shows as tables."""
 
-    def __init__(self, name: str, specializer: Specializer) -> None:
+    def __init__(self, name: str, specializers: Sequence[Specializer]) -> None:
         self.name = name
-        self.info = cache_info(specializer)
-        self.specializations = specializer.specializations()
-        self.numerics = specializer.numerics
+        self.info = cache_info(specializers)
+        self.specializations = [program for s in specializers for program in s.specializations()]
+        self.numerics = specializers[-1].numerics
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group

@@ -7,7 +7,7 @@ after the other, each compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Sized
 from itertools import chain
 from operator import getitem, is_
 from types import FunctionType, MethodType, ModuleType
@@ -27,9 +27,14 @@ _END = object()  # behind all values: where there are more, something else is in
 
 
 class Attributes:
-    """What exports have read of a module's attributes, and the hooks of its parts, as they were at the last look."""
+    """What exports have read of a module's attributes, and the hooks of its parts, as they were at the last look.
 
-    def __init__(self, module: nn.Module) -> None:
+    Containers that are ``outer`` are asked for with them, in the same loop, and count as a change while one has
+    something in it.
+    """
+
+    def __init__(self, module: nn.Module, outer: Sequence[Sized] = ()) -> None:
+        self._outer = outer
         hooks = (vars(m).get(kind) for m in module.modules() for kind in _HOOKS)
         self._hooks: list[dict[int, Any]] = [table for table in hooks if table is not None]
         self._reads: dict[nn.Module, frozenset[str]] = {}
@@ -39,10 +44,12 @@ class Attributes:
         """Watch these attributes, too, from the next look on."""
         self._reads |= {m: names | self._reads.get(m, frozenset()) for m, names in reads.items()}
 
-    def changed(self) -> bool:
-        """Whether one is another object, or a tensor among them was written to."""
+    def changed(self, within: bool = False) -> bool:
+        """Whether one is another object, or a tensor among them was written to; ``within`` leaves out ``outer``."""
         try:
-            if any(self._empty) or not all(map(is_, map(getitem, self._owners, self._names), self._values)):
+            if any(self._empty_within if within else self._empty) or not all(
+                map(is_, map(getitem, self._owners, self._names), self._values)
+            ):
                 return True
             return bool(self._contents) and self._differs_within()
         except (KeyError, RuntimeError):  # gone, or another thread changes a container
@@ -60,7 +67,8 @@ class Attributes:
         found = [(vars(m), name) for m, names in self._reads.items() for name in sorted(names & vars(m).keys())]
         self._owners, self._names = [owner for owner, _ in found], [name for _, name in found]
         self._values = [owner[name] for owner, name in found]
-        self._empty = [hooks for hooks in self._hooks if not hooks]
+        self._empty_within = [hooks for hooks in self._hooks if not hooks]
+        self._empty = [*self._empty_within, *self._outer]
         self._contents: list[Iterable[Any]] = [hooks.values() for hooks in self._hooks if hooks]
         for value in {id(value): value for value in self._values}.values():
             self._contents += contents_of(value)

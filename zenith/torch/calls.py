@@ -60,9 +60,9 @@ class ModuleCall:
         leaves, spec = pytree.tree_flatten_with_path((args, dict(kwargs)))
         tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.tensors = [tensor for _, tensor in tensors]
-        self.paths = [_path(signature, path) for path, _ in tensors]
+        self.paths = [path_of(signature, path) for path, _ in tensors]
         places = tuple(i for i, (_, leaf) in enumerate(leaves) if not isinstance(leaf, torch.Tensor))
-        values = [(_path(signature, leaves[i][0]), leaves[i][1]) for i in places]
+        values = [(path_of(signature, leaves[i][0]), leaves[i][1]) for i in places]
         for path, value in values:
             _check_value(path, value)
         self.form = ModuleForm(spec, tuple(values), tuple(exactly(value) for _, value in values), places)
@@ -108,8 +108,8 @@ def module_kinds() -> dict[type, Callable[[Any], Hashable]]:
     return dict.fromkeys(TENSORS, torch_adapter().signature)
 
 
-def _path(signature: Signature, path: Sequence[Any]) -> str:
-    """How the user would write a leaf: the argument's name and the path inside it."""
+def path_of(signature: Signature, path: Sequence[Any]) -> str:
+    """How the user would write a leaf of ``(args, kwargs)``: the argument's name and the path inside it."""
     positional, (first, *rest) = path[0].idx == 0, path[1:]
     return signature.argument(first.idx if positional else first.key) + pytree.keystr(tuple(rest))
 

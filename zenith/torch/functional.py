@@ -21,7 +21,7 @@ from zenith.trace.bind import graph_value
 from zenith.trace.sizes import user_size
 
 if TYPE_CHECKING:
-    from zenith.torch.module import CompiledModule
+    from zenith.torch.programs import ModulePrograms
 
 Params = dict[str, torch.Tensor]
 
@@ -29,10 +29,10 @@ Params = dict[str, torch.Tensor]
 class Functional:
     """The function that :meth:`zenith.torch.CompiledModule.functional` gives."""
 
-    def __init__(self, compiled: CompiledModule, names: Sequence[str]) -> None:
-        self.__name__ = self.__qualname__ = compiled.__name__
-        self._compiled, self._names = compiled, names
-        held = compiled._weights.tensors.items()
+    def __init__(self, programs: ModulePrograms, names: Sequence[str]) -> None:
+        self.__name__ = self.__qualname__ = programs.name
+        self._programs, self._names = programs, names
+        held = programs.weights.tensors.items()
         self._buffers = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in held if n not in names}
         self._jitted: dict[Hashable, Callable[..., Any]] = {}
 
@@ -59,15 +59,15 @@ class Functional:
         self, recorder: Recorder, params: Mapping[str, Any], arrays: Sequence[Any], leaves: Sequence[Any], spec: Any
     ) -> Any:
         """Record the module's graph in the trace in progress."""
-        compiled = self._compiled
-        compiled._follow_changes()
+        programs = self._programs
+        programs.follow_changes()
         tensors = [_traced(recorder, array) for array in arrays]
         shapes = [tuple(map(recorder.hint, tensor.value.shape)) for tensor in tensors]
-        stand_in = compiled._weights.stand_in
+        stand_in = programs.weights.stand_in
         examples = iter([stand_in(shape, tensor.dtype) for shape, tensor in zip(shapes, tensors, strict=True)])
         args, kwargs = pytree.tree_unflatten([next(examples) if _is_array(v) else v for v in leaves], spec)
-        call = ModuleCall(compiled._signature, args, kwargs)
-        exported = compiled._export_for(call, compiled._mode, True)
+        call = ModuleCall(programs.signature, args, kwargs)
+        exported = programs.export_for(call, programs.mode, True)
         if exported.writes:
             raise UnsupportedError(
                 f"{self.__name__} writes to its buffers {', '.join(exported.writes)} when it runs, and a function of "
@@ -77,7 +77,7 @@ class Functional:
         _assume(recorder, exported, call, tensors)
         known = {name: _traced(recorder, params[name]) for name in self._names}
         known |= {name: _traced(recorder, array) for name, array in self._buffers.items()}
-        function = translate(exported.program, compiled._weights, list(known))
+        function = translate(exported.program, programs.weights, list(known))
         return pytree.tree_unflatten(function(*known.values(), *tensors), exported.program.call_spec.out_spec)
 
 

@@ -1,31 +1,141 @@
-"""What a compiled module has of its module: PyTorch's loops, optimizers and checkpoints ask for nothing else."""
+"""A compiled module is a ``torch.nn.Module`` with the parts, the state and the names of the module that it is made of.
+
+It has no parameters, buffers and children of its own: the dictionaries of both are the same objects, so a checkpoint of
+one is a checkpoint of the other, and a name means the same in both, with no prefix. What PyTorch asks a module to do
+(``_apply``, ``train``, ``state_dict``, ``apply``) the wrapped module does, in the way that its class overrides it.
+Hooks on calls are the compiled module's own, and run around its programs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
-import torch
+from torch import nn
+
+from zenith.errors import UnsupportedError, ZenithError, user_line
+
+# dictionaries of a module that are those of the wrapped one
+_SHARED = (
+    "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_CONTAINER = ("__len__", "__bool__", "__iter__", "__reversed__", "__contains__", "__getitem__", "__setitem__",
+              "__delitem__", "__enter__", "__exit__")  # fmt: skip
+_classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
 
 
-class ModuleLike:
-    """The parts of ``torch.nn.Module`` that a loop of training needs; each is the one of ``module``."""
+class ModuleLike(nn.Module):
+    """The ``nn.Module`` of which ``module`` has all parts. Attributes that are not its own are read and set there.
 
-    module: torch.nn.Module
+    ``patches`` has a ``forward`` that was assigned to it.
+    """
+
+    module: nn.Module
+
+    def __new__(cls, module: nn.Module, *args: Any, **kwargs: Any) -> Self:
+        """An object of a class of its own for each class of modules: its ``forward`` has that one's signature."""
+        return object.__new__(_class_for(cls, type(module)))
+
+    def __init__(self, module: nn.Module) -> None:
+        own = vars(nn.Module())
+        del own["training"]
+        own |= {name: getattr(module, name) for name in _SHARED}
+        vars(self).update(own, module=module, patches={})
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of a call, without the hooks."""
+        raise NotImplementedError
+
+    # --- attributes ---------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the module; methods are bound to it, and compute without programs."""
+        if "module" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.module, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the module, or what replaces one of this class, such as ``forward``."""
+        own = vars(self)
+        if name == "module":
+            raise ZenithError("a compiled module stays one of the module that it was made of", where=user_line(),
+                              fix="call from_torch with the other module")  # fmt: skip
+        if isinstance(own.get(name), (dict, set)) and name != "patches":
+            table, value = own[name], value.copy()  # the object stays: others hold it
+            table.clear()
+            table.update(value)
+        elif name in own or hasattr(type(self), name):
+            object.__setattr__(self, name, value)
+            if name == "forward":
+                self.patches[name] = value
+        else:
+            setattr(self.module, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute of the module, or what replaced one of this class."""
+        if name in vars(self):
+            object.__delattr__(self, name)
+            self.patches.pop(name, None)
+        else:
+            delattr(self.module, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *dir(self.module)})
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """This one, and under the same name the module, and its parts."""
+        memo = set() if memo is None else memo
+        if self not in memo:
+            if remove_duplicate:
+                memo.add(self)
+            yield prefix, self
+            yield from self.module.named_modules(memo, prefix, remove_duplicate)
+
+    def apply(self, fn: Callable[[nn.Module], None]) -> Self:
+        """Call a function with the module's parts and the module, and not once more with this one."""
+        self.module.apply(fn)
+        return self
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """Convert or move the weights: ``to()``, ``cuda()``, ``half()`` and their like."""
+        self.module._apply(fn, recurse)
+        return self
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse: it is compiled."""
+        raise UnsupportedError(f"{type(self.module).__name__} is compiled by from_torch already", where=user_line(),
+                               fix="compile the module that it was made of: .module.compile(...)")  # fmt: skip
+
+    def _replicate_for_data_parallel(self) -> Self:
+        raise UnsupportedError(
+            "a compiled module computes with the weights of one module, and nn.DataParallel makes replicas",
+            where=user_line(), fix="use torch.nn.parallel.DistributedDataParallel",
+        )  # fmt: skip
+
+    # --- modes --------------------------------------------------------------------------------------------------------
 
     @property
     def training(self) -> bool:
         """Whether the module is in training mode."""
         return self.module.training
 
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.module.training = mode
+
     def train(self, mode: bool = True) -> Self:
         """Put the module into training mode, in which it drops and keeps statistics, or out of it."""
         self.module.train(mode)
         return self
-
-    def eval(self) -> Self:
-        """Put the module into evaluation mode."""
-        return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Say whether gradients of the module's parameters are wanted."""
@@ -36,19 +146,9 @@ class ModuleLike:
         """Forget the gradients of the module's parameters."""
         self.module.zero_grad(set_to_none)
 
-    def parameters(self, recurse: bool = True) -> Iterator[torch.nn.Parameter]:
-        """The module's parameters."""
-        return self.module.parameters(recurse)
+    # --- state --------------------------------------------------------------------------------------------------------
 
-    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        """The module's parameters with their names."""
-        return self.module.named_parameters(*args, **kwargs)
-
-    def buffers(self, recurse: bool = True) -> Iterator[torch.Tensor]:
-        """The module's buffers."""
-        return self.module.buffers(recurse)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """The module's state, under the module's own names."""
         found: dict[str, Any] = self.module.state_dict(*args, **kwargs)
         return found
@@ -56,3 +156,55 @@ class ModuleLike:
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Give the module a state; the next call computes with it."""
         return self.module.load_state_dict(state_dict, strict, assign)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """What loading a model around it asks of each part; the children's turns come next."""
+        self.module._load_from_state_dict(*args, **kwargs)
+
+    def get_extra_state(self) -> Any:
+        """The module's."""
+        return self.module.get_extra_state()
+
+    def set_extra_state(self, state: Any) -> None:
+        """Give the module the state that its ``get_extra_state`` gave."""
+        self.module.set_extra_state(state)
+
+    def _around(self) -> dict[str, Any]:
+        """Hooks and what else is this object's own, for a copy."""
+        own = [n for n in vars(self) if "_hook" in n and n not in _SHARED]
+        return {name: vars(self)[name] for name in (*own, *self.patches)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def _class_for(base: type[ModuleLike], of: type[nn.Module]) -> Any:
+    """The class of compiled modules of a class.
+
+    Libraries read which arguments a model has from its class, and Python looks for special methods there.
+    """
+    found = _classes.get(of)
+    if found is None:
+        members = {name: _asking(name) for name in _CONTAINER if hasattr(of, name)}
+        with suppress(TypeError, ValueError):  # it has no signature
+            members["forward"] = _with_signature(base.forward, inspect.signature(of.forward))
+        found = _classes[of] = type(base.__name__, (base,), {"__module__": base.__module__, **members})
+    return found
+
+
+def _asking(name: str) -> Callable[..., Any]:
+    """A special method that the module has."""
+
+    def method(self: ModuleLike, *args: Any) -> Any:
+        return getattr(self.module, name)(*args)
+
+    return method
+
+
+def _with_signature(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    def forward(self: ModuleLike, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    vars(forward)["__signature__"] = signature
+    return forward

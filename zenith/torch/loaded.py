@@ -7,6 +7,7 @@ from typing import Any
 
 from zenith.api.forms import Json, Result
 from zenith.api.loading import Given, Loaded
+from zenith.torch.caches import register_caches
 from zenith.torch.calls import ModuleCall, module_kinds, read_result
 
 
@@ -21,4 +22,5 @@ class LoadedModule(Loaded):
         return Given(call.key(), call.tensors, call.check, call.describe)
 
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
+        register_caches()
         return read_result(spelled)

@@ -1,0 +1,310 @@
+"""The programs of one module: found for a call, made where none fits, following its weights, modes and attributes.
+
+This is a plain object, whose attributes a call reads in nanoseconds; those of a ``torch.nn.Module``, which
+:class:`~zenith.torch.module.CompiledModule` is, take ten times as long, because it defines ``__getattr__``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import torch
+from torch.utils._pytree import arg_tree_leaves
+
+from zenith import tree
+from zenith.api.abstract import with_stand_ins
+from zenith.api.devices import Where, choose_for
+from zenith.api.leaves import adapter_of, input_spec
+from zenith.api.signature import Signature
+from zenith.api.specialize import Program, Request, Specializer
+from zenith.errors import UnsupportedError, ZenithError, user_line
+from zenith.ir.dims import dim
+from zenith.ir.target import Numerics
+from zenith.torch.attributes import Attributes
+from zenith.torch.caches import refuse_caches
+from zenith.torch.calls import ModuleCall, module_kinds
+from zenith.torch.export import Exported, exclusive, export
+from zenith.torch.results import Results
+from zenith.torch.training import Recorded, Training
+from zenith.torch.translate import check_dense, check_supported, translate
+from zenith.torch.weights import Weights
+from zenith.trace import InputSpec, trace
+
+_in_any_autocast = torch._C._is_any_autocast_enabled
+_records_gradients = torch.is_grad_enabled
+_MOST_MODES = 32
+
+
+class Mode:
+    """The programs of one combination of ``train()`` and ``eval()`` of the module and its parts, and of attributes."""
+
+    def __init__(self, flags: tuple[bool, ...], name: str, specializer: Specializer) -> None:
+        self.flags, self.specializer = flags, specializer
+        self.training = Training(name, specializer)
+        self.exports: dict[Hashable, list[Exported]] = {}
+
+
+class ModulePrograms:
+    """All programs of ``module``, whose results are tensors. Safe to use from several threads.
+
+    ``outer`` are containers that are empty as long as a call of the compiled module is nothing but one of a program.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        backend: str | None,
+        dynamic_shapes: Any,
+        max_compilations: int | None,
+        release_weights: bool,
+        numerics: Numerics,
+        outer: Iterable[Sized],
+    ) -> None:
+        self.module = module
+        self.name = tree.identifier(type(module).__name__)
+        self.signature = replace(Signature.of(module.forward), name=self.name)
+        self._dynamic_shapes, self._backend, self._outer = dynamic_shapes, backend, list(outer)
+        self._options = backend, self.name, max_compilations, numerics
+        self._keys = module_kinds()
+        self._lock = threading.RLock()
+        with exclusive():
+            self.weights, self._attributes = Weights(module), self._attributes_now()
+        self._releases, self.released = release_weights, False
+        self.modes: dict[tuple[tuple[bool, ...], Hashable], Mode] = {}
+        self._enter_mode()
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """What another object of the same module is made with, behind the module."""
+        specializer = self.specializer
+        limits = specializer.max_compilations, self._releases, specializer.numerics
+        return self._backend, self._dynamic_shapes, *limits
+
+    def specializers(self) -> list[Specializer]:
+        """Those of all modes, of the mode that was entered last behind the others."""
+        return [mode.specializer for mode in self.modes.values()]
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], around: Callable[..., Any] | None = None) -> Any:
+        """The module's result for these arguments, or what ``around`` gives where something is to be done around it."""
+        if self.weights.changed():
+            self._follow(every=False)
+        if self.weights.mode() != self.mode.flags or self._attributes.changed():
+            if around is not None and any(self._outer):
+                return around(*args, **kwargs)
+            self._follow_mode()
+        if _in_any_autocast():
+            self._refuse_autocast(args, kwargs)
+        if _records_gradients() and self._wants_gradient(args, kwargs):
+            return self._train(args, kwargs)
+        if not kwargs:
+            try:
+                key: Hashable = tuple([self._keys[type(a)](a) for a in args])
+            except KeyError:
+                return self._call_any(args, kwargs)
+            specializer = self.specializer
+            found = specializer.find(key, args)
+            if found is not specializer:
+                if self._releases:
+                    self._release()
+                return found
+        return self._call_any(args, kwargs)
+
+    def _refuse_autocast(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise when autocast is on for the device of the weights or of an argument."""
+        tensors = [t for t in arg_tree_leaves(*args, **kwargs) if isinstance(t, torch.Tensor)]
+        devices = {t.device.type for t in tensors}
+        if self.weights.adapter is not None:
+            devices.add("cpu" if self.weights.adapter.device is None else "cuda")
+        if any(map(torch.is_autocast_enabled, devices & {"cpu", "cuda"})):
+            raise UnsupportedError(
+                f"{self.name} is called under torch.autocast, which casts what an export does not tell",
+                where=user_line(),
+                fix='use torch.compile(module, backend="zenith"), cast the module itself, or call it in a block of '
+                "torch.autocast(..., enabled=False)",
+            )
+
+    # --- changes of the module ----------------------------------------------------------------------------------------
+
+    def follow_changes(self) -> None:
+        """Have the programs compute with what the module is now."""
+        if self.weights.changed():
+            self._follow(every=False)
+        self._follow_mode()
+
+    def refresh(self) -> None:
+        """Look at all weights again."""
+        self._follow(every=True)
+
+    def refuse_released(self, what: str) -> None:
+        """ZenithError, ``what`` of the module, once its weights were released."""
+        if self.released:
+            raise ZenithError(
+                what.format(self.name),
+                fix="call from_torch again with the changed module, or keep them: release_weights=False",
+            )
+
+    def _attributes_now(self) -> Attributes:
+        return Attributes(self.module, self._outer)
+
+    def _follow_mode(self) -> None:
+        if self.weights.mode() != self.mode.flags or self._attributes.changed(within=True):
+            self._enter_mode()
+
+    def _enter_mode(self) -> None:
+        """Use the programs of the mode in which the module is."""
+        with self._lock, exclusive():
+            flags, self._state = self.weights.mode(), self._attributes.look()
+            mode = self.modes.pop((flags, self._state), None)
+            self._enter(mode or Mode(flags, self.name, Specializer(*self._options)))
+            while len(self.modes) > _MOST_MODES:
+                del self.modes[next(iter(self.modes))]  # that was not used for longest
+
+    def _enter(self, mode: Mode) -> None:
+        self.modes[mode.flags, self._state] = self.mode = mode
+        self.specializer = mode.specializer
+
+    def _follow(self, every: bool) -> None:
+        """Have the programs follow the module's weights; they are compiled again only for another structure."""
+        with self._lock, exclusive():
+            if not (every or self.weights.changed()):
+                return  # another thread was faster, or exports a module that has the same weights
+            self.refuse_released("the weights of {} changed, but its programs have released them")
+            told = self.weights.follow(every)
+            if told is None:
+                self._forget("the weights' structure changed")
+            else:
+                self.specializer.repacked += told
+
+    def _forget(self, why: str) -> None:
+        """Begin anew with the module as it is now; the counters of its mode go on."""
+        self.specializer.clear(why)
+        self.weights, self._attributes = Weights(self.module), self._attributes_now()
+        self.modes, self._state = {}, self._attributes.look()
+        self._enter(Mode(self.weights.mode(), self.name, self.specializer))
+
+    def _release(self) -> None:
+        """Give the memory of weights back that the program now has in another form."""
+        with self._lock:
+            if self._releases:
+                self.weights.release()
+                self._releases, self.released = False, True
+
+    # --- programs -----------------------------------------------------------------------------------------------------
+
+    def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        call, mode = ModuleCall(self.signature, args, kwargs), self.mode
+        call.check()
+        key = call.key()
+        found = mode.specializer.find(key, call.tensors)
+        if found is mode.specializer:
+            found = mode.specializer.make(key, self._request(call))
+        if self._releases:
+            self._release()
+        return found
+
+    def _request(self, call: ModuleCall) -> Request:
+        mode = self.mode
+        return Request(call.tensors, lambda: self._build(call, mode), call.describe, self._where(call))
+
+    def _where(self, call: ModuleCall) -> Where:
+        arrays = [(path, adapter_of(tensor)) for path, tensor in zip(call.paths, call.tensors, strict=True)]
+        if self.weights.adapter is not None:
+            arrays.append(("the module", self.weights.adapter))
+        return choose_for(self._backend, arrays)
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+        """The key of a call and what is needed to compile for it; structs may stand for tensors."""
+        self.follow_changes()
+        call = ModuleCall(self.signature, *with_stand_ins(args, kwargs, self.weights.stand_in))
+        call.check()
+        return call.key(), self._request(call)
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Export for arguments of this structure, of any size that the module allows."""
+        trains = self.module.training and self.weights.that_wants_gradient() is not None
+        self._export(ModuleCall(self.signature, args, kwargs), self.mode, trains)
+
+    def _export(self, call: ModuleCall, mode: Mode, differentiable: bool, keep_sizes: bool = False) -> Exported:
+        dynamic_shapes = None if keep_sizes else self._dynamic_shapes
+        names = call.size_names()
+        refuse_caches(self.signature, call.args, call.kwargs)
+        with self._lock, self.weights.standing_in():
+            exported = export(self.module, call.args, call.kwargs, names, dynamic_shapes, keep_sizes, differentiable)
+            check_supported(exported.program, self.name)
+            self.weights.forget_in(exported.program)
+            self._rest_on(exported)
+            mode.exports.setdefault(call.structure, []).append(exported)
+            return exported
+
+    def _rest_on(self, exported: Exported) -> None:
+        """Have calls ask for the attributes that an export read, too."""
+        self._attributes.add(exported.reads)
+        before, self._state = self._state, self._attributes.look()
+        self.modes = {(m.flags, self._state if state == before else state): m for (_, state), m in self.modes.items()}
+
+    def export_for(self, call: ModuleCall, mode: Mode, differentiable: bool) -> Exported:
+        """An export that is valid for a call, made when there is none; one for gradients serves without them."""
+        with self._lock:
+            exports = mode.exports.get(call.structure, [])
+            known = [e for e in exports if e.differentiable or not differentiable]
+            if not known:
+                known = [self._export(call, mode, differentiable)]
+            fitting = next((e for e in known if e.fits(call.tensors, call.size_names())), None)
+            return fitting or self._export(call, mode, differentiable, keep_sizes=True)
+
+    def _build(self, call: ModuleCall, mode: Mode) -> Program:
+        with self._lock:
+            exported, weights = self.export_for(call, mode, False), self.weights
+        return self._traced(exported, weights, translate(exported.program, weights), _specs(call, exported))
+
+    def _traced(self, exported: Exported, weights: Weights, function: Any, specs: list[InputSpec]) -> Program:
+        flat = Results(exported, function, weights)
+        with torch.no_grad():
+            traced = trace(flat, specs, self.name)
+        return Program(traced, flat.result(), exported.conditions)
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def _wants_gradient(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        if self.weights.that_wants_gradient() is not None:
+            return True
+        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in arg_tree_leaves(*args, **kwargs))
+
+    def _train(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call, from which gradients find back."""
+        self.refuse_released("{} cannot be trained: its programs have released the module's weights")
+        call, mode, weights = ModuleCall(self.signature, args, kwargs), self.mode, self.weights
+        with torch.no_grad():
+            call.check()
+            key, where = call.key(), self._where(call)
+
+        def build() -> Recorded:
+            return self._build_with_weights(call, mode, weights)
+
+        return mode.training.step(key, [*weights.tensors.values(), *call.tensors], where, build)
+
+    def _build_with_weights(self, call: ModuleCall, mode: Mode, weights: Weights) -> Recorded:
+        """The program of a call whose arguments are all weights, and behind them the call's own."""
+        names = list(weights.tensors)
+        with self._lock:
+            exported = self.export_for(call, mode, True)
+        check_dense(exported.program, weights)
+        inputs = tree.unique(map(tree.identifier, names), {*call.names, *map(str, chain.from_iterable(call.sizes))})
+        tensors = [t.detach() for t in weights.tensors.values()]
+        specs = [input_spec(n, t, list(map(dim, t.shape))) for n, t in zip(inputs, tensors, strict=True)]
+        specs += _specs(call, exported)
+        function = translate(exported.program, weights, names)
+        program = self._traced(exported, weights, function, specs)
+        return Recorded(program, [names.index(weights.names[n]) for n in exported.writes])
+
+
+def _specs(call: ModuleCall, exported: Exported) -> list[InputSpec]:
+    """What the tensors of a call are as arguments of a trace."""
+    return [
+        input_spec(name, tensor, [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)])
+        for name, tensor, symbols, fixed in zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True)
+    ]
