@@ -34,6 +34,6 @@ def test_switched_and_disabled_adapters():
             model.set_adapter("default")
             assert torch.equal(compare(fast, model, x), own)
             modes.append(dict(fast._programs.modes))
-    assert modes[1].keys() == modes[2].keys() and fast.cache_info().misses == 3  # all is known, and found again
+    assert modes[1].keys() == modes[2].keys() and fast.cache_info().misses == 5  # all is known, and found again
     model.merge_adapter()
     compare(fast, model, x)

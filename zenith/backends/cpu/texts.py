@@ -1,6 +1,7 @@
 """Kernels as texts: what their machine code follows from, and the Python functions that texts define.
 
-A text is a kernel's source without names, comments and lines, so that equal layers share one.
+A text is a kernel's source without names, comments and lines, and with sizes as arguments (:mod:`host_sizes`), so that
+equal layers share one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
+from zenith.backends.cpu.host_sizes import HostSizes
 from zenith.backends.cpu.running import RUNNING_FUNCTIONS
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
@@ -35,25 +37,25 @@ _WORD = re.compile(r"\b[^\W\d]\w*")
 
 
 def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
-    """What a kernel's machine code follows from, and the sizes that it takes, in order.
+    """What a kernel's machine code follows from, and the sizes that it takes: expressions of the program's, in order.
 
-    Sizes are named by the order of their first appearance, so that kernels equal but for symbols' names are one
-    (where the names sort alike: products in index expressions are written in the order of names).
+    What depends on sizes alone is one argument, however it is computed: strides, trip counts, the parts of an index. So
+    kernels of layers that a program runs at different depths are one, and their code is short.
     """
-    plain = replace(kernel, name="kernel", doc="", sizes=())
-    words = dict.fromkeys(_WORD.findall(_source(plain)))
-    sizes = tuple(word for word in words if word in kernel.sizes)
     stem = "size"
-    while any(re.fullmatch(rf"{stem}\d+", word) for word in words):
+    while True:
+        printer = HostSizes(kernel.sizes, stem)
+        plain = replace(kernel, name="kernel", doc="", sizes=())
+        source = _source(printer, plain)
+        own = dict.fromkeys(printer.arguments.values())
+        if all(word in own or not re.fullmatch(rf"{stem}\d+", word) for word in _WORD.findall(source)):
+            return _source(printer, replace(plain, sizes=tuple(own))), tuple(map(str, printer.arguments))
         stem += "_"
-    names = {size: f"{stem}{number}" for number, size in enumerate(sizes)}
-    source = _source(replace(plain, sizes=sizes))
-    return _WORD.sub(lambda match: names.get(match.group(), match.group()), source), sizes
 
 
-def _source(kernel: Kernel) -> str:
+def _source(printer: CpuPrinter, kernel: Kernel) -> str:
     """A kernel's source without comments and documentation."""
-    lines = CpuPrinter(with_lines=False).kernel(kernel).splitlines()
+    lines = printer.kernel(kernel).splitlines()
     return "\n".join(_COMMENT.sub("", line) for line in lines if line.strip() != '"""."""') + "\n"
 
 
