@@ -84,6 +84,7 @@ def test_the_length_can_be_chosen() -> None:
         assert size <= operations <= size + 12
 
 
+@pytest.mark.thorough
 def test_few_programs_are_discarded_and_the_reference_is_within_its_own_bounds(
     programs: list[tuple[Graph, list[Any]]],
 ) -> None:
@@ -171,7 +172,7 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
 # --- every way of running a program -------------------------------------------------------------------------------
 
 FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", "0"))
-FUZZ = FIRST + fuzz.programs(30)
+FUZZ = FIRST + fuzz.programs(20)
 BLOCK = 5  # programs a test: small, so that workers finish together
 CENSUS = 2000  # programs in one count of what was discarded and of which primitives there were
 

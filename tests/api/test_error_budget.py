@@ -17,6 +17,7 @@ def layer(x):
     return nn.relu(nn.conv(x, W, padding=1))
 
 
+@pytest.mark.thorough
 def test_functions_modules_and_the_backend_of_torch_have_it():
     exact = torch.nn.functional.conv2d(*map(torch.from_numpy, (X.astype(np.float64), W.astype(np.float64))), padding=1)
     module = torch.nn.Conv2d(32, 32, 3, padding=1, bias=False).eval()

@@ -156,7 +156,9 @@ DASK = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "dask.md").read_text()
 
 
 @pytest.mark.parametrize(
-    ("script", "printed"), [(SPAWNING, "[2. 2.]"), (DASK, "(100000, 20) True")], ids=["spawn", "dask"]
+    ("script", "printed"),
+    [(SPAWNING, "[2. 2.]"), pytest.param(DASK, "(100000, 20) True", marks=pytest.mark.thorough)],
+    ids=["spawn", "dask"],
 )
 def test_what_a_script_defines_reaches_new_processes(tmp_path: Path, script: str, printed: str):
     path = tmp_path / "script.py"

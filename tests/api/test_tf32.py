@@ -48,6 +48,7 @@ def test_methods_and_decorators_keep_it():
     assert Layer().apply.numerics.tf32 and Layer().apply(X).shape == (24, 24)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not available(), reason="the CUDA compiler is not installed")
 def test_ahead_of_time_and_for_modules():
     for tf32 in (False, True):

@@ -10,6 +10,7 @@ import pytest
 
 import zenith
 from tests.backends.running import call
+from tests.sampling import leave
 from zenith.compile import compile_graph
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
@@ -111,7 +112,7 @@ def agree(found: list[Any], expected: list[Any]) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", PROGRAMS)
+@pytest.mark.parametrize("seed", leave(PROGRAMS[3:], PROGRAMS))
 def test_backends_agree(seed: int) -> None:
     graph, _ = case(seed, (3, 2, 2))
     executables = [compile_graph(graph, backend) for backend in ("lanes", "cpu")]

@@ -174,6 +174,7 @@ def test_what_gradients_flow_through():
     assert other.unused.weight.grad is None and other.counted == 3
 
 
+@pytest.mark.thorough
 def test_draws_are_those_without_a_compiler():
     class Noisy(nn.Module):
         def forward(self, x):

@@ -56,7 +56,7 @@ class CompiledModule(Compilable, ModuleLike):
         """
         if _is_compiling() and _in_recording():
             return self._call_impl(*args, **kwargs)
-        return self._programs.call(args, kwargs, self._call_impl)
+        return self._programs.call(args, kwargs, self)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call, without the hooks on this object."""

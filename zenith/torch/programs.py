@@ -7,7 +7,7 @@ This is a plain object, whose attributes a call reads in nanoseconds; those of a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sized
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -88,13 +88,13 @@ class ModulePrograms:
         """Those of all modes, of the mode that was entered last behind the others."""
         return [mode.specializer for mode in self.modes.values()]
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], around: Callable[..., Any] | None = None) -> Any:
-        """The module's result for these arguments, or what ``around`` gives where something is to be done around it."""
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], around: torch.nn.Module | None = None) -> Any:
+        """The module's result for these arguments; of ``around`` with its hooks, where there are some."""
         if self.weights.changed():
             self._follow(every=False)
         if self.weights.mode() != self.mode.flags or self._attributes.changed():
             if around is not None and any(self._outer):
-                return around(*args, **kwargs)
+                return around._call_impl(*args, **kwargs)
             self._follow_mode()
         if _in_any_autocast():
             self._refuse_autocast(args, kwargs)

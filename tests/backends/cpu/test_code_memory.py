@@ -340,7 +340,7 @@ def resident():
 
 
 @on_linux
-@pytest.mark.parametrize("count", [200, pytest.param(20_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [60, pytest.param(20_000, marks=pytest.mark.thorough)])
 def test_memory_is_flat_over_many_functions(count, monkeypatch):
     monkeypatch.setattr(link, "store", lambda: None)
     start = 80_000

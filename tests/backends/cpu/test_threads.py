@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numba import cfunc, njit
 
+from tests.sampling import leave
 from zenith.backends.cpu import threads
 from zenith.backends.cpu.atomics import call_kernel, compare_exchange, fetch_add, load_acquire, nanoseconds, pause
 from zenith.backends.cpu.native import native
@@ -329,7 +330,7 @@ time.sleep(0.05)
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", leave([*ENDINGS][1::2], ENDINGS))
 def test_the_process_ends_cleanly(ending):
     """With status 0, no complaint, and no worker left behind (exit handlers run last in, first out)."""
     script = f"""

@@ -145,8 +145,7 @@ def test_weights_of_places_without_a_row_may_be_infinite():
 @pytest.mark.parametrize(
     ("kinds", "arch", "head"),
     [
-        ("bf16", "sm_80", 64),
-        pytest.param("f16", "sm_80", 128, marks=pytest.mark.thorough),
+        *(pytest.param(*case, marks=pytest.mark.thorough) for case in (("bf16", "sm_80", 64), ("f16", "sm_80", 128))),
         *(
             pytest.param("f16", arch, head, marks=pytest.mark.thorough)
             for arch in ("sm_75", "sm_90a")

@@ -50,6 +50,7 @@ def simulated(programs):
     return pickle.loads(process.stdout)
 
 
+@pytest.mark.thorough
 def test_values():
     """Elementwise kernels with integers and bools, a gather, a product in shared memory: in both forms."""
     runs = [(name, widest, EVEN if widest else SIZES) for name in PROGRAMS for widest in (False, True)]
