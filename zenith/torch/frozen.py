@@ -21,6 +21,7 @@ from torch import nn
 from torch.compiler import is_dynamo_compiling
 
 from zenith.errors import UnsupportedError
+from zenith.torch.like_numbers import symbols_like_numbers
 
 Reads = Mapping[nn.Module, frozenset[str]]
 
@@ -51,7 +52,7 @@ def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]
         if is_dynamo_compiling():  # the strict mode, which records again what was observed
             return own(*tensors)
         at_first, drawn = _all_copies(modules), _global_states()
-        with _recording_reads(reads), _refusing_recorded_parts():
+        with _recording_reads(reads), _refusing_recorded_parts(), symbols_like_numbers():
             result = own(*tensors)
         written = (f"{names[key]}.{name}" for key, m in modules.items() for name in _written(m, at_first[key]))
         _refuse_writes(list(dict.fromkeys(name.lstrip(".") for name in written)))
