@@ -222,6 +222,15 @@ def test_sequences_and_lists():
     assert "from_torch of Linear" in repr(chain)
 
 
+def test_an_export_around_it(net, plain):
+    """Its weights are the outer module's, also of programs that were made of it as a part."""
+    fast = zenith.from_torch(net.eval(), (X,))
+    with torch.no_grad():
+        for model in (net, plain.eval()):
+            model.backbone[0].weight.mul_(2)
+        same(fast(X), plain(X))
+
+
 def test_torch_compile_around_it(net, plain, fresh_compiler):
     net.eval(), plain.eval()
     same(torch.compile(net, backend="zenith")(X), plain(X))

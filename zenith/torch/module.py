@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -11,9 +12,10 @@ from torch.nn.modules import module as _nn
 
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
-from zenith.errors import ValueTypeError, ZenithError, user_line
+from zenith.errors import UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.target import EXACT, Numerics
 from zenith.torch.caches import register_caches
+from zenith.torch.calls import TENSORS
 from zenith.torch.functional import Functional, Params, load, parameters_of
 from zenith.torch.likeness import HOOKS, ModuleLike
 from zenith.torch.programs import ModulePrograms
@@ -61,8 +63,18 @@ class CompiledModule(Compilable, ModuleLike):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call, without the hooks on this object."""
         if _is_compiling() and _in_recording():
+            self._refuse_constants()
             return self.module(*args, **kwargs)  # a part of what TorchDynamo or torch.export records
         return self._programs.call(args, kwargs)
+
+    def _refuse_constants(self) -> None:
+        """UnsupportedError in an export of a model that has not this one for a part: its weights are as they were."""
+        weights = chain(self.module.parameters(), self.module.buffers())
+        if not torch.compiler.is_dynamo_compiling() and any(type(weight) in TENSORS for weight in weights):
+            raise UnsupportedError(
+                f"{self.__name__} is no part of the model that is exported, which would take its weights for constants",
+                where=user_line(), fix="make it an attribute of that model's",
+            )  # fmt: skip
 
     @property
     def _specializer(self) -> Specializer:  # type: ignore[override]  # another in each mode
