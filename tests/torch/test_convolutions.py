@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import zenith
+from tests.torch.function import Function
 from zenith.torch.export import _is_whole
 
 CASES = {
@@ -25,23 +25,12 @@ CASES = {
 }  # fmt: skip
 
 
-class Of(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(name):
     function, *shapes = CASES[name]
     generator = torch.Generator().manual_seed(0)
     args = [torch.rand(s, generator=generator, dtype=torch.float64) - 0.5 for s in (*shapes, (6,))]
-    fast = zenith.from_torch(Of(function), tuple(args), backend="reference")
+    fast = zenith.from_torch(Function(function), tuple(args), backend="reference")
     assert all(_is_whole(e.program) for exports in fast._programs.mode.exports.values() for e in exports)
     found, expected = ([a.clone().requires_grad_() for a in args] for _ in range(2))
     results = fast(*found), function(*expected)

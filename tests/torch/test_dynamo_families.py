@@ -26,7 +26,6 @@ TRAINED = {
     "ResNet": "sgd", "ConvNeXt": "sgd", "MobileNetV2": "sgd", "DETR": "sgd", "Wav2Vec2": "adamw", "Whisper": "adamw",
     "CLIP": "adamw", "Mamba2": "adamw",
 }  # fmt: skip
-SHORT_EVALUATED, SHORT_TRAINED = (), ()
 # Without what chooses at random by NumPy or in Python, layers to leave out and spans to hide: no compiler sees these.
 TRAINING = {"Wav2Vec2": {"apply_spec_augment": False, "layerdrop": 0.0}}
 
@@ -37,12 +36,9 @@ def _fresh():
     torch.compiler.reset()
 
 
-def chosen(names, short):
-    return [pytest.param(name, marks=() if name in short else pytest.mark.thorough) for name in names]
-
-
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # of transformers' own
-@pytest.mark.parametrize("name", chosen(EVALUATED, SHORT_EVALUATED))
+@pytest.mark.parametrize("name", EVALUATED)
 def test_evaluated(transformers, name):  # noqa: F811
     """TorchDynamo makes a graph of the first shape and one of any, as for every backend."""
     family = FAMILIES[name]
@@ -53,8 +49,9 @@ def test_evaluated(transformers, name):  # noqa: F811
     assert zenith.torch.graphs()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")  # PyTorch's own, where a model makes TorchDynamo leave a part out
-@pytest.mark.parametrize("name", chosen(TRAINED, SHORT_TRAINED))
+@pytest.mark.parametrize("name", TRAINED)
 def test_trained(transformers, name):  # noqa: F811
     family = FAMILIES[name]
     if name in TRAINING:

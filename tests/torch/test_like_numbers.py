@@ -2,22 +2,11 @@
 
 import pytest
 import torch
-from torch import nn
 
 import zenith
+from tests.torch.function import Function
 
 TABLE = {"12": 1.0, "8": 2.0}
-
-
-class Of(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 FUNCTIONS = {
@@ -38,7 +27,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_are_the_modules(name):
     function = FUNCTIONS[name]
-    fast = zenith.from_torch(Of(function), (torch.rand(8, 5),), backend="reference")
+    fast = zenith.from_torch(Function(function), (torch.rand(8, 5),), backend="reference")
     with torch.no_grad():
         for n in (8, 12, 120, 3):
             x = torch.rand(n, 5)

@@ -20,7 +20,7 @@ from zenith.api.forms import exactly
 from zenith.torch.frozen import Reads
 from zenith.torch.unseen import version
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _OPAQUE = (nn.Module, torch.Tensor, type, FunctionType, MethodType, ModuleType)
 _END = object()  # behind all values: where there are more, something else is in its place
@@ -35,7 +35,7 @@ class Attributes:
 
     def __init__(self, module: nn.Module, outer: Sequence[Sized] = ()) -> None:
         self._outer = outer
-        hooks = (vars(m).get(kind) for m in module.modules() for kind in _HOOKS)
+        hooks = (vars(m).get(kind) for m in module.modules() for kind in HOOKS)
         self._hooks: list[dict[int, Any]] = [table for table in hooks if table is not None]
         self._reads: dict[nn.Module, frozenset[str]] = {}
         self.look()

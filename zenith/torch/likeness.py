@@ -23,7 +23,6 @@ _SHARED = (
     "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_hooks",
     "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _CONTAINER = ("__len__", "__bool__", "__iter__", "__reversed__", "__contains__", "__getitem__", "__setitem__",
               "__delitem__", "__enter__", "__exit__")  # fmt: skip
 _classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
@@ -32,7 +31,7 @@ _classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
 class ModuleLike(nn.Module):
     """The ``nn.Module`` of which ``module`` has all parts. Attributes that are not its own are read and set there.
 
-    ``patches`` has a ``forward`` that was assigned to it.
+    ``_patches`` has a ``forward`` that was assigned to it.
     """
 
     module: nn.Module
@@ -45,7 +44,7 @@ class ModuleLike(nn.Module):
         own = vars(nn.Module())
         del own["training"]
         own |= {name: getattr(module, name) for name in _SHARED}
-        vars(self).update(own, module=module, patches={})
+        vars(self).update(own, module=module, _patches={})
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call, without the hooks."""
@@ -65,14 +64,14 @@ class ModuleLike(nn.Module):
         if name == "module":
             raise ZenithError("a compiled module stays one of the module that it was made of", where=user_line(),
                               fix="call from_torch with the other module")  # fmt: skip
-        if isinstance(own.get(name), (dict, set)) and name != "patches":
+        if isinstance(own.get(name), (dict, set)) and name != "_patches":
             table, value = own[name], value.copy()  # the object stays: others hold it
             table.clear()
             table.update(value)
         elif name in own or hasattr(type(self), name):
             object.__setattr__(self, name, value)
             if name == "forward":
-                self.patches[name] = value
+                self._patches[name] = value
         else:
             setattr(self.module, name, value)
 
@@ -80,7 +79,7 @@ class ModuleLike(nn.Module):
         """Delete an attribute of the module, or what replaced one of this class."""
         if name in vars(self):
             object.__delattr__(self, name)
-            self.patches.pop(name, None)
+            self._patches.pop(name, None)
         else:
             delattr(self.module, name)
 
@@ -169,10 +168,10 @@ class ModuleLike(nn.Module):
         """Give the module the state that its ``get_extra_state`` gave."""
         self.module.set_extra_state(state)
 
-    def _around(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
         """Hooks and what else is this object's own, for a copy."""
         own = [n for n in vars(self) if "_hook" in n and n not in _SHARED]
-        return {name: vars(self)[name] for name in (*own, *self.patches)}
+        return {name: vars(self)[name] for name in (*own, *self._patches)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():

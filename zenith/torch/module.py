@@ -14,10 +14,11 @@ from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
 from zenith.errors import UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.target import EXACT, Numerics
+from zenith.torch.attributes import HOOKS
 from zenith.torch.caches import register_caches
 from zenith.torch.calls import TENSORS
 from zenith.torch.functional import Functional, Params, load, parameters_of
-from zenith.torch.likeness import HOOKS, ModuleLike
+from zenith.torch.likeness import ModuleLike
 from zenith.torch.programs import ModulePrograms
 from zenith.torch.training import Training
 
@@ -46,7 +47,7 @@ class CompiledModule(Compilable, ModuleLike):
     ) -> None:
         ModuleLike.__init__(self, module)
         own = vars(self)
-        outer = [*(own[kind] for kind in HOOKS), *_GLOBAL_HOOKS, self.patches]
+        outer = [*(own[kind] for kind in HOOKS), *_GLOBAL_HOOKS, self._patches]
         programs = ModulePrograms(module, backend, dynamic_shapes, max_compilations, release_weights, numerics, outer)
         own.update(_programs=programs, _signature=programs.signature, __name__=programs.name)
 
@@ -143,7 +144,7 @@ class CompiledModule(Compilable, ModuleLike):
                 f"{self.__name__} cannot be copied or pickled: its programs have released the module's weights",
                 fix="save() it and load the file there, or keep the weights: release_weights=False",
             )
-        return CompiledModule, (self.module, *self._programs.options), self._around()
+        return CompiledModule, (self.module, *self._programs.options), self._own_state()
 
 
 def from_torch(

@@ -173,11 +173,11 @@ class ModulePrograms:
             if not (every or self.weights.changed()):
                 return  # another thread was faster, or exports a module that has the same weights
             self.refuse_released("the weights of {} changed, but its programs have released them")
-            told = self.weights.follow(every)
-            if told is None:
+            changed = self.weights.follow(every)
+            if changed is None:
                 self._forget("the weights' structure changed")
             else:
-                self.specializer.repacked += told
+                self.specializer.repacked += changed
 
     def _forget(self, why: str) -> None:
         """Begin anew with the module as it is now; the counters of its mode go on."""

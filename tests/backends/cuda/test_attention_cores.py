@@ -1,5 +1,6 @@
 """Attention on tensor cores, forward and back: values in the layout of the instructions, machine code, refusals."""
 
+import itertools
 import platform
 import re
 import sys
@@ -142,16 +143,10 @@ def test_weights_of_places_without_a_row_may_be_infinite():
 
 
 @needs_compiler
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kinds", "arch", "head"),
-    [
-        *(pytest.param(*case, marks=pytest.mark.thorough) for case in (("bf16", "sm_80", 64), ("f16", "sm_80", 128))),
-        *(
-            pytest.param("f16", arch, head, marks=pytest.mark.thorough)
-            for arch in ("sm_75", "sm_90a")
-            for head in HEADS
-        ),
-    ],
+    [("bf16", "sm_80", 64), ("f16", "sm_80", 128), *itertools.product(["f16"], ("sm_75", "sm_90a"), HEADS)],
 )
 def test_sums_stay_in_registers(kinds, arch, head):
     """Machine code without a stack, within a block's registers and shared memory, by the instruction it is for."""

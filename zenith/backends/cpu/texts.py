@@ -1,6 +1,6 @@
 """Kernels as texts: what their machine code follows from, and the Python functions that texts define.
 
-A text is a kernel's source without names, comments and lines, and with sizes as arguments (:mod:`host_sizes`), so that
+A text is a kernel's source without names, comments and lines, and with sizes as arguments (:mod:`hoisting`), so that
 equal layers share one.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
-from zenith.backends.cpu.host_sizes import HostSizes
+from zenith.backends.cpu.hoisting import HoistingPrinter
 from zenith.backends.cpu.running import RUNNING_FUNCTIONS
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
@@ -44,7 +44,7 @@ def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
     """
     stem = "size"
     while True:
-        printer = HostSizes(kernel.sizes, stem)
+        printer = HoistingPrinter(kernel.sizes, stem)
         plain = replace(kernel, name="kernel", doc="", sizes=())
         source = _source(printer, plain)
         own = dict.fromkeys(printer.arguments.values())

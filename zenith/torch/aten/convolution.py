@@ -9,36 +9,33 @@ import zenith.numpy as znp
 from zenith import nn
 from zenith.torch.aten.rules import Context, of_one_dtype, rule
 
+Steps = int | Sequence[int]
+
 
 @rule("convolution")
 @of_one_dtype
 def _convolution(
-    c: Context, x: Any, w: Any, bias: Any, stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int],
-    transposed: bool, output_padding: Sequence[Any], groups: int,
+    c: Context, x: Any, w: Any, bias: Any, stride: Steps, padding: Steps, dilation: Steps, transposed: bool,
+    output_padding: Steps, groups: int,
 ) -> Any:  # fmt: skip
-    steps: dict[str, Any] = {
-        "stride": tuple(stride),
-        "padding": tuple(padding),
-        "dilation": tuple(dilation),
-        "groups": groups,
-    }
     if transposed:
-        return nn.conv_transpose(x, w, bias, output_padding=tuple(output_padding), **steps)
-    return nn.conv(x, w, bias, **steps)
+        return _conv_transpose(c, x, w, bias, stride, padding, output_padding, groups, dilation)
+    return _conv(c, x, w, bias, stride, padding, dilation, groups)
 
 
 @rule("conv1d", "conv2d", "conv3d")
 @of_one_dtype
 def _conv(
-    c: Context, x: Any, w: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    c: Context, x: Any, w: Any, bias: Any = None, stride: Steps = 1, padding: Steps | str = 0, dilation: Steps = 1,
+    groups: int = 1,
 ) -> Any:  # fmt: skip
-    steps = {"stride": _each(stride, w), "padding": _each(padding, w), "dilation": _each(dilation, w)}
-    return _with_examples(lambda x: nn.conv(x, w, bias, groups=groups, **steps), x, w)
+    stride, padding, dilation = map(_of_axes, (stride, padding, dilation))
+    return _with_examples(lambda x: nn.conv(x, w, bias, stride, padding, dilation, groups), x, w)
 
 
 @rule("conv1d.padding", "conv2d.padding", "conv3d.padding")
 def _conv_with_named_padding(
-    c: Context, x: Any, w: Any, bias: Any = None, stride: Any = 1, padding: str = "valid", dilation: Any = 1,
+    c: Context, x: Any, w: Any, bias: Any = None, stride: Steps = 1, padding: str = "valid", dilation: Steps = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
     return _conv(c, x, w, bias, stride, padding, dilation, groups)
@@ -47,20 +44,20 @@ def _conv_with_named_padding(
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 @of_one_dtype
 def _conv_transpose(
-    c: Context, x: Any, w: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-    groups: int = 1, dilation: Any = 1,
+    c: Context, x: Any, w: Any, bias: Any = None, stride: Steps = 1, padding: Steps = 0, output_padding: Steps = 0,
+    groups: int = 1, dilation: Steps = 1,
 ) -> Any:  # fmt: skip
-    steps = {"stride": _each(stride, w), "padding": _each(padding, w), "dilation": _each(dilation, w)}
-    behind = _each(output_padding, w)
-    return _with_examples(lambda x: nn.conv_transpose(x, w, bias, output_padding=behind, groups=groups, **steps), x, w)
+    stride, padding, output_padding, dilation = map(_of_axes, (stride, padding, output_padding, dilation))
+    return _with_examples(
+        lambda x: nn.conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups), x, w
+    )
 
 
-def _each(steps: Any, w: Any) -> Any:
-    """A number for each spatial axis, where one is for all; the name of a padding as it is."""
-    if isinstance(steps, str):
+def _of_axes(steps: Steps | str) -> Any:
+    """A number for all spatial axes, which PyTorch may have as a list of one, or one for each; a padding's name."""
+    if isinstance(steps, int | str):
         return steps
-    numbers = tuple(steps) if isinstance(steps, Sequence) else (steps,)
-    return numbers * (w.ndim - 2) if len(numbers) == 1 else numbers
+    return steps[0] if len(steps) == 1 else tuple(steps)
 
 
 def _with_examples(function: Callable[[Any], Any], x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Sizes that the host computes: what of an index depends on the program's sizes alone is an argument of the kernel.
+"""Hoisting to the host: what of an index depends on the program's sizes alone is an argument of the kernel.
 
 A size of a convolutional network is a nest of quotients, and an index is a polynomial in several of them: written out
 they are most of a kernel's text, and no two layers have the same. As arguments they are strides, offsets and trip
@@ -13,7 +13,7 @@ from zenith.backends.cpu.emit import CpuPrinter
 from zenith.ir.dims import Atom, Dim, Monomial, Opaque, symbol
 
 
-class HostSizes(CpuPrinter):
+class HoistingPrinter(CpuPrinter):
     """Prints kernels with arguments in the place of sizes.
 
     ``arguments`` has their names by what the host computes for them, in the order in which they were met.

@@ -5,7 +5,7 @@ import pytest
 
 import zenith
 from tests.backends.running import plan_of
-from zenith.backends.cpu.host_sizes import HostSizes
+from zenith.backends.cpu.hoisting import HoistingPrinter
 from zenith.backends.cpu.program import Launch, program_of
 from zenith.backends.steps import walk
 from zenith.ir.dims import maximum, minimum, symbol
@@ -27,7 +27,7 @@ HALF = (n - 1) // 2
     ],
 )
 def test_what_the_host_computes(at, text, arguments):
-    printer = HostSizes(["n", "m"], "size")
+    printer = HoistingPrinter(["n", "m"], "size")
     assert printer.size(at) == text
     assert list(printer.arguments) == arguments
 
