@@ -122,11 +122,18 @@ def _matmul(program: Program, name: str) -> None:
         program.emit(name, x, program.find(x.dtype, (*lead, inner, program.size())))
 
 
+def _checked(program: Program, name: str) -> None:
+    """A check of what is computed, and never true."""
+    x = program.pick()
+    wrong = program.find(bool_, x.shape)
+    program.emit(name, x, program.emit("bit_and", wrong, program.emit("bit_not", wrong)), why="a check fails")
+
+
 _HINTS: dict[str, Callable[[Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": broadcast,
     "transpose": transpose, "reshape": reshape, "slice": slice_of, "reverse": reverse, "pad": pad, "concat": concat,
     "argmax": argmax, "take": take, "gather": gather, "matmul": _matmul, "scatter_set": _scatter,
     "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
     "update_slice": update_slice, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update,
-    **dict.fromkeys(("real", "imag", "complex", "conj"), _same_shape),
+    "error_if": _checked, **dict.fromkeys(("real", "imag", "complex", "conj"), _same_shape),
 }  # fmt: skip

@@ -23,10 +23,12 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"api"}),
     frozenset({"compile", "device", "eject", "memory"}),
     frozenset({"nn", "optim"}),
-    frozenset({"transforms", "control", "random", "numpy", "trace", "debug"}),
+    frozenset({"transforms", "control", "random", "numpy", "trace", "debug", "checks"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
-    frozenset({"tree", "errors", "config", "collection", "temporary", "files", "forking", "interrupts", "sources"}),
+    frozenset(
+        {"tree", "errors", "config", "collection", "temporary", "files", "forking", "interrupts", "sources", "cached"}
+    ),
 )
 # Rooms of one layer that nevertheless never see each other.
 STRANGERS = ({"passes", "backends"},)

@@ -149,6 +149,7 @@ import gc, random, signal, sys, threading, time
 import numpy as np
 from zenith.backends.cpu import link
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells have jobs in the background ignore
 KERNEL = '''def kernel(begin, end, args):
     p0 = f32_buffer(args, 1, 2)
     out0 = f32_buffer(args, 2, 2)

@@ -35,6 +35,7 @@ from zenith.ir.text import parse
 if TYPE_CHECKING:
     from zenith import debug, kernels, memory, nn, numpy, optim, random, torch
     from zenith.ahead import aot
+    from zenith.checks import error_if
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.device import synchronize
     from zenith.numpy import (
@@ -96,6 +97,7 @@ __all__ = [
     "dynamic_update_index_in_dim",
     "dynamic_update_slice",
     "dynamic_update_slice_in_dim",
+    "error_if",
     "errors",
     "eval_shape",
     "forbid_recompile",
@@ -140,6 +142,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"zenith.{name}")
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
+        "checks": ("error_if",),
         "device": ("synchronize",),
         "outside": ("custom_op", "pure_callback"),
         "ahead": ("aot",),

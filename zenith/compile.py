@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, cast
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
@@ -13,6 +12,7 @@ from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
 from zenith.backends.routines import is_outside
 from zenith.backends.weights import WeightTable
+from zenith.cached import cached_property
 from zenith.config import config
 from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node

@@ -170,6 +170,10 @@ class OutOfBoundsError(ZenithError, IndexError):
     """An index was outside its axis when the program ran."""
 
 
+class CheckError(ZenithError, RuntimeError):
+    """What a program checks of its values did not hold when it ran: see :func:`zenith.error_if`."""
+
+
 class NumberError(ZenithError, OverflowError):
     """A Python number does not fit into an element type."""
 

@@ -7,11 +7,15 @@ take these in one order: who has one of them waits for those behind it only.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401  whose hooks must be there before a fork begins
+import functools
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from importlib._bootstrap import _module_locks  # type: ignore[attr-defined]
+from types import ModuleType
 from typing import NamedTuple, Protocol
 
 ORDER = ("numba", "llvm", "code memory", "temporary")  # whose locks they are
@@ -70,6 +74,16 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     while _forking.taken:
         _forking.taken.pop().leave_in_child()
+    if sys.version_info < (3, 12) and "networkx" in sys.modules:
+        _renew_property_locks(sys.modules["networkx"])
+
+
+def _renew_property_locks(networkx: ModuleType) -> None:
+    """Give the cached properties of graphs new locks: Python 3.11 computes under one (see :mod:`zenith.cached`)."""
+    for kind in (networkx.Graph, networkx.DiGraph, networkx.MultiGraph, networkx.MultiDiGraph):
+        for member in vars(kind).values():
+            if isinstance(member, functools.cached_property):
+                member.lock = threading.RLock()  # type: ignore[attr-defined]
 
 
 def _is_importing() -> bool:

@@ -93,6 +93,11 @@ def sizes(x, y):
     return (x + y) / x.shape[0] if x.shape[0] % 2 == 0 else x - y
 
 
+def checks(x, i):
+    """A check and an index in one kernel."""
+    return np.sqrt(zenith.error_if(x, x < 0, "a 'root' of a \"negative\" number\n"))[i]
+
+
 def launch(array, *steps):
     """Names that the file itself uses."""
     return array + steps[0] * steps[1]
@@ -115,6 +120,7 @@ PROGRAMS = {
     "kinds": (kinds, [((floats(30) * 9, floats(30).astype(np.float16), 2.5, 4), {"flag": False})]),
     "sizes": (sizes, [((floats(n, 3), floats(m, 3)), {}) for n, m in ((4, 4), (8, 8), (8, 6))]),
     "launch": (launch, [((floats(4), floats(4), floats(4)), {})]),
+    "checks": (checks, [((floats(4) + off, np.array([i])), {}) for off, i in ((9, 3), (-9, 0), (9, 4))]),
     "numbers": (numbers, [((zenith.random.key(3),), {})]),
 }
 STATIC = {"kinds": ("n", "flag")}

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from zenith.api.binding import Binding
@@ -23,6 +23,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Archive
 from zenith.backends.cpu.closed import put_in_runtime
+from zenith.cached import cached_property
 from zenith.compile import link_closed, link_closed_cuda
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ValueTypeError, ZenithError
 from zenith.ir.graph import Graph

@@ -156,7 +156,7 @@ class Printer:
             case AtomicAdd(buffer, at, value):
                 return f"atomic_add({buffer}, {self.size(at)}, {self.expression(value)})"
             case Check(name, value, size, line):
-                text = f"{name} = checked({self.expression(value)}, {self.size(size)}, args)"
+                text = f"{name} = checked({self.expression(value)}, {self.size(size)}, {statement.code}, args)"
                 return self._with_line(text, line)
             case Scratch(name, dtype, length):
                 return f"{name} = {dtype}_scratch({length})"

@@ -13,7 +13,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
 ``AtomicAdd``             add to an element that other tasks may add to at the same time
-``Check``                 an index in bounds, else the status word is set and the index is clamped
+``Check``                 an index in bounds, else the status word says what is wrong and the index is clamped
 ``Search``                the first place that does not fulfil a condition, by bisection
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
@@ -36,6 +36,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -115,12 +116,21 @@ class AtomicAdd:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Bind ``name`` to an int64 element clamped into ``[0, size)``; set the status word when it had to be clamped."""
+    """Bind ``name`` to an int64 element clamped into ``[0, size)``; set the status word when it had to be clamped.
+
+    ``why`` is what is wrong then: an index outside its axis where it is empty. The word is set to ``code``.
+    """
 
     name: str
     value: Expr
     size: Dim
     line: SourceLine | None = field(compare=False, default=None)
+    why: str = ""
+
+    @property
+    def code(self) -> int:
+        """A number for ``why``, the same in every process; 1 for an index."""
+        return 2 + zlib.crc32(self.why.encode()) if self.why else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,9 +358,9 @@ class Kernel:
     wide: bool = True
 
     @property
-    def can_fail(self) -> bool:
-        """Whether some index is checked."""
-        return any(isinstance(s, Check) for s in walk(self.body))
+    def checks(self) -> tuple[Check, ...]:
+        """What is checked when it runs."""
+        return tuple(s for s in walk(self.body) if isinstance(s, Check))
 
 
 def runs(statements: tuple[Statement, ...]) -> tuple[Running, ...]:

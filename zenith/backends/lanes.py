@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.emit import LanesPrinter
+from zenith.backends.failures import failures, reported
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
 from zenith.backends.steps import COUNTERS, Branch, Call, Carry, Either, Launch, Loop, Place, Slice, Step, walk
 from zenith.backends.weights import WeightTable
-from zenith.errors import OutOfBoundsError
 from zenith.ir.dims import Dim
 
 EMPTY = 1 << 12  # elements behind an empty array
@@ -99,10 +99,7 @@ class LanesExecutable:
             with np.errstate(all="ignore"):
                 self._functions[kernel.name](0, tasks, [status, *buffers, *(sizes[s] for s in kernel.sizes)])
         if status[0]:
-            raise OutOfBoundsError(
-                "an index is out of bounds for its axis", where=next(iter(step.lines), None),
-                fix="check the indices against the array's shape",
-            )  # fmt: skip
+            raise reported(failures(kernel, step.lines), status[0]).error()
 
     def _loop(
         self, loop: Loop[Step, Dim], memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]

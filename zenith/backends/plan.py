@@ -337,7 +337,7 @@ class _Planner:
         """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
-        home = self if once or kernel.can_fail else self._home(known)
+        home = self if once or kernel.checks else self._home(known)
         bound |= self._counters(kernel)
         for b in kernel.buffers:
             if b.name not in bound:
@@ -367,7 +367,7 @@ class _Planner:
 
     def _home_of_group(self, number: int, kernels: Sequence[Kernel], reads: Iterable[Place]) -> _Planner:
         """Where a whole group runs. What may fail stays where it is: the loop may have no step."""
-        return self if self.places.is_any_known(number) or any(k.can_fail for k in kernels) else self._home(reads)
+        return self if self.places.is_any_known(number) or any(k.checks for k in kernels) else self._home(reads)
 
     def _make(self, home: _Planner, size: Dim, dtype: DType) -> Place:
         """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""

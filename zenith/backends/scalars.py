@@ -227,11 +227,11 @@ def logaddexp(x: Any, y: Any) -> Any:
     return np.logaddexp(x, y)
 
 
-def checked(place: Any, size: int, args: Any) -> Any:
-    """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes 1."""
+def checked(place: Any, size: int, code: int, args: Any) -> Any:
+    """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes ``code``."""
     place = np.asarray(place)
     if ((place < 0) | (place >= size)).any():
-        args[0][0] = 1
+        args[0][0] = code
     return np.clip(place, 0, max(size - 1, 0))[()]
 
 

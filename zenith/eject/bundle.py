@@ -11,8 +11,8 @@ import ast
 import builtins
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
 
+from zenith.cached import cached_property
 from zenith.eject.modules import Definition, Module, Modules, Statement
 from zenith.errors import CompileError
 

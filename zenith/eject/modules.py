@@ -10,9 +10,9 @@ import ast
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
+from zenith.cached import cached_property
 from zenith.errors import CompileError
 
 OURS = "zenith"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.cpu.program import Launch, Prepared, Program, Step
+from zenith.backends.failures import Failure
 from zenith.backends.steps import FIXED, Branch, Loop, Place, walk
 from zenith.eject import runtime
 from zenith.eject.interface import BUILTINS, Interface, Writer
@@ -157,7 +158,7 @@ class ProgramWriter:
         places = ", ".join(map(self._at, launch.places))
         sizes = ", ".join(self.kernels[name].sizes)
         words = [name, launch.tasks, launch.grain, f"[{places}]", f"[{sizes}]"]
-        words += [repr(_line(launch.lines[0]))] if launch.can_fail and launch.lines else []
+        words += [repr({f.code: _told(f) for f in launch.failures})] if launch.failures else []
         notes = [f"# {line}" for line in dict.fromkeys(map(_line, launch.lines))]
         return [*notes, *_called(self._helpers["launch"], words)]
 
@@ -265,6 +266,12 @@ def _called(function: str, words: Sequence[str]) -> list[str]:
 def in_docstring(text: str) -> str:
     """A text as it stands on one line between quotes, whatever it holds."""
     return printable(text.expandtabs()).replace("\\", "\\\\").replace('"""', "'''")
+
+
+def _told(failure: Failure) -> str:
+    """What the error says when a check does not hold."""
+    why = failure.why or "an index is outside its axis"
+    return why if failure.line is None else f"{why}: {_line(failure.line)}"
 
 
 def _line(line: SourceLine) -> str:

@@ -108,12 +108,17 @@ def team() -> ThreadPoolExecutor:
 
 
 def launch(
-    kernel: Callable[..., None], tasks: int, grain: int, places: Sequence[int], sizes: Sequence[int], line: str = ""
+    kernel: Callable[..., None],
+    tasks: int,
+    grain: int,
+    places: Sequence[int],
+    sizes: Sequence[int],
+    failures: Mapping[int, str] | None = None,
 ) -> None:
     """Run a kernel for ``tasks`` tasks on what stands at ``places``, in chunks of ``grain`` that threads share.
 
-    What it computes does not depend on who runs a chunk, or when. Raises IndexError, which names ``line``, when an
-    index was outside its axis.
+    What it computes does not depend on who runs a chunk, or when. ``failures`` are what may be wrong, by what the
+    kernel then writes into its status word. Raises IndexError when an index was outside its axis, else RuntimeError.
     """
     if tasks <= 0:
         return
@@ -125,7 +130,8 @@ def launch(
     else:
         list(team().map(lambda begin: native(begin, min(begin + step, tasks), words), range(0, tasks, step)))
     if status.value:
-        raise IndexError(f"an index is outside its axis{line and ': ' + line}")
+        error = IndexError if status.value == 1 else RuntimeError
+        raise error((failures or {})[status.value])
 
 
 def is_true(place: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from zenith.api.forms import Form, Json, Result, exactly
 from zenith.api.leaves import dtype_text, input_names, symbolic_sizes
 from zenith.api.signature import Signature
 from zenith.arrays import adapter_for, torch_adapter
+from zenith.cached import cached_property
 from zenith.errors import LoadError, TraceError, UnsupportedError, ValueTypeError, user_line
 from zenith.ir.dims import Dim
 from zenith.trace import Tracer

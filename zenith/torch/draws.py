@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith.torch import aten, python_numbers
+from zenith.torch.asserts import is_assert
 from zenith.torch.conditions import fixed_size, tensor_inputs
 from zenith.torch.sizes import Sizes
 from zenith.torch.steps import Steps, draws
@@ -69,6 +70,8 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
     steps = Steps(sizes, "error", [])
 
     def find(node: torch.fx.Node) -> aten.Rule | None:
+        if is_assert(node):
+            return lambda c, *_: None  # a result of the program checks it
         if not drops(node):
             return python_numbers.rule_of(node, sizes) or aten.find(node.target)
         rule = steps.rule_of(node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import count
 from operator import or_
 from typing import Any
@@ -22,6 +22,7 @@ from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text
 from zenith.api.specialize import Program, Request, Specializer
+from zenith.cached import cached_property
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph, Guard, Value

@@ -7,8 +7,6 @@ at the module's own source line, so that graph nodes, messages and kernels show 
 from __future__ import annotations
 
 import operator
-import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,22 +15,21 @@ import torch
 from torch.utils import _pytree as pytree
 
 from zenith.arrays import adapter_for
-from zenith.errors import SourceLine, UnsupportedError, user_line
-from zenith.torch import aten, python_numbers, recurrent
+from zenith.errors import UnsupportedError, user_line
+from zenith.torch import aten, python_numbers
+from zenith.torch.asserts import is_assert, with_asserts
 from zenith.torch.draws import drops, rules_of
+from zenith.torch.lines import at_line, line_of
 from zenith.torch.unexportable import first_of_unknown_size
 from zenith.torch.weights import Weights
 from zenith.trace import Recorder, Tracer, current_recorder
 
 Find = Callable[[torch.fx.Node], "aten.Rule | None"]
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>", recurrent.__file__)
-
 
 def check_supported(program: Any, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
-    calls = [n for n in program.graph.nodes if n.op == "call_function" and not drops(n)]
+    calls = [n for n in program.graph.nodes if n.op == "call_function" and not (drops(n) or is_assert(n))]
     without_rule = [n for n in calls if aten.find(n.target) is None and not python_numbers.is_known(n)]
     unknown = first_of_unknown_size(program.graph) if without_rule else None
     behind = set() if unknown is None else _descendants(program.graph, unknown)
@@ -106,7 +103,8 @@ def translate(program: Any, weights: Weights, variables: Sequence[str] = ()) -> 
         known, tensors = dict(zip(variables, given, strict=False)), given[len(variables) :]
         values = _inputs(program, weights, known, tensors, recorder)
         evaluate(program.graph, values, rules_of(program, tensors))
-        return [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in returned(program.graph)]
+        results = [_known(values[v]) if isinstance(v, torch.fx.Node) else v for v in returned(program.graph)]
+        return with_asserts(program.graph, values, results)
 
     return run
 
@@ -170,7 +168,7 @@ def _apply(node: Any, values: Mapping[Any, Any], find: Find) -> Any:
             pytree.tree_map(_known, args)
         return rule(context, *args, **kwargs)
 
-    return _at_line(node.meta.get("stack_trace") or "", action)
+    return at_line(node, action)
 
 
 def _known(value: Any) -> Any:
@@ -178,24 +176,3 @@ def _known(value: Any) -> Any:
     if isinstance(value, aten.Absent):
         raise UnsupportedError(value.why, where=user_line(), fix=value.fix)
     return value
-
-
-def line_of(node: torch.fx.Node) -> SourceLine | None:
-    """The user's line that a node comes from."""
-    found: SourceLine | None = _at_line(node.meta.get("stack_trace") or "", user_line)
-    return found
-
-
-def _at_line(stack_trace: str, action: Callable[[], Any]) -> Any:
-    """Run ``action`` beneath a frame that stands at the innermost line of the stack that is not torch's own.
-
-    Zenith finds the user's line by walking the stack, and a module is not running when its export is translated.
-    """
-    frames = [f for f in _FRAME.finditer(stack_trace) if not f["file"].startswith(_LIBRARY)]
-    if not frames:
-        return action()
-    file, line, function = frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]
-    code = compile("\n" * (line - 1) + "result = action()", file, "exec").replace(co_name=function)
-    scope: dict[str, Any] = {"action": action}
-    exec(code, scope)
-    return scope["result"]

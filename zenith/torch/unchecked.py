@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
+from zenith.torch.asserts import UNNAMED
 from zenith.torch.recurrent import LIBRARY, NAMESPACE
 
 _MEANS = ("none", "mean", "sum")  # by PyTorch's numbers
@@ -46,14 +47,18 @@ class Unchecked(TorchFunctionMode):
 
 
 def _gaussian(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
-    """A variance below 0 gives nan, where PyTorch raises."""
     var = torch.full_like(input, var) if isinstance(var, float) else var
     if var.size() != input.size() and input.size()[:-1] == var.size():
         var = var.unsqueeze(-1)
+    torch._assert_async((var >= 0).all(), "gaussian_nll_loss: var has negative entry/entries")
     safe = var + (var.clamp(min=eps) - var).detach()
-    safe = torch.where(var < 0, math.nan, safe)
     loss = 0.5 * (safe.log() + (input - target) ** 2 / safe)
     return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def _assert(condition: Any, message: str = UNNAMED) -> None:
+    """With a message: PyTorch loses an assertion without one when it decomposes operators."""
+    torch.ops.aten._assert_async.msg(condition, message)
 
 
 def _reduced(loss: Any, reduction: str) -> Any:
@@ -110,7 +115,7 @@ def _ctc(
 
 _WRITTEN: dict[Any, Callable[..., Any]] = {
     F.gaussian_nll_loss: _gaussian, torch.cov: _cov, torch.Tensor.cov: _cov, torch.corrcoef: _corrcoef,
-    torch.Tensor.corrcoef: _corrcoef, F.ctc_loss: _ctc, torch.ctc_loss: _ctc,
+    torch._assert_async: _assert, torch.Tensor.corrcoef: _corrcoef, F.ctc_loss: _ctc, torch.ctc_loss: _ctc,
 }  # fmt: skip
 
 

@@ -131,7 +131,7 @@ class _Block:
         scope["arrive"] = self.arrive
         scope["atomic_add"] = self.atomic_add
         scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
-        scope["checked"] = lambda place, size, status: checked(place, size, [status])
+        scope["checked"] = lambda place, size, code, status: checked(place, size, code, [status])
         kinds = {str(d): d.numpy for d in DTYPES}
         made = []
         scope["u8_dynamic"] = scope["u8_shared"] = lambda length: self.shared_array(made, length, np.uint8)

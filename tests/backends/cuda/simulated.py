@@ -35,7 +35,7 @@ def simulate(memory: dict[str, Any], launches: Sequence[tuple[str, str, int, int
 def _function(name: str, source: str) -> Any:
     """A kernel as a Python function."""
     scope = {**NAMESPACE, "cuda": cuda}
-    scope["checked"] = lambda place, size, status: checked(place, size, [status])
+    scope["checked"] = lambda place, size, code, status: checked(place, size, code, [status])
     scope |= {f"{kind}_memory": dtype for kind, dtype in KINDS.items()}
     for width in (2, 4, 8, 16):
         scope |= _wide(width)

@@ -13,6 +13,7 @@ from zenith.backends.cuda.executable import Executable
 from zenith.backends.cuda.memory import pool
 from zenith.backends.cuda.status import synchronize, words_of
 from zenith.backends.cuda.target import cuda_target
+from zenith.backends.failures import Failure
 from zenith.backends.plan import plan
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
@@ -156,7 +157,7 @@ def test_an_index_outside_is_told_by_synchronize_even_when_the_program_is_gone(f
 
 
 def test_of_several_indices_outside_each_is_told(fake):
-    words = words_of(pool(), fake, [(), ()])
+    words = words_of(pool(), fake, [(Failure(1, "", None),)] * 2)
     for number in range(2):
         ctypes.c_int64.from_address(words.address_of(number)).value = 1
     for _ in range(2):

@@ -161,17 +161,18 @@ for _name, _dtype in NUMBA_TYPES.items():
 
 @type_callable(s.checked)
 def _type_checked(context: Any) -> Any:
-    return lambda place, size, args: types.int64 if place == types.int64 else None
+    return lambda place, size, code, args: types.int64 if place == types.int64 else None
 
 
-@lower_builtin(s.checked, types.Any, types.Any, types.Any)
+@lower_builtin(s.checked, types.Any, types.Any, types.Any, types.Any)
 def _lower_checked(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    place, size, block = args
+    place, size, code, block = args
     word = ir.IntType(64)
-    size, before = context.cast(builder, size, sig.args[1], types.int64), builder.block
+    size, code = (context.cast(builder, v, t, types.int64) for v, t in zip((size, code), sig.args[1:3], strict=True))
+    before = builder.block
     with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
         status = builder.inttoptr(builder.load(block, typ=word), word.as_pointer())
-        builder.store(word(1), status)
+        builder.store(code, status)
         last = builder.sub(size, word(1))
         low = builder.select(builder.icmp_signed("<", place, last), place, last)
         inside, outside = builder.select(builder.icmp_signed(">", low, word(0)), low, word(0)), builder.block

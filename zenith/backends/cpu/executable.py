@@ -28,10 +28,10 @@ from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.rows import first_rows
 from zenith.backends.cpu.threads import team
 from zenith.backends.donation import Donation, Pairs, results_in
+from zenith.backends.failures import Failure, reported
 from zenith.backends.fixed import FixedMemory
 from zenith.backends.steps import Call
 from zenith.backends.weights import WeightTable
-from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.types import ArrayType, DType
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; 1 when they were interrupted
@@ -163,7 +163,7 @@ class Executable:
         self.segments = [self._segment(segment) for segment in segments(program)]
         self._leases: list[_Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
-        self._checked = [(self.frame.status + i, s.lines) for i, s in enumerate(program.launches) if s.can_fail]
+        self._checked = [(self.frame.status + i, s.failures) for i, s in enumerate(program.launches) if s.failures]
 
     @property
     def donation(self) -> Donation | None:
@@ -183,7 +183,7 @@ class Executable:
         kernel = self.preparing[launch.kernel.name].address
         team().launch(kernel, int(launch.tasks), int(launch.grain), block.ctypes.data)
         if status[0]:
-            raise _out_of_bounds(launch.lines)
+            raise reported(launch.failures, int(status[0])).error()
 
     def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
         """The words of frames for the arrays at fixed places."""
@@ -236,7 +236,7 @@ class Executable:
         """Run on arrays (read through their adapters); results are made by ``results``.
 
         With ``watch`` steps run one by one: it is given them, and yields each when it shall run.
-        Raises OutOfBoundsError when an index was outside its axis.
+        Raises OutOfBoundsError when an index was outside its axis, CheckError when another check did not hold.
         """
         fixed = self._fixed.state or self._fixed.bind(self)
         try:
@@ -264,7 +264,7 @@ class Executable:
         ARENAS.give_back(arena)
         self._leases.append(lease)  # not after an exception: what status words say then is not known
         if failed:
-            raise _out_of_bounds(failed[0])
+            raise failed[0].error()
         return out
 
     def _address(self, array: Any, adapter: Adapter, keep: list[Any]) -> int:
@@ -275,22 +275,18 @@ class Executable:
         keep.append(dense)
         return int(dense.ctypes.data)
 
-    def _failed(self, lease: _Lease) -> list[Sequence[SourceLine]]:
-        """The lines of launches that met an index outside its axis; their status words are cleared."""
-        failed = [(word, lines) for word, lines in self._checked if lease.buffer[word]]
+    def _failed(self, lease: _Lease) -> list[Failure]:
+        """What launches have found that must not be; their status words are cleared."""
+        failed = [(word, failures) for word, failures in self._checked if lease.buffer[word]]
+        found = [reported(failures, lease.buffer[word]) for word, failures in failed]
         for word, _ in failed:
             lease.buffer[word] = 0
-        return [lines for _, lines in failed]
+        return found
 
 
 def _texts(launches: Iterable[Launch]) -> dict[str, str]:
     """What kernels are made from, by their names."""
     return {launch.kernel.name: launch.kernel.text for launch in launches}
-
-
-def _out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
-    fix = "check the indices against the array's shape"
-    return OutOfBoundsError("an index is out of bounds for its axis", where=next(iter(lines), None), fix=fix)
 
 
 class _HostCall:

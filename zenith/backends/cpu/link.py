@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from zenith.backends.cpu import machine
 from zenith.backends.cpu.code_memory import check_room
 from zenith.backends.cpu.texts import kernel_function
 from zenith.backends.cpu.vectors import select
+from zenith.cached import cached_property
 from zenith.errors import CompileError
 from zenith.interrupts import deferred
 from zenith.sources import digest

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
-from llvmlite.binding import ffi
 
 from zenith.backends.cpu.code_memory import CodeMemory
 from zenith.backends.cpu.objects import RelocatableObject, UnsupportedObject, needed
@@ -63,7 +62,6 @@ class Loaded(NamedTuple):
 
 
 MEMORY = CodeMemory()
-hold_over_fork("llvm", ffi.lib._lock._lock)
 hold_over_fork("code memory", MEMORY.lock)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.texts import kernel_text
+from zenith.backends.failures import Failures, failures
 from zenith.backends.kernel import Kernel
 from zenith.backends.steps import FIXED, Branch, Call, Either, Loop, Place, Weight, walk
 from zenith.errors import SourceLine
@@ -37,8 +38,8 @@ class Code:
 class Launch:
     """Run a kernel: ``tasks`` tasks in chunks of ``grain``, on the memory at ``places``, with ``sizes`` as arguments.
 
-    Tasks, grain and sizes are expressions of the program's sizes. ``can_fail`` says that an index is checked,
-    ``copies`` that elements are written where they were read, so that on one memory nothing changes.
+    Tasks, grain and sizes are expressions of the program's sizes. ``failures`` are what the status word may say,
+    ``copies`` tells that elements are written where they were read, so that on one memory nothing changes.
     """
 
     kernel: Code
@@ -46,7 +47,7 @@ class Launch:
     tasks: str
     grain: str
     sizes: tuple[str, ...]
-    can_fail: bool
+    failures: Failures
     copies: bool
     lines: tuple[SourceLine, ...]
 
@@ -165,7 +166,16 @@ def _launch(step: planned.Launch, codes: _Codes) -> Launch:
         text, sizes = kernel_text(kernel)
         codes[kernel.name] = Code(kernel.name, text), sizes
     code, sizes = codes[kernel.name]
-    return Launch(code, step.places, str(kernel.tasks), _grain(kernel), sizes, kernel.can_fail, step.copies, step.lines)
+    return Launch(
+        code,
+        step.places,
+        str(kernel.tasks),
+        _grain(kernel),
+        sizes,
+        failures(kernel, step.lines),
+        step.copies,
+        step.lines,
+    )
 
 
 def _without_sizes(step: planned.Launch) -> planned.Launch:

@@ -25,6 +25,7 @@ from zenith import sources
 from zenith.backends.cache import store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.program import Code, Launch, Prepared, Program, Step
+from zenith.backends.failures import Failure
 from zenith.backends.steps import Branch, Call, Carry, Loop, Place, Slice, Weight
 from zenith.errors import SourceLine
 from zenith.ir import dims
@@ -148,8 +149,9 @@ class _Tables:
         """A launch as a list."""
         kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
         places = [_place(p) for p in launch.places]
+        failures = [[f.code, f.why, self._numbers(() if f.line is None else (f.line,))] for f in launch.failures]
         lines = self._numbers(launch.lines)
-        return [kernel, places, launch.tasks, launch.grain, launch.sizes, launch.can_fail, launch.copies, lines]
+        return [kernel, places, launch.tasks, launch.grain, launch.sizes, failures, launch.copies, lines]
 
     def step(self, step: Step) -> Json | list[Any]:
         """A step: a loop or branch as an object."""
@@ -192,9 +194,10 @@ class _Reader:
 
     def launch(self, parts: list[Any]) -> Launch:
         """A launch."""
-        kernel, places, tasks, grain, sizes, can_fail, copies, lines = parts
+        kernel, places, tasks, grain, sizes, failures, copies, lines = parts
         at = tuple(Place(*p) for p in places)
-        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), can_fail, copies, self._lines(lines))
+        told = tuple(Failure(code, why, next(iter(self._lines(line)), None)) for code, why, line in failures)
+        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), told, copies, self._lines(lines))
 
     def step(self, stored: Any) -> Step:
         """Any step."""

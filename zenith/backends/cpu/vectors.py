@@ -20,9 +20,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from zenith.errors import ZenithError
+from zenith.forking import hold_over_fork
 
+hold_over_fork("llvm", ffi.lib._lock._lock)  # before anything is asked of LLVM: all that does imports this module
 VARIABLE = "ZENITH_ISA"  # the environment variable that overrides detection
 
 

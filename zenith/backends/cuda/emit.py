@@ -264,7 +264,7 @@ class CudaPrinter(Printer):
                 asked = self.inside if self.alone else "lane == 0"
                 return f"if {asked}: {text}" if asked else text
             case Check(name, value, size, line):
-                text = f"checked({self.expression(value)}, {signed(size)}, status)"
+                text = f"checked({self.expression(value)}, {signed(size)}, {statement.code}, status)"
                 return self._with_line(f"{name} = {self.index}({text})", line)
         return super().line(statement)
 

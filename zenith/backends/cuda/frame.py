@@ -29,7 +29,7 @@ class Layout:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.launches = [step for step in walk(plan.steps) if isinstance(step, Launch)]
-        self.failing = [number for number, launch in enumerate(self.launches) if launch.kernel.can_fail]
+        self.failing = [number for number, launch in enumerate(self.launches) if launch.kernel.checks]
         places = [Place("input", name) for name in plan.inputs] + [Place("output", name) for name, _ in plan.outputs]
         self.arguments = len(places)
         found = dict.fromkeys([*places, *(p for step in walk(plan.steps) for p in _places(step))])

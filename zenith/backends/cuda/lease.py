@@ -14,6 +14,7 @@ from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.replay import Starter
 from zenith.backends.cuda.setup import Program, Setup
 from zenith.backends.cuda.status import StatusWords, words_of
+from zenith.backends.failures import failures
 from zenith.backends.steps import Place
 
 KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
@@ -30,7 +31,8 @@ class Lease:
     def __init__(self, program: Program, pool: Pool, stream: int, waits: bool = True) -> None:
         self.stream, self.key, self._program, self._pool = stream, stream_key(stream), program, pool
         self.pinned = program.driver.pinned(WORD)
-        failing = [program.layout.launches[n].lines for n in program.layout.failing]
+        launches = [program.layout.launches[number] for number in program.layout.failing]
+        failing = [failures(launch.kernel, launch.lines) for launch in launches]
         self.status: StatusWords | None = words_of(self, program.driver, failing, waits) if failing else None
         self.setups: OrderedDict[Any, Setup] = OrderedDict()
         self._starter = Starter(program, pool, stream)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from zenith.backends.cuda.driver import Driver
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import Arguments, geometry
-from zenith.backends.cuda.status import out_of_bounds
+from zenith.backends.failures import failures, reported
 from zenith.backends.steps import Launch
 
 
@@ -34,5 +34,6 @@ def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Se
     driver.synchronize_device()
     driver.launch(function.handle, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared, 0, arguments.address, 0)
     driver.synchronize_device()
-    if ctypes.c_int64.from_address(status.address).value:
-        raise out_of_bounds(launch.lines)
+    code = ctypes.c_int64.from_address(status.address).value
+    if code:
+        raise reported(failures(kernel, launch.lines), code).error()

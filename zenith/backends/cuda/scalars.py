@@ -166,19 +166,19 @@ def _float_function(name: str, body: Callable[..., Value], arity: int) -> Any:
 
 
 def _checked() -> Any:
-    """``checked(place, size, status)``: see ``backends.scalars``; the status word is a pointer here."""
+    """``checked(place, size, code, status)``: see ``backends.scalars``; the status word is a pointer here."""
     from numba.cuda.extending import intrinsic
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place, size, status = args
+        place, size, code, status = args
         with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
-            builder.store(status.type.pointee(1), status)
+            builder.store(code, status)
         last = builder.sub(size, size.type(1))
         low = builder.select(builder.icmp_signed("<", place, last), place, last)
         return builder.select(builder.icmp_signed(">", low, place.type(0)), low, place.type(0))
 
     word = types.int64
-    return intrinsic(lambda typing, place, size, status: (word(word, word, status), emit))
+    return intrinsic(lambda typing, place, size, code, status: (word(word, word, word, status), emit))
 
 
 def _atomic_add() -> Any:

@@ -10,7 +10,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -38,6 +38,7 @@ from zenith.backends.cuda.launch import geometry, own_words
 from zenith.backends.donation import Pairs
 from zenith.backends.routines import Ready
 from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place, waits
+from zenith.cached import cached_property
 from zenith.errors import SourceLine, UnsupportedError
 
 if TYPE_CHECKING:

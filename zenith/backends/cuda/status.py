@@ -1,4 +1,4 @@
-"""Status words: how a kernel that runs later says that an index was outside its axis.
+"""Status words: how a kernel that runs later says that a check did not hold.
 
 A word lives in mapped host memory: the kernel writes it, and the host reads it without waiting for anything. So an
 error is raised by the next call on that stream that begins after the kernel has written, or by
@@ -15,20 +15,21 @@ from collections.abc import Sequence
 
 from zenith.backends.cuda.driver import Driver, on_device
 from zenith.backends.cuda.memory import pool_in_use
-from zenith.errors import OutOfBoundsError, SourceLine
+from zenith.backends.failures import Failures, reported
 
+_LATER = "; what a GPU finds is told by a later call, or by zenith.synchronize()"
 RETIRED = 64  # so many blocks of words of programs that are gone are kept, then the device is waited for
 
 
 class StatusWords:
-    """One word for each launch that can fail, with the user's lines it came from; made by :func:`words_of`."""
+    """One word for each launch that can fail, with what it may say; made by :func:`words_of`."""
 
-    def __init__(self, driver: Driver, lines: Sequence[Sequence[SourceLine]]) -> None:
-        self.driver, self.device, self.lines = driver, driver.device(), lines
-        self._memory = driver.pinned(8 * len(lines))
+    def __init__(self, driver: Driver, failures: Sequence[Failures]) -> None:
+        self.driver, self.device, self.failures = driver, driver.device(), failures
+        self._memory = driver.pinned(8 * len(failures))
         self.address = self._memory.address
-        self._words = (ctypes.c_int64 * len(lines)).from_address(self.address)
-        self._none = bytes(8 * len(lines))
+        self._words = (ctypes.c_int64 * len(failures)).from_address(self.address)
+        self._none = bytes(8 * len(failures))
 
     def address_of(self, number: int) -> int:
         """The address of a launch's word."""
@@ -40,22 +41,13 @@ class StatusWords:
         return bytes(self._words) != self._none
 
     def check(self) -> None:
-        """Raise OutOfBoundsError for the first launch that has reported an index; others are told of later."""
+        """Raise OutOfBoundsError or CheckError for the first launch that has reported; others are told of later."""
         if bytes(self._words) == self._none:
             return
         failed = next((number for number, word in enumerate(self._words) if word), None)
         if failed is not None:  # no other thread was faster
-            self._words[failed] = 0
-            raise out_of_bounds(self.lines[failed])
-
-
-def out_of_bounds(lines: Sequence[SourceLine]) -> OutOfBoundsError:
-    """The error for an index that a kernel found outside its axis."""
-    return OutOfBoundsError(
-        "an index is out of bounds for its axis", where=next(iter(lines), None),
-        fix="check the indices against the array's shape; what a GPU finds is told by a later call, or by "
-        "zenith.synchronize()",
-    )  # fmt: skip
+            code, self._words[failed] = self._words[failed], 0
+            raise reported(self.failures[failed], code).error(_LATER)
 
 
 class _Board:
@@ -102,9 +94,9 @@ class _Board:
 _BOARD = _Board()
 
 
-def words_of(owner: object, driver: Driver, lines: Sequence[Sequence[SourceLine]], waits: bool = True) -> StatusWords:
+def words_of(owner: object, driver: Driver, failures: Sequence[Failures], waits: bool = True) -> StatusWords:
     """Words for the launches of ``owner``, on the current device; with ``waits`` it may be waited for."""
-    words = StatusWords(driver, lines)
+    words = StatusWords(driver, failures)
     _BOARD.add(owner, words, waits)
     return words
 
@@ -112,7 +104,8 @@ def words_of(owner: object, driver: Driver, lines: Sequence[Sequence[SourceLine]
 def synchronize() -> None:
     """Wait for everything that was launched on all devices that were used, and raise what it has reported.
 
-    Raises OutOfBoundsError when an index was outside its axis. Without a GPU there is nothing to wait for.
+    Raises OutOfBoundsError when an index was outside its axis, CheckError when another check did not hold. Without a
+    GPU there is nothing to wait for.
     """
     pool = pool_in_use()
     if pool is None:

@@ -278,14 +278,24 @@ class IndexBuilder:
         for doubt in self.elements.doubts(self.index):
             value = self.where(self.at_least(doubt, 1), value, Number(0, value.dtype))
             size = size + maximum(1 - doubt, 0)
+        return self._check(value, size)
+
+    def error_if(self, wrong: Expr, why: str) -> None:
+        """An error when the program runs and a bool is true: an index 1 where there is only index 0."""
+        for doubt in self.elements.doubts(self.index):
+            wrong = self.where(self.at_least(doubt, 1), wrong, Number(False, bool_))
+        self._check(wrong, dim(1), why)
+
+    def _check(self, value: Expr, size: Dim, why: str = "") -> Dim:
+        """A check, where its value is known."""
         place = self.elements.let(Apply("x", (value,), int64))
         depth = self.elements._depth(place) if size != 0 else len(self.elements.levels) - 1
         level = self.elements.levels[depth]
-        key = ("check", place, size)
+        key = ("check", place, size, why)
         if key not in level.bound:
             name = self.elements.fresh("place")
             self.elements.level_of[name] = depth
-            level.statements.append(Check(name, place, size, self.line))
+            level.statements.append(Check(name, place, size, self.line, why))
             level.bound[key] = Name(name, int64)
         bound = level.bound[key]
         assert isinstance(bound, Name)

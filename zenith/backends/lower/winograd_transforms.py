@@ -21,8 +21,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TypeVar
+
+from zenith.cached import cached_property
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 V = TypeVar("V")

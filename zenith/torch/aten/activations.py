@@ -7,6 +7,7 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import nn
+from zenith.checks import error_if
 from zenith.errors import UnsupportedError
 from zenith.ir.types import kind_of
 from zenith.torch.aten.rules import RULES, Context, rule
@@ -99,9 +100,9 @@ def _shrink_backward(c: Context, grad: Any, x: Any, bound: Any) -> Any:
 
 @rule("one_hot")
 def _one_hot(c: Context, x: Any, num_classes: Any = -1) -> Any:
-    """As in PyTorch, what names no class is an error: the number is looked up in a table of all."""
-    classes = znp.arange(num_classes, dtype=c.dtype)
-    return nn.one_hot(znp.take(classes, x), num_classes, c.dtype)
+    """As in PyTorch, what names no class is an error."""
+    wrong = (x < 0) | (x >= num_classes)
+    return nn.one_hot(error_if(x, wrong, "one_hot: a number names no class"), num_classes, c.dtype)
 
 
 @rule("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")

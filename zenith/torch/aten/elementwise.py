@@ -11,6 +11,7 @@ import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.torch.aten import corners
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
+from zenith.torch.aten.value_checks import of_divisor
 from zenith.trace.bind import b
 
 
@@ -40,12 +41,12 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
     "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "__and__": znp.bitwise_and,
     "__or__": znp.bitwise_or, "__xor__": znp.bitwise_xor, "max.other": znp.maximum, "min.other": znp.minimum,
-    "remainder": znp.remainder, "fmod": znp.fmod,
     "atan2": corners.angle, "hypot": znp.hypot, "copysign": znp.copysign, "nextafter": znp.nextafter,
     "fmax": corners.fmax, "fmin": corners.fmin, "gcd": znp.gcd, "lcm": znp.lcm, "bitwise_left_shift": znp.left_shift,
     "bitwise_right_shift": znp.right_shift, "__lshift__": znp.left_shift, "__rshift__": znp.right_shift,
     "ldexp": lambda x, power: x * znp.exp2(power), "igamma": znp.special.gammainc, "igammac": znp.special.gammaincc,
 }  # fmt: skip
+_WITH_DIVISORS = {"remainder": of_divisor(znp.remainder), "fmod": of_divisor(znp.fmod)}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
@@ -69,6 +70,8 @@ def _register_elementwise() -> None:
     RULES["rsqrt"] = rounded_once(RULES["rsqrt"])
     for name, binary in _BINARY.items():
         RULES[name] = _with_numbers(lambda c, x, y, f=binary: f(*c.operands(x, y)))
+    for name, divide in _WITH_DIVISORS.items():
+        RULES[name] = _with_numbers(lambda c, x, y, f=divide: f(c, *c.operands(x, y)))
     for name, compare in _COMPARISONS.items():
         RULES[name] = lambda c, x, y, f=compare: f(*(wrapped(to(v, c.common), c.common) for v in (x, y)))
     for name in _COPIES:
@@ -106,10 +109,14 @@ def _rsub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
 def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     x, y = c.cast(x, y)
     if rounding_mode == "floor":
-        return znp.floor_divide(x, y)
+        return of_divisor(znp.floor_divide)(c, x, y)
     if rounding_mode == "trunc":
-        return znp.trunc(x / y) if kind_of(c.dtype) == "f" else (x - znp.fmod(x, y)) // y
+        return znp.trunc(x / y) if kind_of(c.dtype) == "f" else of_divisor(_truncated)(c, x, y)
     return x / y
+
+
+def _truncated(x: Any, y: Any) -> Any:
+    return (x - znp.fmod(x, y)) // y
 
 
 @rule("pow")

@@ -6,6 +6,7 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import nn
+from zenith.checks import error_if
 from zenith.nn import classes
 from zenith.nn.losses import reduced
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
@@ -44,7 +45,9 @@ def _nll_forward(c: Context, x: Any, target: Any, weight: Any, reduction: int, i
 @rule("binary_cross_entropy")
 @rounded_once
 def _binary_cross_entropy(c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
-    return nn.binary_cross_entropy(x, target, weight, _REDUCTIONS[reduction])
+    wrong = znp.any(~((x >= 0) & (x <= 1)))  # reduced beside the loss: losses stay in lanes
+    loss = nn.binary_cross_entropy(x, target, weight, _REDUCTIONS[reduction])
+    return error_if(loss, wrong, "binary_cross_entropy: all elements of input should be between 0 and 1")
 
 
 @rule("binary_cross_entropy_with_logits")

@@ -1,6 +1,6 @@
 """Linear algebra: ``torch.linalg`` over ``zenith.numpy.linalg``.
 
-A matrix without a result, such as a singular one, gives nan or infinities where PyTorch raises.
+Where a matrix has no result, such as a singular one, the program raises when it runs, as PyTorch does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.torch.aten.refused import Absent, Failed
 from zenith.torch.aten.rules import RULES, Context, rule, to
+from zenith.torch.aten.value_checks import has_none, with_result
 from zenith.transforms import custom_jvp
 
 linalg = znp.linalg
@@ -20,7 +21,7 @@ _NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg
 
 # Operators of one matrix argument and one result.
 _OF_ONE = {
-    "linalg_inv": linalg.inv, "inverse": linalg.inv, "linalg_det": linalg.det, "det": linalg.det,
+    "linalg_det": linalg.det, "det": linalg.det,
     "linalg_svdvals": linalg.svdvals, "linalg_eigvalsh": linalg.eigvalsh, "linalg_matrix_power": linalg.matrix_power,
     "matrix_power": linalg.matrix_power, "linalg_tensorinv": linalg.tensorinv,
 }  # fmt: skip
@@ -34,6 +35,11 @@ def _register() -> None:
 _register()
 
 
+@rule("linalg_inv", "inverse")
+def _inv(c: Context, a: Any) -> Any:
+    return with_result("linalg.inv", a, linalg.inv(a))
+
+
 @rule("linalg_inv_ex")
 def _inv_ex(c: Context, a: Any, *, check_errors: bool = False) -> Any:
     found = linalg.inv(a)
@@ -41,11 +47,9 @@ def _inv_ex(c: Context, a: Any, *, check_errors: bool = False) -> Any:
 
 
 def _code(a: Any, found: Any) -> Failed:
-    """Which matrices have no result: a finite matrix has one that is finite."""
-    vectors = znp.all(znp.isfinite(found), axis=-1)
-    none = znp.all(znp.isfinite(a), axis=(-2, -1)) & ~(vectors if found.ndim < a.ndim else znp.all(vectors, axis=-1))
+    """Which matrices have no result."""
     return Failed("which matrix has no result is not known: programs give nan or infinities there",
-                  "ask torch.isfinite of the result", znp.astype(none, np.int32))  # fmt: skip
+                  "ask torch.isfinite of the result", znp.astype(has_none(a, found), np.int32))  # fmt: skip
 
 
 @rule("_linalg_det")
@@ -67,7 +71,7 @@ def _logdet(c: Context, a: Any) -> Any:
 
 @rule("linalg_solve")
 def _solve(c: Context, a: Any, y: Any, *, left: bool = True) -> Any:
-    return _solved(c.arguments, a, y, left)
+    return with_result("linalg.solve", a, _solved(c.arguments, a, y, left))
 
 
 @rule("linalg_solve_ex", "_linalg_solve_ex")
@@ -113,7 +117,7 @@ def _triangular_solve(
 
 @rule("linalg_cholesky", "cholesky")
 def _cholesky(c: Context, a: Any, upper: bool = False) -> Any:
-    return linalg.cholesky(a, upper=upper)
+    return with_result("linalg.cholesky", a, linalg.cholesky(a, upper=upper))
 
 
 @rule("linalg_cholesky_ex")

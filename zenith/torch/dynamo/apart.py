@@ -17,8 +17,9 @@ import torch
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.dynamo.blocks import KEPT, Blocked
+from zenith.torch.lines import line_of
 from zenith.torch.steps import Step, warn_once
-from zenith.torch.translate import line_of, returned
+from zenith.torch.translate import returned
 from zenith.torch.unexportable import first_of_unknown_size, has_unknown_size
 
 _WHY = "its sizes depend on values"

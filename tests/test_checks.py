@@ -1,0 +1,140 @@
+"""Checks of values when a program runs: what raises, with which words and line, and what does not."""
+
+import linecache
+import re
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.backends.cuda.grid import GridExecutable
+from tests.backends.running import call, plan_of
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.lanes import LanesExecutable
+from zenith.backends.weights import WeightTable
+from zenith.errors import CheckError, OutOfBoundsError
+from zenith.ir.text import parse
+
+NEGATIVE = "a root of a negative number"
+
+
+def roots(x):
+    return np.sqrt(zenith.error_if(x, x < 0, NEGATIVE))
+
+
+def total(x):
+    """Two checks and an index in one kernel: elementwise, of the whole array, and of a place."""
+    x = zenith.error_if(x, x > 100, "an element is too large")
+    sums = np.sum(np.exp(x) * 2, axis=-1)
+    sums = zenith.error_if(sums, np.sum(x) > 150, "all of them are too large")
+    return sums + x[:, 0]
+
+
+@pytest.mark.parametrize("way", [roots, zenith.jit(roots), zenith.vmap(roots), zenith.jit(zenith.vmap(roots))])
+def test_what_holds_changes_nothing_and_what_does_not_raises(way):
+    good, bad = np.array([4.0, 9.0]), np.array([4.0, -9.0])
+    np.testing.assert_array_equal(way(good), [2, 3])
+    with pytest.raises(CheckError, match=NEGATIVE) as error:
+        way(bad)
+    assert isinstance(error.value, RuntimeError) and "error_if" in linecache.getline(__file__, error.value.where.line)
+    np.testing.assert_array_equal(way(good), [2, 3])
+    assert way(np.zeros(0)).shape == (0,)
+
+
+def test_each_check_of_a_kernel_has_its_words_and_line():
+    jitted = zenith.jit(total)
+    np.testing.assert_allclose(jitted(np.zeros((2, 3))), total(np.zeros((2, 3))))
+    for value, why in ((101, "an element is too large"), (99, "all of them are too large")):
+        with pytest.raises(CheckError, match=why) as error:
+            jitted(np.full((2, 3), float(value)))
+        assert why in linecache.getline(__file__, error.value.where.line)
+
+
+def test_an_index_beside_a_check_is_still_an_index():
+    jitted = zenith.jit(lambda x, i: zenith.error_if(x, x < 0, NEGATIVE)[i])
+    assert jitted(np.array([1.0, 2.0]), np.array([1])).tolist() == [2]
+    with pytest.raises(OutOfBoundsError):
+        jitted(np.array([1.0, 2.0]), np.array([2]))
+    with pytest.raises(CheckError, match=NEGATIVE):
+        jitted(np.array([1.0, -2.0]), np.array([1]))
+
+
+def test_a_condition_of_another_shape_is_checked_as_a_whole():
+    jitted = zenith.jit(lambda x, wrong: zenith.error_if((x, x.sum()), wrong, "wrong"))
+    assert jitted(np.ones(2), np.zeros((3, 1), bool))[1] == 2
+    with pytest.raises(CheckError, match="wrong"):
+        jitted(np.ones(2), np.array([[False], [True], [False]]))
+
+
+def test_derivatives_pass_through_and_check():
+    slope = zenith.jit(zenith.grad(lambda x: np.sum(roots(x))))
+    np.testing.assert_allclose(slope(np.array([4.0, 16.0])), [0.25, 0.125])
+    _, tangent = zenith.jvp(roots, (np.array([4.0]),), (np.array([2.0]),))
+    assert tangent.tolist() == [0.5]
+    with pytest.raises(CheckError, match=NEGATIVE):
+        slope(np.array([4.0, -16.0]))
+
+
+def test_in_branches_and_loops_what_runs_is_checked():
+    @zenith.jit
+    def chosen(which, x):
+        return zenith.cond(which, roots, lambda x: x, x)
+
+    assert chosen(False, np.array([-1.0])).tolist() == [-1]
+    with pytest.raises(CheckError, match=NEGATIVE):
+        chosen(True, np.array([-1.0]))
+
+    @zenith.jit
+    def down(x, n):
+        return zenith.fori_loop(0, n, lambda _, x: zenith.error_if(x, x < 0, NEGATIVE) - 1, x)
+
+    assert down(np.array([2.0]), np.int64(3)).tolist() == [-1]
+    with pytest.raises(CheckError, match=NEGATIVE):
+        down(np.array([2.0]), np.int64(4))
+
+
+def test_a_condition_known_when_traced_is_checked_when_it_runs():
+    assert zenith.jit(lambda x: zenith.error_if(x, False, "no"))(np.ones(2)).tolist() == [1, 1]
+    never = zenith.jit(lambda x: zenith.error_if(x, True, "no"))
+    with pytest.raises(CheckError, match="no"):
+        never(np.ones(2))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u1", "i8", "f2", "f4", "c8"])
+def test_elements_of_every_kind(dtype):
+    jitted = zenith.jit(lambda x: zenith.error_if(x, x != 1, "an element is not 1"))
+    x = np.ones(5, dtype)
+    assert jitted(x).tobytes() == x.tobytes()
+    x[3] = 0
+    with pytest.raises(CheckError, match="not 1"):
+        jitted(x)
+
+
+def test_saved_programs_check_with_the_words_and_the_line(tmp_path):
+    jitted = zenith.jit(total)
+    jitted(np.zeros((2, 3)))
+    jitted.save(tmp_path / "total")
+    with pytest.raises(CheckError, match=re.escape("all of them are too large") + r"[\s\S]*test_checks\.py"):
+        zenith.load(tmp_path / "total")(np.full((2, 3), 99.0))
+
+
+GRAPH = """def f(x: f32[n], i: i64[m]) -> (f32[m]):
+    v1 = literal(value=0.0, dtype=f32)
+    v2 = broadcast(v1, shape=(n,), axes=())
+    v3 = lt(x, v2)
+    v4 = error_if(x, v3, why="a number is negative")
+    v5 = take(v4, i, axis=0)
+    return (v5,)"""
+
+
+@pytest.mark.parametrize("way", [GridExecutable, lambda plan, table: LanesExecutable(plan, {}, table)])
+def test_kernels_of_other_backends_say_what_failed(way):
+    graph = parse(GRAPH)
+    program = way(plan_of(graph, cuda_target() if way is GridExecutable else None), WeightTable.of(graph))
+    x = np.arange(4, dtype=np.float32)
+    (found,) = call(program, graph, [x, np.array([3])])
+    assert found.tolist() == [3]
+    with pytest.raises(OutOfBoundsError):
+        call(program, graph, [x, np.array([4])])
+    with pytest.raises(CheckError, match="a number is negative"):
+        call(program, graph, [x - 1, np.array([0])])

@@ -1,0 +1,49 @@
+"""Checks of values: error_if, whose first operand is the result, and an error when the second is true somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import CheckError, DTypeError
+from zenith.ir.lowering import Elements
+from zenith.ir.ops.common import arrays, random_array, require_same_shape, rng
+from zenith.ir.ops.elementwise import batch_elementwise
+from zenith.ir.primitive import Params, Primitive, Sample, register
+from zenith.ir.types import ArrayType, Type, bool_, kind_of
+
+
+def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, wrong = arrays("error_if", types, 2)
+    require_same_shape("error_if", (x, wrong))
+    if wrong.dtype != bool_:
+        raise DTypeError("error_if takes bools second", types=(x, wrong))
+    return (x,)
+
+
+def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    x, wrong = values
+    if wrong.any():
+        raise CheckError(params["why"], fix="check the values that it was given")
+    return (x,)
+
+
+def _element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+    k.error_if(read[1](*index), params["why"])
+    return read[0](*index)
+
+
+def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    shapes = ((), (5,), (3, 4), (0, 2)) if kind_of(dtype) else ()
+    return [Sample((random_array(rng("error_if"), dtype, s), np.zeros(s, np.bool_)), {"why": "no"}) for s in shapes]
+
+
+register(Primitive(
+    name="error_if", doc="The first operand; an error when the program runs and the second is true for an element.",
+    params={"why": "text"}, typing=_type, evaluate=_evaluate, lowering=Elements(_element, cheap=True),
+    jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
+    vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0], None],
+    batch=batch_elementwise("error_if"), ulp=0, effect=False, samples=_samples,
+))  # fmt: skip

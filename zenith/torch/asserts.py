@@ -1,0 +1,43 @@
+"""``torch._assert_async`` in an export: the program raises when it runs and a condition does not hold.
+
+Such an operator has no result. Its check is one of the module's first result instead: that is always computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+import zenith.numpy as znp
+from zenith.checks import error_if
+from zenith.errors import UnsupportedError
+from zenith.torch.lines import at_line, line_of
+from zenith.trace import Tracer
+
+_NAMES = ("_assert_async", "_functional_assert_async")
+UNNAMED = "an assertion of the module does not hold"
+
+
+def is_assert(node: torch.fx.Node) -> bool:
+    """Whether a node computes nothing, and raises where a tensor is not true."""
+    return isinstance(node.target, torch._ops.OpOverload) and _name(node.target) in _NAMES
+
+
+def _name(target: torch._ops.OpOverload) -> str:
+    return str(target._schema.name).rpartition("::")[2]
+
+
+def with_asserts(graph: torch.fx.Graph, values: Mapping[Any, Any], results: Sequence[Any]) -> list[Any]:
+    """The results of a graph, the first array of which checks what the graph asserts."""
+    found, first = list(results), next((i for i, r in enumerate(results) if isinstance(r, Tracer)), None)
+    for node in filter(is_assert, graph.nodes):
+        if first is None:
+            raise UnsupportedError("a module without a tensor as result asserts nothing", where=line_of(node),
+                                   fix="return the tensor that it asserts of")  # fmt: skip
+        condition, why = (*node.args, UNNAMED)[:2]
+        wrong = ~znp.all(znp.astype(values[condition], bool))
+        found[first] = at_line(node, partial(error_if, found[first], wrong, why))
+    return found
