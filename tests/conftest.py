@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.gpu.device import FAKE, MODE, lack
+from tests.sampling import THOROUGH
 
 # Schedules are the cost model's in all tests that do not ask for others.
 os.environ["ZENITH_TUNED"] = "0"
@@ -44,8 +45,15 @@ def pytest_sessionstart(session):
         pytest.exit(f"tests on a GPU were asked for, and none can be used: {why}", returncode=1)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests marked ``gpu`` are skipped with the reason where no GPU can be used; see tests/gpu/device.py."""
+    """Tests that tests/thorough.txt lists are marked ``thorough`` (see tests/sampling.py).
+
+    Those marked ``gpu`` are skipped with the reason where no GPU can be used (see tests/gpu/device.py).
+    """
+    for item in items:
+        if item.nodeid in THOROUGH:
+            item.add_marker(pytest.mark.thorough)
     ours = [item for item in items if item.get_closest_marker("gpu")]
     why = lack() if ours else None
     if why is None:

@@ -172,7 +172,7 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
 # --- every way of running a program -------------------------------------------------------------------------------
 
 FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", "0"))
-FUZZ = FIRST + fuzz.programs(20)
+FUZZ = FIRST + fuzz.programs(15)
 BLOCK = 5  # programs a test: small, so that workers finish together
 CENSUS = 2000  # programs in one count of what was discarded and of which primitives there were
 
