@@ -105,7 +105,8 @@ def new_call(words: Sequence[str], before: Sequence[str]) -> Reason:
     new = [word for word in words if word not in before]
     static = [word for word in new if ": " not in word and "=" in word]
     if static:
-        fix = f"do not declare {static[0].partition('=')[0]} static, or {AHEAD}"
+        name = static[0].partition("=")[0]
+        fix = f"pass {name} as an array or a tensor and do not declare {name} static, or {AHEAD}"
     else:
         fix = f"convert the arguments to types that it has programs for, or {AHEAD}"
     return Reason("new: " + (", ".join(new) or "another structure"), fix)
