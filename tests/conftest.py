@@ -46,7 +46,7 @@ def pytest_sessionstart(session):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Tests that tests/thorough.txt lists are marked ``thorough`` (see tests/sampling.py).
 
     Those marked ``gpu`` are skipped with the reason where no GPU can be used (see tests/gpu/device.py).
@@ -54,6 +54,11 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid in THOROUGH:
             item.add_marker(pytest.mark.thorough)
+    if not any("::" in str(word) for word in config.args):  # whole files: what the list says of them is there
+        files, known = {item.nodeid.partition("::")[0] for item in items}, {item.nodeid for item in items}
+        gone = sorted(name for name in THOROUGH - known if name.partition("::")[0] in files)
+        if gone:
+            raise pytest.UsageError(f"tests/thorough.txt names tests that are gone: {', '.join(gone)}")
     ours = [item for item in items if item.get_closest_marker("gpu")]
     why = lack() if ours else None
     if why is None:

@@ -12,7 +12,7 @@ from tests.backends.running import call, plan_of
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.lanes import LanesExecutable
 from zenith.backends.weights import WeightTable
-from zenith.errors import CheckError, OutOfBoundsError
+from zenith.errors import ArgumentError, CheckError, OutOfBoundsError
 from zenith.ir.text import parse
 
 NEGATIVE = "a root of a negative number"
@@ -125,6 +125,68 @@ GRAPH = """def f(x: f32[n], i: i64[m]) -> (f32[m]):
     v4 = error_if(x, v3, why="a number is negative")
     v5 = take(v4, i, axis=0)
     return (v5,)"""
+
+
+def test_what_is_known_when_traced_raises_only_where_it_runs():
+    never = zenith.jit(lambda p, x: zenith.cond(p, lambda x: x + zenith.error_if(1.0, True, "no"), lambda x: x, x))
+    assert never(False, np.ones(2)).tolist() == [1, 1]
+    with pytest.raises(CheckError, match="no"):
+        never(True, np.ones(2))
+
+
+def test_a_condition_for_all_elements_is_not_asked_where_there_are_none():
+    jitted = zenith.jit(lambda x, w: np.sum(zenith.error_if(np.ones((3, x.shape[0])), w, "wrong"), axis=1))
+    assert jitted(np.zeros(0), True).tolist() == [0, 0, 0]
+    with pytest.raises(CheckError, match="wrong"):
+        jitted(np.zeros(1), True)
+
+
+def test_checks_that_say_the_same_name_all_their_lines():
+    @zenith.jit
+    def both(x, y):
+        x = zenith.error_if(x, x < 0, NEGATIVE)
+        y = zenith.error_if(y, y < 0, NEGATIVE)
+        return x + y
+
+    with pytest.raises(CheckError) as error:
+        both(np.ones(2), -np.ones(2))
+    first = both.__wrapped__.__code__.co_firstlineno + 2
+    assert error.value.where.line == first and f"may also be test_checks.py:{first + 1}" in str(error.value)
+
+
+@pytest.mark.parametrize("why", ["", " ", 5, None])
+def test_a_check_says_why(why):
+    with pytest.raises(ArgumentError, match="why is"):
+        zenith.error_if(np.ones(2), False, why)
+
+
+def test_a_check_is_part_of_the_loop_around_it():
+    jitted = zenith.jit(lambda x: np.sqrt(zenith.error_if(np.exp(x) + 1, np.exp(x) < 0, NEGATIVE)) * 2)
+    jitted(np.ones(5))
+    assert jitted.show("kernels").count("def ") == 1
+
+
+ROW = """def f(x: f32[4, 64]) -> (f32[4]):
+    v1 = literal(value=0.0, dtype=f32)
+    v2 = broadcast(v1, shape=(4, 64), axes=())
+    v3 = lt(x, v2)
+    v4 = error_if(x, v3, why="a number is negative")
+    v5 = reduce_sum(v4, axes=(1,))
+    v6 = broadcast(v5, shape=(4, 64), axes=(0,))
+    v7 = sub(v4, v6)
+    v8 = exp(v7)
+    v9 = reduce_sum(v8, axes=(1,))
+    return (v9,)"""
+
+
+def test_rows_that_stay_in_registers_are_checked():
+    graph = parse(ROW)
+    program = GridExecutable(plan_of(graph, cuda_target()), WeightTable.of(graph))
+    x = np.ones((4, 64), np.float32)
+    call(program, graph, [x])
+    x[2, 5] = -1
+    with pytest.raises(CheckError, match="a number is negative"):
+        call(program, graph, [x])
 
 
 @pytest.mark.parametrize("way", [GridExecutable, lambda plan, table: LanesExecutable(plan, {}, table)])

@@ -6,18 +6,23 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.errors import ShapeError
-from zenith.trace.bind import b
+from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.trace.bind import b, graph_value
+from zenith.trace.recorder import current_recorder
 from zenith.trace.results import own_memory
+from zenith.trace.tracer import Tracer
 
 
 def error_if(x: Any, wrong: Any, why: str) -> Any:
     """The tree of arrays ``x``; CheckError, which says ``why``, when ``wrong`` is true when the program runs.
 
-    What is checked is what uses the result: a result that nobody needs checks nothing, nor does an array without
-    elements. ``wrong`` is an array of bools: elementwise where it broadcasts to an array's shape, which costs nothing
-    where that is computed anyway, else all of it. On a GPU a later call raises, or :func:`zenith.synchronize`.
-    Derivatives pass through ``x``. The idea is ``error_if`` of Equinox (Kidger, 2021).
+    A compiled function checks the elements that its results need: of what nobody uses it checks nothing, nor of an
+    array without elements. ``wrong`` is an array of bools: elementwise where it broadcasts to an array's shape, which
+    is part of the loop that computes the array, else all of it. On a GPU a later call raises, or
+    :func:`zenith.synchronize`.
+    Derivatives pass through ``x``. Under ``vmap`` both branches of ``cond`` are computed for every example, and loops
+    go on until the last one ends; all of that is checked. The idea is ``error_if`` of Equinox (Kidger, 2021). Raises
+    ArgumentError for a ``why`` that is no text.
 
     >>> import numpy as np, zenith
     >>> @zenith.jit
@@ -30,11 +35,20 @@ def error_if(x: Any, wrong: Any, why: str) -> Any:
     zenith.errors.CheckError: root of a negative number
     ...
     """
+    if not isinstance(why, str) or not why.strip():
+        raise ArgumentError(f"error_if: why is {why!r}, and tells nothing", where=user_line(),
+                            fix="say what is wrong, in words")  # fmt: skip
     leaves, treedef = tree.flatten(x)
     condition = znp.asarray(wrong).astype(bool)
     arrays = [znp.asarray(leaf) for leaf in leaves]
-    checked = [b.error_if(array, _of_shape(condition, array), why=why) for array in arrays]
+    checked = [b.error_if(_late(array), _late(_of_shape(condition, array)), why=why) for array in arrays]
     return tree.unflatten(treedef, own_memory(checked, arrays))
+
+
+def _late(array: Any) -> Any:
+    """An array as a value of the trace in progress: what is known when a function is traced is checked when it runs."""
+    recorder = current_recorder()
+    return array if recorder is None else Tracer(recorder, graph_value(recorder, array))
 
 
 def _of_shape(condition: Any, array: Any) -> Any:

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import NamedTuple, Protocol
 
 ORDER = ("numba", "llvm", "code memory", "temporary")  # whose locks they are
-LIBRARIES = ("zenith", "numba", "llvmlite")  # whose imports are waited for
+LIBRARIES = ("zenith", "numba", "llvmlite", "networkx")  # whose imports are waited for
 PATIENCE = 10.0  # seconds, after which a process forks though a module is being imported
 
 
@@ -80,8 +80,8 @@ def _after_in_child() -> None:
 
 def _renew_property_locks(networkx: ModuleType) -> None:
     """Give the cached properties of graphs new locks: Python 3.11 computes under one (see :mod:`zenith.cached`)."""
-    for kind in (networkx.Graph, networkx.DiGraph, networkx.MultiGraph, networkx.MultiDiGraph):
-        for member in vars(kind).values():
+    for name in ("Graph", "DiGraph", "MultiGraph", "MultiDiGraph"):
+        for member in vars(getattr(networkx, name, object)).values():
             if isinstance(member, functools.cached_property):
                 member.lock = threading.RLock()  # type: ignore[attr-defined]
 

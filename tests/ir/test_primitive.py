@@ -168,10 +168,6 @@ class _Numbers:
         return dim(int(value))
 
     @staticmethod
-    def error_if(wrong: Any, why: str) -> None:
-        assert not wrong and why
-
-    @staticmethod
     def wrapped(value: Any, size: Dim) -> Any:
         return np.int64(value) + (size.evaluate({}) if value < 0 else 0)
 

@@ -115,3 +115,42 @@ def test_an_index_outside_is_still_an_index_error():
     compiled = zenith.from_torch(Module(lambda x, i: F.embedding(i, x)), (torch.ones(3, 2), torch.tensor([0])))
     with pytest.raises(OutOfBoundsError):
         compiled(torch.ones(3, 2), torch.tensor([3]))
+
+
+EMPTY = torch.empty(0, dtype=torch.int64)
+ACCEPTED = {
+    "nothing over nothing": (lambda x, y: (x // 0, x % y), (EMPTY, torch.tensor([0]))),
+    "nan on the right": (torch.linalg.solve, (torch.eye(2), torch.tensor([[torch.nan], [1.0]]))),
+    "infinity on the right": (torch.linalg.solve, (torch.eye(2), torch.tensor([torch.inf, 1.0]))),
+    "no matrices": (torch.linalg.inv, (torch.empty(0, 2, 2),)),
+    "an unknown variance": (F.gaussian_nll_loss, (torch.ones(2), torch.zeros(2), torch.tensor([torch.nan, 1.0]))),
+}
+REFUSED = {
+    "a factor of nan": (torch.linalg.cholesky, (torch.nan * torch.eye(2),)),
+    "one matrix of ones": (torch.linalg.inv, (torch.ones(2, 2),)),
+    "one matrix of zero": (torch.linalg.inv, (torch.zeros(1, 1),)),
+    "an inverse that checks": (lambda a: torch.linalg.inv_ex(a, check_errors=True)[0], (torch.zeros(2, 2),)),
+    "a factor that checks": (lambda a: torch.linalg.cholesky_ex(a, check_errors=True)[0], (-torch.eye(2),)),
+    "a negative power": (lambda a: torch.linalg.matrix_power(a, -2), (torch.zeros(2, 2),)),
+    "a target": (F.binary_cross_entropy, (torch.tensor([0.5, 0.5]), torch.tensor([0.5, 1.5]))),
+    "a size of 0": (lambda x, y: y // x.shape[0], (torch.empty(0), torch.tensor([5, 6]))),
+    "an assertion beside nothing": (lambda x: (torch._assert_async(x.sum() > 0), x[:, :0], x.sum())[1:],
+                                    (-torch.ones(2, 2),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_eager_accepts_is_accepted(name):
+    function, args = ACCEPTED[name]
+    wanted, found = function(*args), zenith.from_torch(Module(function), args)(*args)
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_corners_that_eager_refuses_are_refused(name):
+    function, args = REFUSED[name]
+    with pytest.raises((RuntimeError, ValueError)):
+        function(*args)
+    compiled = zenith.from_torch(Module(function), args)
+    with pytest.raises(CheckError):
+        compiled(*args)

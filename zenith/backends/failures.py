@@ -11,29 +11,35 @@ from zenith.errors import CheckError, OutOfBoundsError, SourceLine, ZenithError
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A check that may fail: the status word then, what is wrong (an index outside its axis where empty), and where."""
+    """A check that may fail: the status word then, what is wrong (an index outside its axis where empty), and where.
+
+    Checks of one kernel that say the same share a code: it was one of the ``lines``.
+    """
 
     code: int
     why: str
-    line: SourceLine | None
+    lines: tuple[SourceLine, ...]
 
     def error(self, later: str = "") -> ZenithError:
         """The error for it; ``later`` is added to what is to be done."""
+        first, *others = self.lines or (None,)
+        also = f"; it may also be {', or '.join(map(str, others))}" if others else ""
         if self.why:
-            return CheckError(self.why, where=self.line, fix=f"check the values that it was given{later}")
-        fix = f"check the indices against the array's shape{later}"
-        return OutOfBoundsError("an index is out of bounds for its axis", where=self.line, fix=fix)
+            return CheckError(self.why, where=first, fix=f"check the values that it was given{also}{later}")
+        fix = f"check the indices against the array's shape{also}{later}"
+        return OutOfBoundsError("an index is out of bounds for its axis", where=first, fix=fix)
 
 
 Failures = tuple[Failure, ...]
 
 
 def failures(kernel: Kernel, lines: Sequence[SourceLine]) -> Failures:
-    """What a launch of a kernel may find; of checks that say the same the first, at ``lines`` where it has no line."""
-    found = dict[int, Failure]()
+    """What a launch of a kernel may find; a check that has no line is at the first of ``lines``."""
+    found = dict[tuple[int, str], dict[SourceLine, None]]()
     for check in kernel.checks:
-        found.setdefault(check.code, Failure(check.code, check.why, check.line or next(iter(lines), None)))
-    return tuple(found.values())
+        where = lines[:1] if check.line is None else (check.line,)
+        found.setdefault((check.code, check.why), {}).update(dict.fromkeys(where))
+    return tuple(Failure(code, why, tuple(where)) for (code, why), where in found.items())
 
 
 def reported(failures: Failures, code: int) -> Failure:

@@ -271,7 +271,7 @@ def in_docstring(text: str) -> str:
 def _told(failure: Failure) -> str:
     """What the error says when a check does not hold."""
     why = failure.why or "an index is outside its axis"
-    return why if failure.line is None else f"{why}: {_line(failure.line)}"
+    return ": ".join([why, *[" or ".join(map(_line, failure.lines))] * bool(failure.lines)])
 
 
 def _line(line: SourceLine) -> str:

@@ -52,12 +52,14 @@ class Parts:
 class Scalar:
     """An elementwise expression such as ``"x + y"`` or ``"exp(x)"``; ``cost`` is about its number of operations.
 
-    ``expression`` may depend on the element type: then it is a mapping from kind (``b i u f``) to text.
+    ``expression`` may depend on the element type: then it is a mapping from kind (``b i u f``) to text. With
+    ``checks``, the name of a parameter, the program raises that text where the last argument is true.
     """
 
     expression: str | dict[str, str]
     cost: int
     parts: Parts | None = None
+    checks: str = ""
 
     def text(self, kind: str) -> str:
         """The expression for arguments of an element-type kind."""
@@ -71,11 +73,10 @@ class Elements:
     ``index`` is one size expression (:class:`~zenith.ir.dims.Dim`) an axis and ``read[i](*index)`` reads argument i.
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
     ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
-    row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds),
-    ``k.error_if(wrong, why)`` (an error where a bool is true), ``k.between(value, last)`` (a value as an index, moved
-    into ``[0, last]``), ``k.compare(text, x, y)`` (a comparison of two elements),
-    ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``) and ``k.wrapped(value, size)``
-    (an index that may count from the end, as an element that counts from the start).
+    row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
+    ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``), ``k.compare(text, x, y)`` (a comparison
+    of two elements), ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``) and
+    ``k.wrapped(value, size)`` (an index that may count from the end, as an element that counts from the start).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is; ``computes`` that it
     computes with elements, and does not only move them.

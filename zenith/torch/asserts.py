@@ -1,6 +1,7 @@
 """``torch._assert_async`` in an export: the program raises when it runs and a condition does not hold.
 
-Such an operator has no result. Its check is one of the module's first result instead: that is always computed.
+Such an operator has no result. Its check is one of the module's results instead: they are always computed, and checked
+unless all are without elements.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def _name(target: torch._ops.OpOverload) -> str:
 
 
 def with_asserts(graph: torch.fx.Graph, values: Mapping[Any, Any], results: Sequence[Any]) -> list[Any]:
-    """The results of a graph, the first array of which checks what the graph asserts."""
-    found, first = list(results), next((i for i, r in enumerate(results) if isinstance(r, Tracer)), None)
+    """The results of a graph, whose arrays check what the graph asserts."""
+    found = list(results)
     for node in filter(is_assert, graph.nodes):
-        if first is None:
+        if not any(isinstance(result, Tracer) for result in found):
             raise UnsupportedError("a module without a tensor as result asserts nothing", where=line_of(node),
                                    fix="return the tensor that it asserts of")  # fmt: skip
         condition, why = (*node.args, UNNAMED)[:2]
         wrong = ~znp.all(znp.astype(values[condition], bool))
-        found[first] = at_line(node, partial(error_if, found[first], wrong, why))
+        found = [at_line(node, partial(error_if, r, wrong, why)) if isinstance(r, Tracer) else r for r in found]
     return found

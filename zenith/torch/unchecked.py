@@ -50,15 +50,15 @@ def _gaussian(input: Any, target: Any, var: Any, full: bool = False, eps: float 
     var = torch.full_like(input, var) if isinstance(var, float) else var
     if var.size() != input.size() and input.size()[:-1] == var.size():
         var = var.unsqueeze(-1)
-    torch._assert_async((var >= 0).all(), "gaussian_nll_loss: var has negative entry/entries")
+    torch._assert_async(~(var < 0).any(), "gaussian_nll_loss: var has negative entry/entries")
     safe = var + (var.clamp(min=eps) - var).detach()
     loss = 0.5 * (safe.log() + (input - target) ** 2 / safe)
     return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
-def _assert(condition: Any, message: str = UNNAMED) -> None:
+def _assert(input: Any, assert_msg: str = UNNAMED) -> None:
     """With a message: PyTorch loses an assertion without one when it decomposes operators."""
-    torch.ops.aten._assert_async.msg(condition, message)
+    torch.ops.aten._assert_async.msg(input, assert_msg)
 
 
 def _reduced(loss: Any, reduction: str) -> Any:

@@ -157,7 +157,7 @@ def test_an_index_outside_is_told_by_synchronize_even_when_the_program_is_gone(f
 
 
 def test_of_several_indices_outside_each_is_told(fake):
-    words = words_of(pool(), fake, [(Failure(1, "", None),)] * 2)
+    words = words_of(pool(), fake, [(Failure(1, "", ()),)] * 2)
     for number in range(2):
         ctypes.c_int64.from_address(words.address_of(number)).value = 1
     for _ in range(2):

@@ -149,7 +149,7 @@ class _Tables:
         """A launch as a list."""
         kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
         places = [_place(p) for p in launch.places]
-        failures = [[f.code, f.why, self._numbers(() if f.line is None else (f.line,))] for f in launch.failures]
+        failures = [[f.code, f.why, self._numbers(f.lines)] for f in launch.failures]
         lines = self._numbers(launch.lines)
         return [kernel, places, launch.tasks, launch.grain, launch.sizes, failures, launch.copies, lines]
 
@@ -196,7 +196,7 @@ class _Reader:
         """A launch."""
         kernel, places, tasks, grain, sizes, failures, copies, lines = parts
         at = tuple(Place(*p) for p in places)
-        told = tuple(Failure(code, why, next(iter(self._lines(line)), None)) for code, why, line in failures)
+        told = tuple(Failure(code, why, self._lines(where)) for code, why, where in failures)
         return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), told, copies, self._lines(lines))
 
     def step(self, stored: Any) -> Step:

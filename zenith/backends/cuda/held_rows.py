@@ -173,7 +173,11 @@ class _Keeping:
                 case Bind(name, at):
                     places[name] = at.substitute(places)
                 case Let(name, value) | Check(name, value):
-                    key = (type(s), self._key(value, numbers, places), s.size if isinstance(s, Check) else None)
+                    key = (
+                        type(s),
+                        self._key(value, numbers, places),
+                        (s.size, s.why) if isinstance(s, Check) else None,
+                    )
                     numbers[name] = self.values.number((name, id(loop)) if key[1] is None else key)
                     places[name] = symbol(numbers[name])
         return numbers
@@ -225,11 +229,13 @@ class _Keeping:
 
 
 def _roots(loop: RowLoop) -> set[str]:
-    """The names that a loop's stores and results mention."""
+    """The names that a loop's stores and results mention, and those of its checks that nobody reads."""
     found = set[str]()
     for s in loop.body:
         if isinstance(s, Store):
             found |= _names(s.value) | s.at.symbols()
+        elif isinstance(s, Check) and s.why:
+            found.add(s.name)
     for a in loop.accumulators if isinstance(loop, Fold) else ():
         found |= _names(a.value)
     return found

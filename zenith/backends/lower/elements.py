@@ -156,6 +156,8 @@ class ElementBuilder:
             return Number(node.params["value"], value.dtype)
         if isinstance(lowering, Scalar):
             operands = tuple(self.element(a, index) for a in args)
+            if lowering.checks:
+                self._check_element(value, operands[-1], node.params[lowering.checks], node.line, index)
             text = lowering.text(operands[0].dtype.kind)
             if text == "divide(x, y)" and self._depth(operands[1]) < self._depth(operands[0]):
                 text = "divide_same(x, y)"
@@ -169,6 +171,16 @@ class ElementBuilder:
             elements = [self.element(a, index) for a in args]
             return self._running(value, lowering, elements, node.params["axis"])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
+
+    def _check_element(self, value: Value, wrong: Expr, why: str, line: SourceLine | None, index: Index) -> None:
+        """An error when the program runs and a bool is true for an element: an index 1 where there is only index 0.
+
+        What is the same for all elements is asked ahead of their loop, if the array has elements.
+        """
+        builder = IndexBuilder(self, line, index)
+        for size in (*self.doubts(index), *(n for n in value.shape if not prove_at_least(n, 1))):
+            wrong = builder.where(builder.at_least(size, 1), wrong, Number(False, bool_))
+        builder.check(wrong, dim(1), why)
 
     def _running(self, value: Value, prefix: Prefix, operands: Sequence[Expr], axis: int) -> Expr:
         """A prefix of the innermost loop, which walks its axis from end to end."""
@@ -278,15 +290,9 @@ class IndexBuilder:
         for doubt in self.elements.doubts(self.index):
             value = self.where(self.at_least(doubt, 1), value, Number(0, value.dtype))
             size = size + maximum(1 - doubt, 0)
-        return self._check(value, size)
+        return self.check(value, size)
 
-    def error_if(self, wrong: Expr, why: str) -> None:
-        """An error when the program runs and a bool is true: an index 1 where there is only index 0."""
-        for doubt in self.elements.doubts(self.index):
-            wrong = self.where(self.at_least(doubt, 1), wrong, Number(False, bool_))
-        self._check(wrong, dim(1), why)
-
-    def _check(self, value: Expr, size: Dim, why: str = "") -> Dim:
+    def check(self, value: Expr, size: Dim, why: str = "") -> Dim:
         """A check, where its value is known."""
         place = self.elements.let(Apply("x", (value,), int64))
         depth = self.elements._depth(place) if size != 0 else len(self.elements.levels) - 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import CheckError, DTypeError
-from zenith.ir.lowering import Elements
+from zenith.ir.lowering import Parts, Scalar
 from zenith.ir.ops.common import arrays, random_array, require_same_shape, rng
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
@@ -30,9 +30,8 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
     return (x,)
 
 
-def _element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
-    k.error_if(read[1](*index), params["why"])
-    return read[0](*index)
+def _complex(b: Any, x: Any, wrong: Any, why: str) -> Any:
+    return b.complex(b.error_if(b.real(x), wrong, why=why), b.imag(x))
 
 
 def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
@@ -42,7 +41,7 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="error_if", doc="The first operand; an error when the program runs and the second is true for an element.",
-    params={"why": "text"}, typing=_type, evaluate=_evaluate, lowering=Elements(_element, cheap=True),
+    params={"why": "text"}, typing=_type, evaluate=_evaluate, lowering=Scalar("x", 2, Parts(_complex, 0), checks="why"),
     jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
     vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0], None],
     batch=batch_elementwise("error_if"), ulp=0, effect=False, samples=_samples,

@@ -45,9 +45,11 @@ def _nll_forward(c: Context, x: Any, target: Any, weight: Any, reduction: int, i
 @rule("binary_cross_entropy")
 @rounded_once
 def _binary_cross_entropy(c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
-    wrong = znp.any(~((x >= 0) & (x <= 1)))  # reduced beside the loss: losses stay in lanes
     loss = nn.binary_cross_entropy(x, target, weight, _REDUCTIONS[reduction])
-    return error_if(loss, wrong, "binary_cross_entropy: all elements of input should be between 0 and 1")
+    for name, given in (("input", x), ("target", target)):
+        wrong = znp.any(~((given >= 0) & (given <= 1)))  # reduced beside the loss: losses stay in lanes
+        loss = error_if(loss, wrong, f"binary_cross_entropy: all elements of {name} should be between 0 and 1")
+    return loss
 
 
 @rule("binary_cross_entropy_with_logits")

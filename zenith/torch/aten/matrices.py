@@ -1,6 +1,7 @@
 """Linear algebra: ``torch.linalg`` over ``zenith.numpy.linalg``.
 
-Where a matrix has no result, such as a singular one, the program raises when it runs, as PyTorch does.
+Where elimination finds a pivot of 0, or Cholesky's factor does not exist, the program raises when it runs, as PyTorch
+does; a matrix that is singular but for rounding may have a result here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.torch.aten.refused import Absent, Failed
 from zenith.torch.aten.rules import RULES, Context, rule, to
-from zenith.torch.aten.value_checks import has_none, with_result
+from zenith.torch.aten.value_checks import has_no_factor, is_singular, with_factor, with_inverse
 from zenith.transforms import custom_jvp
 
 linalg = znp.linalg
@@ -22,8 +23,8 @@ _NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg
 # Operators of one matrix argument and one result.
 _OF_ONE = {
     "linalg_det": linalg.det, "det": linalg.det,
-    "linalg_svdvals": linalg.svdvals, "linalg_eigvalsh": linalg.eigvalsh, "linalg_matrix_power": linalg.matrix_power,
-    "matrix_power": linalg.matrix_power, "linalg_tensorinv": linalg.tensorinv,
+    "linalg_svdvals": linalg.svdvals, "linalg_eigvalsh": linalg.eigvalsh,
+    "linalg_tensorinv": linalg.tensorinv,
 }  # fmt: skip
 
 
@@ -35,21 +36,28 @@ def _register() -> None:
 _register()
 
 
+@rule("linalg_matrix_power", "matrix_power")
+def _matrix_power(c: Context, a: Any, n: int) -> Any:
+    found = linalg.matrix_power(a, n)
+    return with_inverse("linalg.matrix_power", found, a) if n < 0 else found
+
+
 @rule("linalg_inv", "inverse")
 def _inv(c: Context, a: Any) -> Any:
-    return with_result("linalg.inv", a, linalg.inv(a))
+    return with_inverse("linalg.inv", linalg.inv(a), a)
 
 
 @rule("linalg_inv_ex")
 def _inv_ex(c: Context, a: Any, *, check_errors: bool = False) -> Any:
     found = linalg.inv(a)
-    return found, _code(a, found)
+    code = _code(is_singular(found, a))
+    return (with_inverse("linalg.inv_ex", found, a) if check_errors else found), code
 
 
-def _code(a: Any, found: Any) -> Failed:
+def _code(none: Any) -> Failed:
     """Which matrices have no result."""
     return Failed("which matrix has no result is not known: programs give nan or infinities there",
-                  "ask torch.isfinite of the result", znp.astype(has_none(a, found), np.int32))  # fmt: skip
+                  "ask torch.isfinite of the result", znp.astype(none, np.int32))  # fmt: skip
 
 
 @rule("_linalg_det")
@@ -71,14 +79,15 @@ def _logdet(c: Context, a: Any) -> Any:
 
 @rule("linalg_solve")
 def _solve(c: Context, a: Any, y: Any, *, left: bool = True) -> Any:
-    return with_result("linalg.solve", a, _solved(c.arguments, a, y, left))
+    return with_inverse("linalg.solve", _solved(c.arguments, a, y, left), a, y)
 
 
 @rule("linalg_solve_ex", "_linalg_solve_ex")
 def _solve_ex(c: Context, a: Any, y: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     found = _solved(c.arguments, a, y, left)
+    code = _code(is_singular(found, a, y))
     factors = () if len(c.value) == 2 else (_NO_FACTORS, _NO_FACTORS)
-    return (found, *factors, _code(a, found))
+    return (with_inverse("linalg.solve_ex", found, a, y) if check_errors else found, *factors, code)
 
 
 def _solved(examples: Sequence[Any], a: Any, y: Any, left: bool) -> Any:
@@ -117,13 +126,14 @@ def _triangular_solve(
 
 @rule("linalg_cholesky", "cholesky")
 def _cholesky(c: Context, a: Any, upper: bool = False) -> Any:
-    return with_result("linalg.cholesky", a, linalg.cholesky(a, upper=upper))
+    return with_factor("linalg.cholesky", linalg.cholesky(a, upper=upper))
 
 
 @rule("linalg_cholesky_ex")
 def _cholesky_ex(c: Context, a: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     found = linalg.cholesky(a, upper=upper)
-    return found, _code(a, found)
+    code = _code(has_no_factor(found))
+    return (with_factor("linalg.cholesky_ex", found) if check_errors else found), code
 
 
 @rule("cholesky_solve")

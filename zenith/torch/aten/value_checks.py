@@ -17,9 +17,11 @@ def of_divisor(function: Callable[[Any, Any], Any]) -> Callable[[Context, Any, A
     """A quotient or remainder, with the check of integers that PyTorch makes on a CPU."""
 
     def checked(c: Context, x: Any, y: Any) -> Any:
-        if c.dtype.kind not in "iu" or (isinstance(y, int) and y) or isinstance(y, TracedSize) or _on_gpu(c):
-            return function(x, y)
-        return function(x, error_if(y, znp.equal(y, 0), "ZeroDivisionError: an integer is divided by 0"))
+        found = function(x, y)
+        if c.dtype.kind not in "iu" or (isinstance(y, int) and y) or _on_gpu(c):
+            return found
+        divisor = y.as_array() if isinstance(y, TracedSize) else y
+        return error_if(found, znp.equal(divisor, 0), "ZeroDivisionError: an integer is divided by 0")
 
     return checked
 
@@ -28,12 +30,35 @@ def _on_gpu(c: Context) -> bool:
     return any(isinstance(example, torch.Tensor) and example.is_cuda for example in c.arguments)
 
 
-def with_result(name: str, a: Any, found: Any) -> Any:
-    """What was found of matrices ``a``; an error where one has no result."""
-    return error_if(found, znp.any(has_none(a, found)), f"{name}: a matrix is singular, or not positive-definite")
+def with_inverse(name: str, found: Any, a: Any, *others: Any) -> Any:
+    """What was found by inverting matrices ``a``, of other arrays; an error where one has a pivot of 0."""
+    return error_if(found, znp.any(is_singular(found, a, *others)), f"{name}: a matrix is singular")
 
 
-def has_none(a: Any, found: Any) -> Any:
-    """Which matrices have no result: a finite matrix has one that is finite."""
-    vectors = znp.all(znp.isfinite(found), axis=-1)
-    return znp.all(znp.isfinite(a), axis=(-2, -1)) & ~(vectors if found.ndim < a.ndim else znp.all(vectors, axis=-1))
+def is_singular(found: Any, a: Any, *others: Any) -> Any:
+    """Which matrices have no inverse: by a pivot of 0 finite operands become nan, or all elements infinite.
+
+    A matrix that is singular but for rounding may have a result, and one whose result is all too large has none.
+    """
+    matrices = a.ndim - 2
+    known = _over_each(znp.all, znp.isfinite(a), matrices)
+    for other in others:
+        known &= _over_each(znp.all, znp.isfinite(other), min(matrices, other.ndim - 1))
+    return known & (
+        _over_each(znp.any, znp.isnan(found), matrices) | _over_each(znp.all, ~znp.isfinite(found), matrices)
+    )
+
+
+def _over_each(join: Callable[..., Any], flags: Any, matrices: int) -> Any:
+    """Flags joined over all axes but the first, along which there are matrices."""
+    return join(flags, axis=tuple(range(matrices, flags.ndim)))
+
+
+def with_factor(name: str, found: Any) -> Any:
+    """Cholesky's factors; an error where a matrix has none."""
+    return error_if(found, znp.any(has_no_factor(found)), f"{name}: a matrix is not positive-definite")
+
+
+def has_no_factor(found: Any) -> Any:
+    """Which of Cholesky's factors were not found."""
+    return znp.any(znp.isnan(found), axis=(-2, -1))
