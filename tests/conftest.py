@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 from tests.gpu.device import FAKE, MODE, lack
 from tests.sampling import THOROUGH
 
+COLLECTED = pytest.StashKey[set[str]]()  # the names of all tests of this session
+
 # Schedules are the cost model's in all tests that do not ask for others.
 os.environ["ZENITH_TUNED"] = "0"
 # Set before Zenith reads its settings. Workers of one run, and processes that tests start, inherit the folder.
@@ -45,20 +47,24 @@ def pytest_sessionstart(session):
         pytest.exit(f"tests on a GPU were asked for, and none can be used: {why}", returncode=1)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Tests that tests/thorough.txt lists are marked ``thorough`` (see tests/sampling.py).
+def pytest_itemcollected(item):
+    """Tests that tests/thorough.txt lists are marked ``thorough`` (see tests/sampling.py)."""
+    item.session.stash.setdefault(COLLECTED, set()).add(item.nodeid)
+    if item.nodeid in THOROUGH:
+        item.add_marker(pytest.mark.thorough)
 
-    Those marked ``gpu`` are skipped with the reason where no GPU can be used (see tests/gpu/device.py).
-    """
-    for item in items:
-        if item.nodeid in THOROUGH:
-            item.add_marker(pytest.mark.thorough)
-    if not any("::" in str(word) for word in config.args):  # whole files: what the list says of them is there
-        files, known = {item.nodeid.partition("::")[0] for item in items}, {item.nodeid for item in items}
-        gone = sorted(name for name in THOROUGH - known if name.partition("::")[0] in files)
-        if gone:
-            raise pytest.UsageError(f"tests/thorough.txt names tests that are gone: {', '.join(gone)}")
+
+def pytest_collection_finish(session):
+    """Of files that were collected whole, all tests that the list names are there."""
+    known = session.stash.get(COLLECTED, set())
+    files = {name.partition("::")[0] for name in known}
+    gone = sorted(name for name in THOROUGH - known if name.partition("::")[0] in files)
+    if gone and not any("::" in str(word) for word in session.config.args):
+        raise pytest.UsageError(f"tests/thorough.txt names tests that are gone: {', '.join(gone)}")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked ``gpu`` are skipped with the reason where no GPU can be used; see tests/gpu/device.py."""
     ours = [item for item in items if item.get_closest_marker("gpu")]
     why = lack() if ours else None
     if why is None:

@@ -21,7 +21,7 @@ from zenith.ir.verify import verify
 PROGRAMS = 60
 FUZZ = programs(4, one_in=10)
 BLOCK = 2
-EACH = 0.02  # every routine is in at least this share of programs
+EACH = 1 / 60  # every routine is in at least this share of programs
 
 
 def test_every_primitive_is_in_a_stream_or_it_is_said_why_not() -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import json
 import platform
 import re
 import sys
@@ -165,7 +166,9 @@ def test_a_missing_compiler_is_named(monkeypatch):
 def test_every_elementwise_primitive_compiles(primitive, dtype, count):
     """From the registry: a primitive added there is compiled for CUDA here."""
     names = "xyz"[:count]
-    text = f"v1 = {primitive.name}({', '.join(names)})\nreturn (v1,)"
+    (first, *_) = primitive.samples(dtype.numpy)
+    params = [f"{name}={json.dumps(value)}" for name, value in first.params.items()]
+    text = f"v1 = {primitive.name}({', '.join([*names, *params])})\nreturn (v1,)"
     fused, _ = run(program(", ".join(f"{n}: {dtype}[n]" for n in names), text), disabled={"simplify"})
     (params,) = [node.params for _, node in fused.nodes() if node.primitive.name == "fused"]
     (kernel,) = lower_group(params["body"], params["anchor"], cpu_target()).kernels
