@@ -19,10 +19,9 @@ def error_if(x: Any, wrong: Any, why: str) -> Any:
     A compiled function checks the elements that its results need: of what nobody uses it checks nothing, nor of an
     array without elements. ``wrong`` is an array of bools: elementwise where it broadcasts to an array's shape, which
     is part of the loop that computes the array, else all of it. On a GPU a later call raises, or
-    :func:`zenith.synchronize`.
-    Derivatives pass through ``x``. Under ``vmap`` both branches of ``cond`` are computed for every example, and loops
-    go on until the last one ends; all of that is checked. The idea is ``error_if`` of Equinox (Kidger, 2021). Raises
-    ArgumentError for a ``why`` that is no text.
+    :func:`zenith.synchronize`. Derivatives pass through ``x``. Under ``vmap`` both branches of ``cond`` are computed
+    for every example, and loops go on until the last one ends; all of that is checked. Raises ArgumentError for a
+    ``why`` that is no text. The idea is ``error_if`` of Equinox (Kidger, 2021).
 
     >>> import numpy as np, zenith
     >>> @zenith.jit
@@ -41,11 +40,11 @@ def error_if(x: Any, wrong: Any, why: str) -> Any:
     leaves, treedef = tree.flatten(x)
     condition = znp.asarray(wrong).astype(bool)
     arrays = [znp.asarray(leaf) for leaf in leaves]
-    checked = [b.error_if(_late(array), _late(_of_shape(condition, array)), why=why) for array in arrays]
+    checked = [b.error_if(_recorded(array), _recorded(_of_shape(condition, array)), why=why) for array in arrays]
     return tree.unflatten(treedef, own_memory(checked, arrays))
 
 
-def _late(array: Any) -> Any:
+def _recorded(array: Any) -> Any:
     """An array as a value of the trace in progress: what is known when a function is traced is checked when it runs."""
     recorder = current_recorder()
     return array if recorder is None else Tracer(recorder, graph_value(recorder, array))

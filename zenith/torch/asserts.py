@@ -16,6 +16,7 @@ import zenith.numpy as znp
 from zenith.checks import error_if
 from zenith.errors import UnsupportedError
 from zenith.torch.lines import at_line, line_of
+from zenith.torch.steps import packet_name
 from zenith.trace import Tracer
 
 _NAMES = ("_assert_async", "_functional_assert_async")
@@ -24,11 +25,7 @@ UNNAMED = "an assertion of the module does not hold"
 
 def is_assert(node: torch.fx.Node) -> bool:
     """Whether a node computes nothing, and raises where a tensor is not true."""
-    return isinstance(node.target, torch._ops.OpOverload) and _name(node.target) in _NAMES
-
-
-def _name(target: torch._ops.OpOverload) -> str:
-    return str(target._schema.name).rpartition("::")[2]
+    return isinstance(node.target, torch._ops.OpOverload) and packet_name(node.target) in _NAMES
 
 
 def with_asserts(graph: torch.fx.Graph, values: Mapping[Any, Any], results: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from zenith.torch import aten, python_numbers
 from zenith.torch.asserts import is_assert
 from zenith.torch.conditions import fixed_size, tensor_inputs
 from zenith.torch.sizes import Sizes
-from zenith.torch.steps import Steps, draws
+from zenith.torch.steps import Steps, draws, packet_name
 from zenith.trace import Tracer, current_recorder
 from zenith.trace.bind import b
 
@@ -34,9 +34,9 @@ def drops(node: torch.fx.Node) -> bool:
         return bool(_dropout_of(node))
     if not draws(node.target):
         return False
-    if _name(node) == _SLOPES:
+    if packet_name(node.target) == _SLOPES:
         return len(node.args) > 4 and bool(node.args[4])
-    return _name(node) not in _DROPOUTS or (bool(node.args[2]) and bool(node.args[1]))
+    return packet_name(node.target) not in _DROPOUTS or (bool(node.args[2]) and bool(node.args[1]))
 
 
 def is_one_draw(op: Any) -> bool:
@@ -75,9 +75,9 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
         if not drops(node):
             return python_numbers.rule_of(node, sizes) or aten.find(node.target)
         rule = steps.rule_of(node)
-        if _name(node) == _SLOPES:
+        if packet_name(node.target) == _SLOPES:
             return _by_slopes(rule)
-        return rule if _name(node) in (*_DROPOUTS, *_DIFFERENTIABLE) else _of_constants(rule)
+        return rule if packet_name(node.target) in (*_DROPOUTS, *_DIFFERENTIABLE) else _of_constants(rule)
 
     return find
 
@@ -103,7 +103,3 @@ def _by_slopes(rule: aten.Rule) -> aten.Rule:
 
 def _dropout_of(node: torch.fx.Node) -> Any:
     return node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0)
-
-
-def _name(node: torch.fx.Node) -> str:
-    return str(node.target._schema.name).rpartition("::")[2]  # type: ignore[union-attr]

@@ -157,7 +157,12 @@ def _as_told(error: Exception) -> ZenithError:
 
 def _is_check(target: Any) -> bool:
     """Whether an operator computes nothing, and raises where something is not as it should be."""
-    return getattr(target, "namespace", "") == "aten" and target._schema.name.partition("::")[2] in _CHECKS
+    return getattr(target, "namespace", "") == "aten" and packet_name(target) in _CHECKS
+
+
+def packet_name(target: Any) -> str:
+    """An operator's name without its namespace and overload: ``add`` of ``aten.add.Tensor``."""
+    return str(target._schema.name).rpartition("::")[2]
 
 
 def warn_once(told: str, name: str, where: SourceLine | None, why: str) -> None:
