@@ -19,7 +19,7 @@ from zenith.errors import ZenithError
 from zenith.ir.interpret import interpret
 from zenith.ir.types import has_derivative
 from zenith.passes.dce import dce
-from zenith.torch.calls import ModuleCall, as_tensor
+from zenith.torch.calls import as_tensor
 from zenith.transforms.reverse import vjp_graph
 
 PATTERN = torch.tensor([0.0, 1.0, 1.0, -1.0, 0.0, 2.0, -1.0])
@@ -63,7 +63,7 @@ class Derivatives:
     def __init__(self, function, args):
         self.function, self.args = function, args
         fast = zenith.from_torch(Function(function), tuple(args), backend="reference")
-        call = ModuleCall(fast._programs.signature, tuple(args), {})
+        call = fast._programs.calls.flatten(tuple(args), {})
         self.graph = fast._programs._build_with_weights(
             call, fast._programs.mode, fast._programs.weights
         ).program.traced.graph

@@ -102,8 +102,8 @@ class Loaded(Inspectable, ABC):
         """How a positional argument of each type is described in keys."""
 
     @abstractmethod
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-        """A call, flattened."""
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
+        """A call, flattened, in every way in which programs may take it; as messages tell it first."""
 
     @abstractmethod
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
@@ -125,13 +125,13 @@ class Loaded(Inspectable, ABC):
         return _text(spelled)
 
     def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = self._given(args, kwargs)
-        key = self._saved_key(given.key)
-        found = self._find(key, given.leaves)
-        if found is self._specializer:
-            given.check()
-            raise self._missing(key, given)
-        return found
+        ways = self._given(args, kwargs)
+        for given in ways:
+            found = self._find(self._saved_key(given.key), given.leaves)
+            if found is not self._specializer:
+                return found
+        ways[0].check()
+        raise self._missing(self._saved_key(ways[0].key), ways[0])
 
     def _saved_key(self, key: Any) -> Hashable:
         """A call's key with its form as text, which is the same in every process."""
@@ -170,14 +170,14 @@ class LoadedFunction(Loaded):
     def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
         return KEYS
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
         call = self._signature.split(args, kwargs)
         if call.is_traced:
             raise TraceError(f"{self.__name__} was loaded from a file and cannot be traced: it is compiled already",
                              fix="transform or jit the function itself, and save the result")  # fmt: skip
         signature = self._signature
         key = call.key(lambda: signature.paths(call))
-        return Given(key, call.leaves, lambda: signature.check(call), lambda: signature.describe(call))
+        return [Given(key, call.leaves, lambda: signature.check(call), lambda: signature.describe(call))]
 
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         return Result.of(read(spelled), numbers)

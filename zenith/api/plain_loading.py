@@ -23,10 +23,12 @@ class PlainModule(Loaded):
     """A module that :func:`zenith.from_torch` compiled and ``save`` wrote, on NumPy arrays."""
 
     def __init__(self, archive: Archive) -> None:
-        if any(program["plain"] is None for program in archive.content["programs"]):
+        programs = [p for p in archive.content["programs"] if not (p["form"] or {}).get("dynamic")]  # those are torch's
+        if any(program["plain"] is None for program in programs):
             raise LoadError(f"{archive.path} takes or returns classes that only torch can build",
                             fix="load it where torch is installed, and call it with tensors")  # fmt: skip
         self._orders: dict[str, list[int]] = {}
+        archive.content["programs"] = programs
         super().__init__(archive)
 
     def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
@@ -44,7 +46,7 @@ class PlainModule(Loaded):
     def _form_text(self, spelled: Json) -> str:
         return str(spelled)
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
         arrays: list[Any] = []
         text, numbers = without_numbers(spell_nested(_marked([list(args), dict(kwargs)], arrays)))
         in_order = [arrays[number] for number in numbers]
@@ -57,7 +59,7 @@ class PlainModule(Loaded):
             for number, leaf in enumerate(leaves):
                 check_leaf(leaf, f"array {number}")
 
-        return Given(keys if is_flat else (text, keys), leaves, check, lambda: tuple(map(dtype_text, leaves)))
+        return [Given(keys if is_flat else (text, keys), leaves, check, lambda: tuple(map(dtype_text, leaves)))]
 
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         nested = read_nested(spelled)

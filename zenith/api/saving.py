@@ -92,8 +92,8 @@ def _spelled(key: Hashable, description: Sequence[str], program: Specialization,
 
 def _plain(program: Specialization, form: Form | None) -> Json:
     """How arrays are nested in the call and in the result, in words that need no library; None where these fail."""
-    arguments = ([Leaf(i) for i in range(len(program.kinds))], {}) if form is None else form.nested()
     try:
+        arguments = ([Leaf(i) for i in range(len(program.kinds))], {}) if form is None else form.nested()
         return [spell_nested([list(arguments[0]), arguments[1]]), spell_nested(program.origin.result.nested())]
     except UnsupportedError:
         return None

@@ -1,4 +1,4 @@
-"""``torch._assert_async`` in an export: the program raises when it runs and a condition does not hold.
+"""``torch._assert_async``, and conditions on floats, in an export: the program raises when one does not hold.
 
 Such an operator has no result. Its check is one of the module's results instead: they are always computed, and checked
 unless all are without elements.
@@ -15,6 +15,7 @@ import torch
 import zenith.numpy as znp
 from zenith.checks import error_if
 from zenith.errors import UnsupportedError
+from zenith.torch import python_numbers
 from zenith.torch.lines import at_line, line_of
 from zenith.torch.steps import packet_name
 from zenith.trace import Tracer
@@ -24,7 +25,9 @@ UNNAMED = "an assertion of the module does not hold"
 
 
 def is_assert(node: torch.fx.Node) -> bool:
-    """Whether a node computes nothing, and raises where a tensor is not true."""
+    """Whether a node computes nothing, and raises where a tensor, or a comparison of floats, is not true."""
+    if node.target is torch.ops.aten._assert_scalar.default:
+        return isinstance(node.args[0], torch.fx.Node) and python_numbers.compares_floats(node.args[0])
     return isinstance(node.target, torch._ops.OpOverload) and packet_name(node.target) in _NAMES
 
 

@@ -6,7 +6,7 @@ import takes longer than the start of a saved program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,26 +25,35 @@ from zenith.tree import Leaf
 
 TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 _VALUES = (bool, int, float, str, type(None))
+_LEAST = 2  # torch.export treats smaller sizes as special
+_MOST_STRUCTURES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleForm(Form):
     """How the tensors of a call are nested, and the values that are no tensors: path and value, what equals them.
 
-    ``places`` are the values' numbers among all leaves.
+    ``places`` are the values' numbers among all leaves. ``dynamic`` are the paths of Python numbers that are inputs.
     """
 
     spec: pytree.TreeSpec
     values: tuple[tuple[str, Any], ...] = field(compare=False)
     equal: tuple[Hashable, ...]
     places: tuple[int, ...]
+    dynamic: tuple[str, ...] = ()
 
     def spelled(self) -> Json:
         """Torch's own text of the structure, and the values."""
-        return {"spec": _dumps(self.spec), "values": [[path, _plain(value)] for path, value in self.values]}
+        values = [[path, _plain(value)] for path, value in self.values]
+        return {"spec": _dumps(self.spec), "values": values} | ({"dynamic": self.dynamic} if self.dynamic else {})
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The structure, with the values in their places."""
+        """The structure, with the values in their places; UnsupportedError where numbers are inputs."""
+        if self.dynamic:
+            raise UnsupportedError(
+                f"a program that takes any number for {', '.join(self.dynamic)} is called by zenith alone",
+                fix="compile one for this number: .lower(...).compile() with it",
+            )
         values = {place: value for place, (_, value) in zip(self.places, self.values, strict=True)}
         numbers = iter(range(self.spec.num_leaves))
         leaves = [values[i] if i in values else Leaf(next(numbers)) for i in range(self.spec.num_leaves)]
@@ -53,19 +62,54 @@ class ModuleForm(Form):
 
 
 class ModuleCall:
-    """One call, flattened: its tensors with their paths. Raises TraceError for arguments of other kinds."""
+    """One call, flattened: its tensors with their paths. Raises TraceError for arguments of other kinds.
 
-    def __init__(self, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.args, self.kwargs = args, kwargs
-        leaves, spec = pytree.tree_flatten_with_path((args, dict(kwargs)))
-        tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self.tensors = [tensor for _, tensor in tensors]
-        self.paths = [path_of(signature, path) for path, _ in tensors]
-        places = tuple(i for i, (_, leaf) in enumerate(leaves) if not isinstance(leaf, torch.Tensor))
-        values = [(path_of(signature, leaves[i][0]), leaves[i][1]) for i in places]
-        for path, value in values:
-            _check_value(path, value)
-        self.form = ModuleForm(spec, tuple(values), tuple(exactly(value) for _, value in values), places)
+    Python numbers whose paths are ``dynamic`` are inputs of the program like tensors, and stand among these: a float as
+    one without axes, an int as the length of one without elements.
+
+    Attributes
+    ----------
+    args, kwargs: as the module is given them.
+    tensors, paths: what the program takes, in order.
+    places: of these among all leaves.
+    numbers: the Python numbers among them, by their places there.
+    """
+
+    def __init__(
+        self,
+        given: tuple[tuple[Any, ...], Mapping[str, Any]],
+        leaves: Sequence[Any],
+        spec: pytree.TreeSpec,
+        paths: Sequence[str],
+        dynamic: Collection[str] = (),
+    ) -> None:
+        self.args, self.kwargs = given
+        self._flat = leaves, spec, paths
+        is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
+        device = leaves[is_tensor.index(True)].device if dynamic and any(is_tensor) else None
+        self.tensors: list[torch.Tensor] = []
+        self.places: list[int] = []
+        self.numbers: dict[int, int | float] = {}
+        fixed: list[int] = []
+        for place, leaf in enumerate(leaves):
+            if is_tensor[place]:
+                self.tensors.append(leaf)
+            elif device is not None and paths[place] in dynamic and may_be_dynamic(leaf):
+                self.numbers[len(self.tensors)] = leaf
+                self.tensors.append(as_input(leaf, device))
+            else:
+                _check_value(paths[place], leaf)
+                fixed.append(place)
+                continue
+            self.places.append(place)
+        self.paths = [paths[place] for place in self.places]
+        values = tuple([(paths[place], leaves[place]) for place in fixed])
+        entered = tuple([self.paths[place] for place in self.numbers])
+        self.form = ModuleForm(spec, values, tuple([exactly(v) for _, v in values]), tuple(fixed), entered)
+
+    def with_dynamic(self, paths: Collection[str]) -> ModuleCall:
+        """The same call, with the Python numbers at these paths as inputs and no others."""
+        return ModuleCall((self.args, self.kwargs), *self._flat, paths)
 
     @cached_property
     def names(self) -> list[str]:
@@ -99,13 +143,46 @@ class ModuleCall:
 
     def describe(self) -> tuple[str, ...]:
         """Types and sizes of the tensors, and the other values, for messages."""
-        tensors = [f"{path}: {dtype_text(t)}" for path, t in zip(self.paths, self.tensors, strict=True)]
+        numbers = {place: f"a Python {type(number).__name__}" for place, number in self.numbers.items()}
+        texts = [numbers.get(place) or dtype_text(tensor) for place, tensor in enumerate(self.tensors)]
+        tensors = [f"{path}: {text}" for path, text in zip(self.paths, texts, strict=True)]
         return (*tensors, *(f"{path}={value!r}" for path, value in self.form.values))
+
+
+def may_be_dynamic(value: Any) -> bool:
+    """Whether a Python number can be an input: a float, or an int that torch.export takes for any size."""
+    return type(value) is float or (type(value) is int and value >= _LEAST)
+
+
+def as_input(number: int | float, device: torch.device | None) -> torch.Tensor:
+    """A Python number as a tensor that a program takes."""
+    if isinstance(number, float):
+        return torch.tensor(number, dtype=torch.float64, device=device)
+    return torch.empty((number, 0), dtype=torch.uint8, device=device)
 
 
 def module_kinds() -> dict[type, Callable[[Any], Hashable]]:
     """How an argument of each type is described in the key of a compilation: the fast path of every call."""
     return dict.fromkeys(TENSORS, torch_adapter().signature)
+
+
+class Calls:
+    """How calls of one signature are flattened, by torch's pytrees; what is known of a structure is found once."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._signature = signature
+        self._paths: dict[pytree.TreeSpec, list[str]] = {}
+
+    def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ModuleCall:
+        """A call, whose Python numbers are values of its form."""
+        leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
+        paths = self._paths.get(spec)
+        if paths is None:
+            pairs, _ = pytree.tree_flatten_with_path((args, dict(kwargs)))
+            if len(self._paths) == _MOST_STRUCTURES:
+                self._paths.clear()
+            paths = self._paths[spec] = [path_of(self._signature, path) for path, _ in pairs]
+        return ModuleCall((args, kwargs), leaves, spec, paths)
 
 
 def path_of(signature: Signature, path: Sequence[Any]) -> str:

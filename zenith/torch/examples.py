@@ -25,14 +25,18 @@ class Examples:
 
     Attributes
     ----------
-    tensors: what stands for the tensors among the arguments, in order; no two share memory.
+    tensors: what stands for the inputs among the arguments, in order: tensors, of which no two share memory, and those
+        that tell Python numbers.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: Mapping[int, torch.Tensor]) -> None:
+        """``inputs`` are the tensors that a program takes, by their places among all leaves of the arguments."""
         self._given = args, dict(kwargs)
-        leaves, self._spec = pytree.tree_flatten(self._given)
-        self._leaves = [_distinct(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.tensors = [leaf for leaf in self._leaves if isinstance(leaf, torch.Tensor)]
+        self._leaves, self._spec = pytree.tree_flatten(self._given)
+        self._inputs = {place: (type(self._leaves[place]), _distinct(tensor)) for place, tensor in inputs.items()}
+        self.tensors = [tensor for _, tensor in self._inputs.values()]
+        for place, (_, tensor) in self._inputs.items():
+            self._leaves[place] = tensor
 
     def as_arguments(self, module: torch.nn.Module) -> torch.nn.Module:
         """The module, with the same weights, as a function of the tensors alone; the other arguments are fixed.
@@ -44,8 +48,9 @@ class Examples:
         own = module.__dict__.get("forward") or (lambda *a, **k: type(module).forward(twin, *a, **k))  # as it is then
 
         def forward(*tensors: torch.Tensor) -> Any:
-            given = iter(tensors)
-            values = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
+            values = list(self._leaves)
+            for (place, (kind, _)), tensor in zip(self._inputs.items(), tensors, strict=True):
+                values[place] = _as_given(kind, tensor)
             args, kwargs = pytree.tree_unflatten(values, self._spec)
             return own(*args, **kwargs)
 
@@ -71,6 +76,11 @@ class Examples:
                 fix=f"give an entry for each of {', '.join(arguments)}, None where sizes are fixed",
             ) from error
         return [found[id(tensor)] for tensor in self.tensors]
+
+
+def _as_given(kind: type, tensor: torch.Tensor) -> Any:
+    """What the module's own code is given for an input: the tensor, or the number that it tells."""
+    return tensor.shape[0] if kind is int else tensor.item() if kind is float else tensor
 
 
 def _distinct(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,9 +18,10 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -30,8 +31,10 @@ from torch.fx.experimental import _config as symbolic_config
 from zenith.api.binding import Condition
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
+from zenith.torch.calls import ModuleCall
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
 from zenith.torch.draws import drops, is_one_draw, write_out_attention
+from zenith.torch.dynamic_numbers import read_numbers
 from zenith.torch.examples import Examples, enlarged
 from zenith.torch.float_sizes import recorded_with_floats
 from zenith.torch.frozen import Reads, observed
@@ -81,14 +84,12 @@ class Exported:
 
 def export(
     module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    names: Sequence[Sequence[str]],
+    call: ModuleCall,
     dynamic_shapes: Any = None,
     keep_sizes: bool = False,
     differentiable: bool = False,
 ) -> Exported:
-    """Export ``module``; ``names`` gives a name to every axis of every tensor argument, in order.
+    """Export ``module`` for calls like this one, in whose names for sizes conditions are written.
 
     With ``keep_sizes`` axes of size 0 and 1 are fixed (the export serves calls with exactly those); otherwise they are
     replaced by larger ones for the export, where the module accepts that. A ``differentiable`` export keeps in mind
@@ -96,20 +97,21 @@ def export(
     UnsupportedError when it changes its inputs or parameters, does in Python what no program can follow, or has
     derivatives of its own that are asked for.
     """
-    examples = Examples(args, kwargs)
+    examples = Examples(call.args, call.kwargs, dict(zip(call.places, call.tensors, strict=True)))
     twin = examples.as_arguments(module)
     with exclusive(), observed(module, twin) as reads:
         if dynamic_shapes is not None:
             program = _export(twin, examples.tensors, differentiable, examples.dynamic(module, dynamic_shapes))
         else:
-            attempt = _export if keep_sizes else _export_any_size
+            attempt = _export if keep_sizes else partial(_export_any_size, numbers=call.numbers)
             program = attempt(twin, examples.tensors, differentiable)
+    read_numbers(program, call.numbers)
     _refuse_lasting_writes(program)
     inputs = [n.meta["val"] for n in tensor_inputs(program)]
     sizes = tuple(tuple(fixed_size(size) for size in e.shape) for e in inputs)
     labels = [
         [label if size is None else str(size) for label, size in zip(own, fixed, strict=True)]
-        for own, fixed in zip(names, sizes, strict=True)
+        for own, fixed in zip(call.size_names(), sizes, strict=True)
     ]
     conditions = conditions_of(program, inputs, labels)
     kept = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
@@ -117,10 +119,15 @@ def export(
     return Exported(program, sizes, kept, writes, differentiable, reads())
 
 
-def _export_any_size(module: torch.nn.Module, tensors: list[torch.Tensor], differentiable: bool) -> Any:
-    """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are."""
+def _export_any_size(
+    module: torch.nn.Module, tensors: list[torch.Tensor], differentiable: bool, numbers: Container[int]
+) -> Any:
+    """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are.
+
+    Tensors that tell ``numbers``, by their places, stay as they are.
+    """
     for axes in (None, 1):
-        larger = [enlarged(tensor, axes) for tensor in tensors]
+        larger = [t if place in numbers else enlarged(t, axes) for place, t in enumerate(tensors)]
         if any(one is not other for one, other in zip(larger, tensors, strict=True)):
             try:
                 return _export(module, larger, differentiable)

@@ -66,7 +66,7 @@ class Functional:
         stand_in = programs.weights.stand_in
         examples = iter([stand_in(shape, tensor.dtype) for shape, tensor in zip(shapes, tensors, strict=True)])
         args, kwargs = pytree.tree_unflatten([next(examples) if _is_array(v) else v for v in leaves], spec)
-        call = ModuleCall(programs.signature, args, kwargs)
+        call = programs.calls.flatten(args, kwargs)
         exported = programs.export_for(call, programs.mode, True)
         if exported.writes:
             raise UnsupportedError(

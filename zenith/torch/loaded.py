@@ -7,8 +7,9 @@ from typing import Any
 
 from zenith.api.forms import Json, Result
 from zenith.api.loading import Given, Loaded
+from zenith.backends.archive import Archive
 from zenith.torch.caches import register_caches
-from zenith.torch.calls import ModuleCall, module_kinds, read_result
+from zenith.torch.calls import Calls, module_kinds, read_result
 
 
 class LoadedModule(Loaded):
@@ -17,9 +18,16 @@ class LoadedModule(Loaded):
     def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
         return module_kinds()
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-        call = ModuleCall(self._signature, args, kwargs)
-        return Given(call.key(), call.tensors, call.check, call.describe)
+    def __init__(self, archive: Archive) -> None:
+        super().__init__(archive)
+        forms = [program["form"] or {} for program in archive.content["programs"]]
+        self._calls = Calls(self._signature)
+        self._dynamic = {tuple(form["dynamic"]) for form in forms if "dynamic" in form}
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
+        first = self._calls.flatten(args, kwargs)
+        calls = [first, *map(first.with_dynamic, self._dynamic)]
+        return [Given(call.key(), call.tensors, call.check, call.describe) for call in calls]
 
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         register_caches()

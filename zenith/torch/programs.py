@@ -7,7 +7,7 @@ This is a plain object, whose attributes a call reads in nanoseconds; those of a
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -26,7 +26,8 @@ from zenith.ir.dims import dim
 from zenith.ir.target import Numerics
 from zenith.torch.attributes import Attributes
 from zenith.torch.caches import refuse_caches
-from zenith.torch.calls import ModuleCall, module_kinds
+from zenith.torch.calls import Calls, ModuleCall, module_kinds
+from zenith.torch.dynamic_numbers import DynamicNumbers, NumbersAreFixed, agree, fixed_numbers, numbers_fixed
 from zenith.torch.export import Exported, exclusive, export
 from zenith.torch.results import Results
 from zenith.torch.training import Recorded, Training
@@ -67,9 +68,10 @@ class ModulePrograms:
         self.module = module
         self.name = tree.identifier(type(module).__name__)
         self.signature = replace(Signature.of(module.forward), name=self.name)
+        self.calls = Calls(self.signature)
         self._dynamic_shapes, self._backend, self._outer = dynamic_shapes, backend, list(outer)
         self._options = backend, self.name, max_compilations, numerics
-        self._keys = module_kinds()
+        self._keys, self._numbers = module_kinds(), DynamicNumbers()
         self._lock = threading.RLock()
         with exclusive():
             self.weights, self._attributes = Weights(module), self._attributes_now()
@@ -196,15 +198,31 @@ class ModulePrograms:
     # --- programs -----------------------------------------------------------------------------------------------------
 
     def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        call, mode = ModuleCall(self.signature, args, kwargs), self.mode
+        call, specializer = self.calls.flatten(args, kwargs), self.mode.specializer
         call.check()
-        key = call.key()
-        found = mode.specializer.find(key, call.tensors)
-        if found is mode.specializer:
-            found = mode.specializer.make(key, self._request(call))
+        found = specializer.find(call.key(), call.tensors)
+        if found is specializer:
+            found = self._with_numbers(call, self._find_or_make)
         if self._releases:
             self._release()
         return found
+
+    def _find_or_make(self, call: ModuleCall) -> Any:
+        specializer, key = self.mode.specializer, call.key()
+        found = specializer.find(key, call.tensors)
+        return specializer.make(key, self._request(call)) if found is specializer else found
+
+    def _with_numbers(self, call: ModuleCall, compute: Callable[[ModuleCall], Any]) -> Any:
+        """The result of a call, of whose Python numbers those are inputs that vary and can be."""
+        while dynamic := self._dynamic_shapes is None and self._numbers.see(call):
+            varying = call.with_dynamic(dynamic)
+            if not varying.numbers:
+                break
+            try:
+                return compute(varying)
+            except NumbersAreFixed as error:
+                self._numbers.fix(error.paths)
+        return compute(call)
 
     def _request(self, call: ModuleCall) -> Request:
         mode = self.mode
@@ -219,26 +237,38 @@ class ModulePrograms:
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         """The key of a call and what is needed to compile for it; structs may stand for tensors."""
         self.follow_changes()
-        call = ModuleCall(self.signature, *with_stand_ins(args, kwargs, self.weights.stand_in))
+        call = self.calls.flatten(*with_stand_ins(args, kwargs, self.weights.stand_in))
         call.check()
         return call.key(), self._request(call)
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Export for arguments of this structure, of any size that the module allows."""
         trains = self.module.training and self.weights.that_wants_gradient() is not None
-        self._export(ModuleCall(self.signature, args, kwargs), self.mode, trains)
+        self._export(self.calls.flatten(args, kwargs), self.mode, trains)
 
     def _export(self, call: ModuleCall, mode: Mode, differentiable: bool, keep_sizes: bool = False) -> Exported:
-        dynamic_shapes = None if keep_sizes else self._dynamic_shapes
-        names = call.size_names()
+        """An export for calls of this structure, from now on known to the mode."""
+        how = None if keep_sizes else self._dynamic_shapes, keep_sizes, differentiable
         refuse_caches(self.signature, call.args, call.kwargs)
         with self._lock, self.weights.standing_in():
-            exported = export(self.module, call.args, call.kwargs, names, dynamic_shapes, keep_sizes, differentiable)
+            exported = self._with_dynamic_numbers(call, how) if call.numbers else export(self.module, call, *how)
             check_supported(exported.program, self.name)
             self.weights.forget_in(exported.program)
             self._rest_on(exported)
             mode.exports.setdefault(call.structure, []).append(exported)
             return exported
+
+    def _with_dynamic_numbers(self, call: ModuleCall, how: tuple[Any, bool, bool]) -> Exported:
+        """An export in which numbers are inputs, as it is in one where they are constants; else NumbersAreFixed."""
+        constant = export(self.module, call.with_dynamic(()), *how)
+        with numbers_fixed(call):
+            exported = export(self.module, call, *how)
+            check_supported(exported.program, self.name)
+        if fixed := fixed_numbers(call, exported.sizes):
+            raise NumbersAreFixed(fixed)
+        if not agree(exported.program, call.numbers, constant.program):
+            raise NumbersAreFixed(call.form.dynamic)
+        return exported
 
     def _rest_on(self, exported: Exported) -> None:
         """Have calls ask for the attributes that an export read, too."""
@@ -259,7 +289,8 @@ class ModulePrograms:
     def _build(self, call: ModuleCall, mode: Mode) -> Program:
         with self._lock:
             exported, weights = self.export_for(call, mode, False), self.weights
-        return self._traced(exported, weights, translate(exported.program, weights), _specs(call, exported))
+        with numbers_fixed(call):
+            return self._traced(exported, weights, translate(exported.program, weights), _specs(call, exported))
 
     def _traced(self, exported: Exported, weights: Weights, function: Any, specs: list[InputSpec]) -> Program:
         flat = Results(exported, function, weights)
@@ -277,9 +308,14 @@ class ModulePrograms:
     def _train(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result of a call, from which gradients find back."""
         self.refuse_released("{} cannot be trained: its programs have released the module's weights")
-        call, mode, weights = ModuleCall(self.signature, args, kwargs), self.mode, self.weights
+        call = self.calls.flatten(args, kwargs)
         with torch.no_grad():
             call.check()
+        return self._with_numbers(call, self._step)
+
+    def _step(self, call: ModuleCall) -> Any:
+        mode, weights = self.mode, self.weights
+        with torch.no_grad():
             key, where = call.key(), self._where(call)
 
         def build() -> Recorded:
@@ -298,13 +334,16 @@ class ModulePrograms:
         specs = [input_spec(n, t, list(map(dim, t.shape))) for n, t in zip(inputs, tensors, strict=True)]
         specs += _specs(call, exported)
         function = translate(exported.program, weights, names)
-        program = self._traced(exported, weights, function, specs)
+        with numbers_fixed(call):
+            program = self._traced(exported, weights, function, specs)
         return Recorded(program, [names.index(weights.names[n]) for n in exported.writes])
 
 
 def _specs(call: ModuleCall, exported: Exported) -> list[InputSpec]:
     """What the tensors of a call are as arguments of a trace."""
+    given = zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True)
     return [
-        input_spec(name, tensor, [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)])
-        for name, tensor, symbols, fixed in zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True)
-    ]
+        replace(input_spec(name, tensor, [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)]),
+                weak=isinstance(call.numbers.get(place), float))
+        for place, (name, tensor, symbols, fixed) in enumerate(given)
+    ]  # fmt: skip

@@ -30,6 +30,7 @@ _FUNCTIONS: Mapping[Any, Callable[[Any], Any]] = {
 }
 
 _RANGES = (torch.ops.aten.arange.default, torch.ops.aten.arange.start, torch.ops.aten.arange.start_step)
+_COMPARISONS = (operator.lt, operator.le, operator.eq, operator.ne, operator.ge, operator.gt)
 _OF_FORMULAS = (operator.add, operator.sub, operator.mul, operator.neg, operator.floordiv, operator.mod)
 
 
@@ -38,6 +39,8 @@ def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule | None:
     value = node.meta.get("val")
     if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         return None
+    if compares_floats(node):
+        return lambda c, *numbers: node.target(*numbers)  # type: ignore[operator]
     if isinstance(value, torch.SymFloat):
         return (lambda c, number, *one: number) if _bounds_a_range(node) else _float_of(node.target)
     if not isinstance(value, torch.SymInt) or not sizes.knows(value):
@@ -58,7 +61,14 @@ def is_known(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         return False
+    if compares_floats(node):
+        return True
     return isinstance(value, torch.SymInt) or (isinstance(value, torch.SymFloat) and _float_of(node.target) is not None)
+
+
+def compares_floats(node: torch.fx.Node) -> bool:
+    """Whether a node is a comparison of floats that are known when the program runs."""
+    return node.target in _COMPARISONS and _reads_floats(node) and isinstance(node.meta.get("val"), torch.SymBool)
 
 
 def as_number(sizes: Sizes, value: torch.SymInt) -> Any:

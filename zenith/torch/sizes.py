@@ -19,6 +19,7 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.ir.computed_sizes import evaluate, with_computed
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.types import uint8
+from zenith.torch.calls import as_input
 from zenith.torch.conditions import in_python
 from zenith.trace import InputSpec, Recorder
 
@@ -35,7 +36,7 @@ class Size:
 
     def leaf(self, value: int) -> torch.Tensor:
         """The tensor."""
-        return torch.empty((abs(value), 0), dtype=torch.uint8, device=self.device)
+        return as_input(abs(value), self.device)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""

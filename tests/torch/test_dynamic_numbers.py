@@ -1,0 +1,184 @@
+"""Python numbers among a module's arguments: inputs of one program from their second value on, or constants of many."""
+
+import math
+
+import pytest
+import torch
+
+import zenith
+from zenith.errors import UnsupportedError
+
+
+class Module(torch.nn.Module):
+    """A layer, and a function of what it gives and of numbers."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = torch.nn.Linear(4, 4), function
+
+    def forward(self, x, *numbers, **options):
+        return self.function(self.layer(x), *numbers, **options)
+
+
+INTS = {
+    "slice": lambda x, n: x[:, :n],
+    "last rows": lambda x, n: x[-n:],
+    "reshape": lambda x, n: x[: x.shape[0] // n * n].reshape(n, -1),
+    "sum": lambda x, n: x * n + n,
+    "power": lambda x, n: x**n,
+    "arange": lambda x, n: x.sum() + torch.arange(n),
+    "topk": lambda x, n: x.topk(n, dim=0)[0],
+    "repeat": lambda x, n: x.repeat(n, 1),
+    "asks what it is": lambda x, n: x[:n] if isinstance(n, int) else x[n],
+    "is given back": lambda x, n: (x, n),
+}
+FLOATS = {
+    "sum": lambda x, s: x + s,
+    "quotient": lambda x, s: x / s,
+    "mix": lambda x, s: x * (1 - s) + s * 2,
+    "root": lambda x, s: x * s**0.5,
+    "clamp": lambda x, s: x.clamp(-s, s),
+    "where": lambda x, s: torch.where(x > s, x, s),
+    "leaky": lambda x, s: torch.nn.functional.leaky_relu(x, s),
+    "full": lambda x, s: torch.full((3, 4), s) + x[0],
+}
+FIXED_INTS = {
+    "loop": lambda x, n: sum(x * i for i in range(n)),
+    "type": lambda x, n: x[:n] if type(n) is int else x[n],
+    "table": lambda x, n: x * {2: 5.0}.get(n, 7.0),
+    "text": lambda x, n: x * len(f"{n:>{n}}"),
+    "window": lambda x, n: torch.nn.functional.avg_pool1d(x.T[None], n),
+}
+FIXED_FLOATS = {
+    "branch": lambda x, s: x if s > 0.5 else -x,
+    "type": lambda x, s: x * s if type(s) is float else x,
+    "math": lambda x, s: x * math.exp(s),
+    "is given back": lambda x, s: (x, s),
+}
+
+
+def check(module, fast, *args, **kwargs):
+    """Results and gradients are eager's."""
+    with torch.no_grad():
+        torch.testing.assert_close(fast(*args, **kwargs), module(*args, **kwargs))
+    found = []
+    for run in (fast, module):
+        module.zero_grad()
+        result = run(*args, **kwargs)
+        (result[0] if isinstance(result, tuple) else result).pow(2).sum().backward()
+        found.append(module.layer.weight.grad.clone())
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+
+
+def programs(function, values, then=()):
+    """How many programs a module of a number has, after calls with ``values``, and how many are made ``then``."""
+    module = Module(function)
+    fast = zenith.from_torch(module, (torch.randn(6, 4), values[0]))
+    for value in values:
+        check(module, fast, torch.randn(6, 4), value)
+    before = fast.cache_info().misses
+    with zenith.forbid_recompile():
+        for value in then:
+            check(module, fast, torch.randn(7, 4), value)
+    assert fast.autograd.forward.cache_info().misses == before
+    return before
+
+
+@pytest.mark.parametrize("name", INTS)
+def test_an_int_is_an_input_from_its_second_value_on(name):
+    assert programs(INTS[name], [2, 3], then=[4, 2]) == 2
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_float_is_an_input_from_its_second_value_on(name):
+    assert programs(FLOATS[name], [0.25, 0.5], then=[0.75, 0.25, 2.5]) == 2
+
+
+@pytest.mark.parametrize("name", FIXED_INTS)
+def test_what_python_does_with_an_int_fixes_it(name):
+    assert programs(FIXED_INTS[name], [2, 3, 4, 3]) == 3
+
+
+@pytest.mark.parametrize("name", FIXED_FLOATS)
+def test_what_python_does_with_a_float_fixes_it(name):
+    assert programs(FIXED_FLOATS[name], [0.25, 0.75, 0.5, 0.75]) == 3
+
+
+def test_branches_on_an_int_hold_for_all_on_one_side():
+    assert programs(lambda x, n: x + n if n > 3 else x - n, [2, 5, 3], then=[7, 4]) == 3
+
+
+def test_equal_sizes_mean_nothing():
+    module = Module(lambda x, n: x.sum() + torch.arange(n))
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 5))
+    for rows, n in ((6, 5), (6, 4), (6, 6), (7, 6), (4, 8)):
+        check(module, fast, torch.randn(rows, 4), n)
+    assert fast.cache_info().misses == 2
+
+
+@pytest.mark.parametrize("value", [0, 1, -2, True])
+def test_small_ints_stay_constants(value):
+    module = Module(lambda x, n: x * n)
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 3))
+    for n in (3, 4, value, 5):
+        check(module, fast, torch.randn(6, 4), n)
+    assert fast.cache_info().misses == 3
+
+
+def test_each_number_is_its_own():
+    """One that is fixed leaves the others inputs, in whatever structure they come."""
+    module = Module(lambda x, n, options: sum(x[:, : options["width"]] * i for i in range(n)) * options["scale"])
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2, {"width": 4, "scale": 0.5}))
+    for n, width, scale in ((2, 4, 0.5), (3, 3, 0.25)):
+        check(module, fast, torch.randn(6, 4), n, {"width": width, "scale": scale})
+    assert fast.cache_info().misses == 2
+    with zenith.forbid_recompile():
+        check(module, fast, torch.randn(6, 4), 3, {"width": 2, "scale": 0.75})
+
+
+def test_keywords_and_other_types():
+    module = Module(lambda x, **o: x[: o["n"]] * o["s"])
+    fast = zenith.from_torch(module, (torch.randn(6, 4),), {"n": 2, "s": 1.5})
+    for kwargs in ({"n": 2, "s": 0.5}, {"n": 5, "s": 2.5}, {"n": 5, "s": 2}, {"n": 4, "s": 7}):
+        check(module, fast, torch.randn(6, 4), **kwargs)
+    assert fast.cache_info().misses == 3
+    assert fast.cache_info().reasons[-1].call[-2:] == ("n: a Python int", "s: a Python int")
+
+
+def test_a_saved_module_takes_every_number(tmp_path):
+    module = Module(lambda x, n, s: x[:n] * s).eval()
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2, 0.5))
+    with torch.no_grad():
+        for n, s in ((2, 0.5), (3, 0.25)):
+            fast(torch.randn(6, 4), n, s)
+    for path in (tmp_path / "m.zenith", tmp_path / "m"):
+        fast.save(path)
+        loaded, x = zenith.load(path), torch.randn(6, 4)
+        for n, s in ((5, 7.5), (2, 0.5), (3, 0.5)):
+            torch.testing.assert_close(loaded(x, n, s), module(x, n, s).detach())
+        with pytest.raises(zenith.errors.ValueTypeError, match=r"\[0\]=1, numbers\[1\]=0.5"):
+            loaded(x, 1, 0.5)
+
+
+def test_what_is_compiled_ahead_is_for_one_number(tmp_path):
+    module = Module(lambda x, n: x[:n]).eval()
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2))
+    with torch.no_grad():
+        fast(torch.randn(6, 4), 3)
+        fast(torch.randn(6, 4), 4)
+        compiled, x = fast.lower(torch.randn(6, 4), 5).compile(), torch.randn(6, 4)
+        torch.testing.assert_close(compiled(x, 5), module(x, 5))
+        compiled.eject(tmp_path / "five.py")
+        with zenith.forbid_recompile():
+            fast(x, 5)
+
+
+def test_a_program_of_numbers_is_not_ejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(zenith.config, "executables", 1)  # so that it is the only one
+    module = Module(lambda x, n: x[:n]).eval()
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2))
+    with torch.no_grad():
+        fast(torch.randn(6, 4), 3)
+        fast(torch.randn(6, 4), 4)
+    with pytest.raises(UnsupportedError, match=r"takes any number for numbers\[0\]"):
+        fast.eject(tmp_path / "m.py")
