@@ -73,7 +73,9 @@ def check(module, fast, *args, **kwargs):
 def programs(function, values, then=()):
     """How many programs a module of a number has, after calls with ``values``, and how many are made ``then``."""
     module = Module(function)
-    fast = zenith.from_torch(module, (torch.randn(6, 4), values[0]), backend="reference")  # all of it is said of exports
+    fast = zenith.from_torch(
+        module, (torch.randn(6, 4), values[0]), backend="reference"
+    )  # all of it is said of exports
     for value in values:
         check(module, fast, torch.randn(6, 4), value)
     before = fast.cache_info().misses

@@ -84,7 +84,7 @@ def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
 
 def optimized_kernel(kernel: Written) -> Any:
     """The optimised LLVM module of one kernel."""
-    return _optimized(llvm.parse_assembly(kernel.text), kernel.mentions)
+    return _optimized(_parsed([kernel])[0], kernel.mentions)
 
 
 def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
@@ -103,13 +103,19 @@ def written_runtime() -> list[Written]:
 
 def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> Any:
     """The optimised LLVM module of native functions, which call each other; ``exported`` symbols can be called."""
-    whole, *others = (llvm.parse_assembly(function.text) for function in functions)
+    whole, *others = _parsed(functions)
     for module in others:
         whole.link_in(module)
     for function in whole.functions:
         if not function.is_declaration and function.name not in exported:
             function.linkage = "internal"
     return _optimized(whole, [name for function in functions for name in function.mentions])
+
+
+def _parsed(functions: Iterable[Written]) -> list[Any]:
+    """Modules of a context of their own: what a context has interned, such as constants, stays as long as it does."""
+    context = llvm.create_context()
+    return [llvm.parse_assembly(function.text, context) for function in functions]
 
 
 def object_code(module: Any) -> bytes:
@@ -174,7 +180,8 @@ def _optimized(module: Any, mentioned: Iterable[str]) -> Any:
     manager = builder.getModulePassManager()
     try:
         manager.run(module, builder)
-    finally:  # llvmlite hides its own clean-up behind an empty method of a base class, and loses 70 KiB each time
+    finally:  # llvmlite hides its own clean-up behind an empty method of a base class, and loses 70 KiB each time;
+        # 1.5 KiB stay lost, the callbacks of its pass builder, which refer to one run and cannot be used for another
         NewPassManager._dispose(manager)
         manager.detach()
     if any(map(_is_of_numba, mentioned)):
