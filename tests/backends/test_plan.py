@@ -42,6 +42,18 @@ def test_a_slot_is_used_again_for_what_surely_fits_and_is_not_much_shorter() -> 
     assert arena.allocate(symbol("m"), float32) not in (long, short, other)
 
 
+def test_a_slot_that_is_a_little_too_short_grows() -> None:
+    n, arena = symbol("n"), Arena()
+    first, second = arena.allocate(n * n * 64, float32), arena.allocate(n, float32)
+    arena.give_back(first)
+    arena.give_back(second)
+    assert arena.allocate((n + 2) * (n + 2) * 64, float32) == first
+    assert arena.allocate(n * n * 64, float32) not in (first, second)
+    grown, _, other = arena.slots()
+    assert (grown.length, other.length) == ((n + 2) * (n + 2) * 256, n * n * 256)
+    assert other.offset.evaluate({"n": 5}) == 49 * 256 + 64
+
+
 def _range(slot: Slot, sizes: Mapping[str, int]) -> range:
     start = slot.offset.evaluate(sizes)
     return range(start, start + slot.length.evaluate(sizes))

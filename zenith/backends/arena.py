@@ -1,7 +1,8 @@
 """The arena: one block of memory for everything that a call keeps between its steps, cut into slots.
 
 Slots are planned, not allocated: an offset and a length, as formulas of the sizes. A slot that is given back is used
-again for an array that provably fits in it, unless it is much too long: another array will need it.
+again for an array that provably fits in it, unless it is much too long: another array will need it. One that is a
+little too short grows, since offsets are only known in the end: that costs the difference and not another slot.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TOO_LONG = 2  # times the length of an array
 
 @dataclass(slots=True)
 class Arena:
-    """The slots of a plan, those of them that are free, and the length of all.
+    """The slots of a plan by their lengths, and those of them that are free.
 
     ``wanted`` are lengths of the workspace: what a step writes to only while it runs is the same memory for all steps.
 
@@ -28,32 +29,28 @@ class Arena:
     >>> arena = Arena()
     >>> first = arena.allocate(dim(3), float32)
     >>> arena.give_back(first)
-    >>> arena.allocate(dim(5), float32) == first, str(arena.top)
-    (True, '64')
+    >>> arena.allocate(dim(5), float32) == first, [str(slot.length) for slot in arena.slots()]
+    (True, ['64'])
     """
 
-    slots: list[Slot] = field(default_factory=list)
-    free: list[Slot] = field(default_factory=list)
-    top: Dim = field(default_factory=lambda: dim(0))
+    lengths: dict[str, Dim] = field(default_factory=dict)
+    free: list[str] = field(default_factory=list)
     wanted: list[Dim] = field(default_factory=list)
 
     def allocate(self, size: Dim, dtype: DType) -> Place:
         """Memory for an array of ``size`` elements, maybe some that was given back."""
         length = _bytes(size, dtype)
-        most = TOO_LONG * _typical(length)
-        fitting = [s for s in self.free if _typical(s.length) <= most and prove_at_least(s.length, length)]
-        if not fitting:
+        found = self._fitting(length) or self._growing(length)
+        if found is None:
             return self.extend(size, dtype)
-        found = min(fitting, key=lambda slot: _typical(slot.length))
         self.free.remove(found)
-        return Place("slot", found.name)
+        return Place("slot", found)
 
     def extend(self, size: Dim, dtype: DType) -> Place:
         """Memory for an array that nothing else has used before."""
-        slot = Slot(f"t{len(self.slots)}", self.top, _bytes(size, dtype))
-        self.slots.append(slot)
-        self.top = self.top + slot.length
-        return Place("slot", slot.name)
+        name = f"t{len(self.lengths)}"
+        self.lengths[name] = _bytes(size, dtype)
+        return Place("slot", name)
 
     def workspace(self, length: Dim) -> Place:
         """Memory of so many bytes for one step, which has no contents before and after it."""
@@ -61,19 +58,40 @@ class Arena:
             self.wanted.append(length)
         return Place("slot", "workspace")
 
-    def add_workspace(self) -> None:
-        """Place the workspace behind everything else, once all steps are known."""
-        if self.wanted:
-            start = (self.top + (WORKSPACE_ALIGN - 1)) // WORKSPACE_ALIGN * WORKSPACE_ALIGN
-            self.slots.append(Slot("workspace", start, functools.reduce(maximum, self.wanted)))
-            self.top = start + self.slots[-1].length
-
     def give_back(self, place: Place) -> None:
         """Let others have the memory of a place, if it is the arena's."""
         if place.kind == "slot":
-            slot = next(s for s in self.slots if s.name == place.name)
-            assert slot not in self.free, f"{place} was given back before"
-            self.free.append(slot)
+            assert place.name not in self.free, f"{place} was given back before"
+            self.free.append(place.name)
+
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots, one behind the other, once all steps are known; the workspace is the last."""
+        found, top = list[Slot](), dim(0)
+        for name, length in self.lengths.items():
+            found.append(Slot(name, top, length))
+            top = top + length
+        if self.wanted:
+            start = (top + (WORKSPACE_ALIGN - 1)) // WORKSPACE_ALIGN * WORKSPACE_ALIGN
+            found.append(Slot("workspace", start, functools.reduce(maximum, self.wanted)))
+        return tuple(found)
+
+    def _fitting(self, length: Dim) -> str | None:
+        """The shortest free slot that is long enough."""
+        most = TOO_LONG * _typical(length)
+        fitting = [s for s in self.free if self._length(s) <= most and prove_at_least(self.lengths[s], length)]
+        return min(fitting, key=self._length, default=None)
+
+    def _growing(self, length: Dim) -> str | None:
+        """The longest free slot that is a little too short, now as long as an array."""
+        least = _typical(length) / TOO_LONG
+        short = [s for s in self.free if self._length(s) >= least and prove_at_least(length, self.lengths[s])]
+        found = max(short, key=self._length, default=None)
+        if found is not None:
+            self.lengths[found] = length
+        return found
+
+    def _length(self, name: str) -> int:
+        return _typical(self.lengths[name])
 
 
 def _bytes(size: Dim, dtype: DType) -> Dim:

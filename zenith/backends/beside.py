@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from zenith.backends.lower.library_product import summed_side
 from zenith.backends.outputs import root_of
+from zenith.backends.schedule import in_order
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.ir.types import DType
@@ -70,7 +71,7 @@ def arranged(graph: Graph) -> Graph:
     """The graph with the nodes of pairs next to each other, where no other node must stand between them."""
     units = {number: pair.nodes for pair in candidates(graph) for number in pair.nodes}
     order = _order(graph, units) if units else None
-    return graph if order is None else _rebuilt(graph, order)
+    return graph if order is None else in_order(graph, order)
 
 
 def _summed(graph: Graph, number: int, node: Node) -> Value | None:
@@ -133,18 +134,3 @@ def _order(graph: Graph, units: Mapping[int, tuple[int, ...]]) -> list[int] | No
             if not waiting[reader]:
                 heapq.heappush(ready, (reader[-1], reader))
     return order if len(order) == len(unit) else None
-
-
-def _rebuilt(graph: Graph, order: list[int]) -> Graph:
-    """The graph with its nodes in another order."""
-    new, moved = Graph(graph.name), dict[tuple[int, int], Value]()
-    for value in graph.inputs:
-        node = graph.node(value.node)
-        moved[value.node, 0] = new.add_input(value.type, node.params["name"], node.line)
-    for number in order:
-        if graph.node(number).primitive.name != "input":
-            args = tuple(moved[a.node, a.output] for a in graph.args(number))
-            moved.update({(number, v.output): v for v in new.add_record(graph.node(number), args)})
-    new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
-    new.constants, new.weights, new.guards = dict(graph.constants), graph.weights, graph.guards
-    return new

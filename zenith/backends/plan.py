@@ -28,6 +28,7 @@ from zenith.backends.lower.native import lower_native
 from zenith.backends.outputs import copying_body, own_outputs
 from zenith.backends.places import Places
 from zenith.backends.routines import Use
+from zenith.backends.schedule import scheduled
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,
@@ -99,7 +100,7 @@ class Plan:
 
 def plan(graph: Graph, target: Target) -> Plan:
     """The plan of a fused graph."""
-    own = own_outputs(graph)
+    own = scheduled(own_outputs(graph))
     return _Planner(arranged(own) if target.libraries else own, target).plan()
 
 
@@ -147,12 +148,12 @@ class _Planner:
         steps = self._all_steps()
         returned = enumerate(self.places.returned)
         outputs = tuple((f"result{i}", v.type) for i, v in returned if isinstance(v.type, ArrayType))
-        self.arena.add_workspace()
         symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
-        shared = self.shared
+        shared, slots = self.shared, self.arena.slots()
+        arena = slots[-1].end if slots else dim(0)
         return Plan(
-            self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, tuple(self.arena.slots),
-            self.arena.top, shared.counters, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
+            self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, slots,
+            arena, shared.counters, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
         )  # fmt: skip
 
     def _all_steps(self) -> tuple[Step, ...]:
@@ -172,7 +173,7 @@ class _Planner:
         between: Mapping[Value, Place],
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them."""
-        planner = _Planner(own_outputs(graph), self.target, self, still)
+        planner = _Planner(scheduled(own_outputs(graph)), self.target, self, still)
         planner.places.bind(inputs, outputs, between)
         return planner._all_steps()
 

@@ -296,6 +296,11 @@ class Slot:
     offset: Dim
     length: Dim
 
+    @property
+    def end(self) -> Dim:
+        """The offset of what lies behind."""
+        return self.offset + self.length
+
 
 @dataclass(frozen=True, slots=True)
 class Weight:

@@ -1,0 +1,65 @@
+"""The order of steps: reductions run early, so that what they read does not wait for them in memory."""
+
+import numpy as np
+
+import zenith
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.plan import plan
+from zenith.backends.schedule import scheduled
+from zenith.ir.graph import Graph
+from zenith.ir.text import parse
+from zenith.passes.pipeline import run
+
+# Sums of all stages of a chain, asked for behind the chain, as derivatives ask for them.
+CHAIN = """def f(x: f32[n, 64, 96]) -> (f32[n, 64, 96], f32, f32, f32):
+    v1 = cumsum(x, axis=2, reverse=False)
+    v2 = cumsum(v1, axis=1, reverse=False)
+    v3 = cumsum(v2, axis=2, reverse=False)
+    v4 = cumsum(v3, axis=1, reverse=False)
+    v5 = reduce_sum(v1, axes=(0, 1, 2))
+    v6 = reduce_sum(v2, axes=(0, 1, 2))
+    v7 = reduce_sum(v3, axes=(0, 1, 2))
+    return (v4, v5, v6, v7)
+"""
+
+
+def fused() -> Graph:
+    graph, _ = run(parse(CHAIN), debug=True)
+    return graph
+
+
+def kinds(graph: Graph) -> list[str]:
+    """What each group computes last."""
+    groups = [node.params["body"] for _, node in graph.nodes() if node.primitive.name == "fused"]
+    return [body.node(body.outputs[-1].node).primitive.name for body in groups]
+
+
+def test_a_reduction_runs_as_soon_as_its_operands_are_there() -> None:
+    graph = fused()
+    assert kinds(graph) == ["cumsum"] * 4 + ["reduce_sum"] * 3
+    assert kinds(scheduled(graph)) == ["cumsum", "reduce_sum"] * 3 + ["cumsum"]
+
+
+def test_what_is_in_order_stays_as_it_is() -> None:
+    graph = scheduled(fused())
+    assert scheduled(graph) is graph
+
+
+def test_two_stages_are_in_memory_and_no_more() -> None:
+    stage = 4 * 64 * 96 * 10
+    needed = plan(fused(), cpu_target()).arena.evaluate({"n": 10})
+    assert 2 * stage <= needed < 2.1 * stage
+
+
+def test_values_and_their_derivatives() -> None:
+    def stages(x: np.ndarray) -> np.ndarray:
+        found = [np.cumsum(x, axis=1)]
+        for axis in (0, 1):
+            found.append(np.cumsum(np.tanh(found[-1]), axis=axis))
+        return sum((np.mean(stage) ** 2 for stage in found), start=np.float64(0))
+
+    x = np.random.default_rng(0).standard_normal((5, 40))
+    np.testing.assert_allclose(zenith.jit(stages)(x), stages(x), rtol=1e-12)
+    step = 1e-6 * np.random.default_rng(1).standard_normal(x.shape)
+    change = np.sum(zenith.jit(zenith.grad(stages))(x) * step)
+    np.testing.assert_allclose(change, (stages(x + step) - stages(x - step)) / 2, rtol=1e-5)

@@ -1,0 +1,81 @@
+"""Scheduling: in which order the groups of a graph run, where its edges leave that open.
+
+What is reduced waits in memory for its readers. Derivatives record theirs behind everything else, so that in training
+the result of every convolution would wait until the end of the forward pass. A reduction therefore runs as soon as its
+operands are there: nothing waits longer for that, and its result is small. XLA (``HloMemoryScheduler``) and LLVM (list
+scheduling for register pressure) choose among all nodes; here all others keep their order, which is the program's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Graph, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, Type
+
+TYPICAL = 64  # a size for which lengths are compared
+SMALLER = 8  # times: how much less memory a result takes than an operand of its group
+
+
+def scheduled(graph: Graph) -> Graph:
+    """The graph with reductions as early as their operands allow."""
+    numbers = [number for number, _ in graph.nodes()]
+    order = _order(graph)
+    return graph if order == numbers else in_order(graph, order)
+
+
+def in_order(graph: Graph, order: Sequence[int]) -> Graph:
+    """The graph with its nodes in another order."""
+    new, moved = Graph(graph.name), dict[tuple[int, int], Value]()
+    for value in graph.inputs:
+        node = graph.node(value.node)
+        moved[value.node, 0] = new.add_input(value.type, node.params["name"], node.line)
+    for number in order:
+        if graph.node(number).primitive.name != "input":
+            args = tuple(moved[a.node, a.output] for a in graph.args(number))
+            moved.update({(number, v.output): v for v in new.add_record(graph.node(number), args)})
+    new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
+    new.constants, new.weights, new.guards = dict(graph.constants), graph.weights, graph.guards
+    return new
+
+
+def _order(graph: Graph) -> list[int]:
+    waiting = {number: {a.node for a in graph.args(number)} for number, _ in graph.nodes() if _reduces(graph, number)}
+    readers: dict[int, list[int]] = {}
+    for number, operands in waiting.items():
+        for operand in operands:
+            readers.setdefault(operand, []).append(number)
+    order: dict[int, None] = {}
+    for first, _ in graph.nodes():
+        pending = [first]
+        while pending:
+            number = pending.pop()
+            if number in order:
+                continue
+            order[number] = None
+            for reader in readers.get(number, ()):
+                waiting[reader].discard(number)
+                if not waiting[reader]:
+                    pending.append(reader)
+    return list(order)
+
+
+def _reduces(graph: Graph, number: int) -> bool:
+    """Whether a group's results take much less memory than one of its operands."""
+    node = graph.node(number)
+    if node.primitive is not get("fused"):
+        return False
+    largest = max((_bytes([a.type]) for a in graph.args(number)), default=0)
+    return _bytes(node.types) * SMALLER <= largest
+
+
+def _bytes(types: Iterable[Type]) -> int:
+    arrays = [type for type in types if isinstance(type, ArrayType)]
+    return sum(type.dtype.itemsize * math.prod(map(_typical, type.shape)) for type in arrays)
+
+
+def _typical(size: Dim) -> int:
+    return size.evaluate(dict.fromkeys(size.symbols(), TYPICAL))
