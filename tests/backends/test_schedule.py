@@ -1,8 +1,11 @@
 """The order of steps: reductions run early, so that what they read does not wait for them in memory."""
 
+from typing import Any
+
 import numpy as np
 
 import zenith
+import zenith.numpy as znp
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.plan import plan
 from zenith.backends.schedule import scheduled
@@ -49,6 +52,24 @@ def test_two_stages_are_in_memory_and_no_more() -> None:
     stage = 4 * 64 * 96 * 10
     needed = plan(fused(), cpu_target()).arena.evaluate({"n": 10})
     assert 2 * stage <= needed < 2.1 * stage
+
+
+def test_loops_that_write_in_place() -> None:
+    """A histogram that is carried, and a table of which steps write a row, are read before they are written to."""
+
+    def step(carry: Any, x: Any) -> Any:
+        table, counts, i = carry
+        sums = znp.cumsum(znp.cumsum(x, axis=1), axis=0)
+        before, table = znp.cumsum(counts), znp.dynamic_update_slice(table, sums[:1, :4], (i, 0))
+        counts = counts.copy()
+        znp.add.at(counts, znp.astype(x * 0, "int64"), 1.0)
+        return (table, counts, i + 1), (znp.sum(sums), before)
+
+    rng = np.random.default_rng(0)
+    carry, xs = (rng.standard_normal((5, 4)), rng.standard_normal(7), 0), rng.standard_normal((3, 40, 30))
+    found = [zenith.jit(lambda c, x: zenith.scan(step, c, x), backend=name)(carry, xs) for name in ("cpu", "reference")]
+    for a, b in zip(*(zenith.tree.flatten(tree)[0] for tree in found), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_values_and_their_derivatives() -> None:

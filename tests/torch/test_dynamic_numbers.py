@@ -47,14 +47,25 @@ FIXED_INTS = {
     "type": lambda x, n: x[:n] if type(n) is int else x[n],
     "table": lambda x, n: x * {2: 5.0}.get(n, 7.0),
     "text": lambda x, n: x * len(f"{n:>{n}}"),
+    "other tensors": lambda x, n: x * (torch.ones(4) if type(n) is int else torch.zeros(4)),
     "window": lambda x, n: torch.nn.functional.avg_pool1d(x.T[None], n),
 }
 FIXED_FLOATS = {
+    "error that is caught": lambda x, s: x * caught(lambda: int(s * 2)),
+    "key": lambda x, s: x * caught(lambda: {0.75: 2.0}[s]),
     "branch": lambda x, s: x if s > 0.5 else -x,
     "type": lambda x, s: x * s if type(s) is float else x,
     "math": lambda x, s: x * math.exp(s),
     "is given back": lambda x, s: (x, s),
 }
+
+
+def caught(function):
+    """What a function gives, or 3."""
+    try:
+        return function()
+    except Exception:
+        return 3
 
 
 def check(module, fast, *args, **kwargs):
@@ -110,6 +121,41 @@ def test_branches_on_an_int_hold_for_all_on_one_side():
     assert programs(lambda x, n: x + n if n > 3 else x - n, [2, 5, 3], then=[7, 4]) == 3
 
 
+@pytest.mark.parametrize(
+    ("x", "values"),
+    [
+        (torch.linspace(-2, 2, 5).half(), [2, 3, 70_000]),  # PyTorch multiplies in float32, and rounds then
+        (torch.linspace(-2, 2, 5).half(), [0.1, 0.3, 1e6]),
+        (torch.linspace(-2, 2, 5).bfloat16(), [0.1, 0.3, 1.5]),  # PyTorch's sums have numbers that are rounded before
+        (torch.arange(5, dtype=torch.uint8), [2, 3, 300]),
+        (torch.arange(5, dtype=torch.int32), [2, 3, 2**31 + 5]),
+        (torch.arange(5), [0.1, 0.3, math.inf]),
+        (torch.tensor([True, False]), [2, 3, 5]),
+        (torch.linspace(-2, 2, 5), [0.1, math.nan, math.inf, -0.0]),
+    ],
+)
+def test_numbers_are_weak(x, values):
+    module = Module(lambda x, n: x).eval()
+    module.forward = lambda x, n: (x * n, x + n, x > n)
+    fast = zenith.from_torch(module, (x, values[0]), backend="reference")
+    for value in values:
+        for found, expected in zip(fast(x, value), module(x, value), strict=True):
+            torch.testing.assert_close(
+                found, expected, rtol=0 if x.dtype.itemsize < 4 else 1e-6, atol=0, equal_nan=True
+            )
+
+
+def test_a_number_that_an_integer_type_may_not_hold_is_a_constant():
+    module = Module(lambda x, n: x).eval()
+    module.forward = lambda x, n: x.masked_fill(x > 1, n)
+    x = torch.arange(5, dtype=torch.uint8)
+    fast = zenith.from_torch(module, (x, 2), backend="reference")
+    for value in (2, 3):
+        torch.testing.assert_close(fast(x, value), module(x, value))
+    with pytest.raises(zenith.errors.ZenithError, match="300 is out of bounds for uint8"):
+        fast(x, 300)
+
+
 def test_equal_sizes_mean_nothing():
     module = Module(lambda x, n: x.sum() + torch.arange(n))
     fast = zenith.from_torch(module, (torch.randn(6, 4), 5))
@@ -127,6 +173,44 @@ def test_small_ints_stay_constants(value):
     assert fast.cache_info().misses == 3
 
 
+def test_a_forward_that_asks_for_types_has_constants():
+    class Typed(Module):
+        def forward(self, x, n):
+            return self.layer(x) if type(n) is int and n > 5 else -x
+
+    module = Typed(None).eval()
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2), backend="reference")
+    x = torch.randn(6, 4)
+    with torch.no_grad():
+        for n in (2, 3, 7):
+            torch.testing.assert_close(fast(x, n), module(x, n))
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_what_is_not_finite_is_a_constant(value):
+    module = Module(lambda x, s: x * (s - s) if s == s else -x)
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2.0), backend="reference")
+    x = torch.randn(6, 4)
+    with torch.no_grad():
+        for s in (2.0, 3.0, value):
+            torch.testing.assert_close(fast(x, s), module(x, s), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "bad"), [(lambda s: 1 / s, 0.0), (lambda s: 2 % s, 0.0), (lambda s: math.sqrt(s), -1.0)]
+)
+def test_what_python_raises_is_raised(function, bad):
+    module = Module(lambda x, s: x * function(s)).eval()
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 2.0))
+    x = torch.randn(6, 4)
+    with torch.no_grad():
+        for s in (2.0, 3.0, 4.0):
+            torch.testing.assert_close(fast(x, s), module(x, s))
+        assert fast.cache_info().misses == 2
+        with pytest.raises(zenith.errors.CheckError, match=r"domain|division by zero"):
+            fast(x, bad)
+
+
 def test_each_number_is_its_own():
     """One that is fixed leaves the others inputs, in whatever structure they come."""
     module = Module(lambda x, n, options: sum(x[:, : options["width"]] * i for i in range(n)) * options["scale"])
@@ -136,6 +220,14 @@ def test_each_number_is_its_own():
     assert fast.cache_info().misses == 2
     with zenith.forbid_recompile():
         check(module, fast, torch.randn(6, 4), 3, {"width": 2, "scale": 0.75})
+
+
+def test_a_float_that_is_fixed_leaves_ints():
+    module = Module(lambda x, s, n: x * n if s > 0.5 else -x * n)
+    fast = zenith.from_torch(module, (torch.randn(6, 4), 0.25, 2), backend="reference")
+    for s, n in ((0.25, 2), (0.75, 3), (0.75, 4), (0.75, 5)):
+        check(module, fast, torch.randn(6, 4), s, n)
+    assert fast.cache_info().misses == 2
 
 
 def test_keywords_and_other_types():

@@ -6,6 +6,7 @@ The structures of calls and results stand in the file in words of Python alone, 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,11 @@ class PlainModule(Loaded):
 
     def __init__(self, archive: Archive) -> None:
         programs = [p for p in archive.content["programs"] if not (p["form"] or {}).get("dynamic")]  # those are torch's
-        if any(program["plain"] is None for program in programs):
-            raise LoadError(f"{archive.path} takes or returns classes that only torch can build",
+        if not programs or any(program["plain"] is None for program in programs):
+            raise LoadError(f"{archive.path} takes or returns what only torch can build",
                             fix="load it where torch is installed, and call it with tensors")  # fmt: skip
         self._orders: dict[str, list[int]] = {}
-        archive.content["programs"] = programs
-        super().__init__(archive)
+        super().__init__(replace(archive, content={**archive.content, "programs": programs}))
 
     def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
         return {np.ndarray: KEYS[np.ndarray]}

@@ -173,7 +173,7 @@ class _Planner:
         between: Mapping[Value, Place],
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them."""
-        planner = _Planner(scheduled(own_outputs(graph)), self.target, self, still)
+        planner = _Planner(own_outputs(graph), self.target, self, still)
         planner.places.bind(inputs, outputs, between)
         return planner._all_steps()
 

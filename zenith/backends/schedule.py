@@ -3,7 +3,8 @@
 What is reduced waits in memory for its readers. Derivatives record theirs behind everything else, so that in training
 the result of every convolution would wait until the end of the forward pass. A reduction therefore runs as soon as its
 operands are there: nothing waits longer for that, and its result is small. XLA (``HloMemoryScheduler``) and LLVM (list
-scheduling for register pressure) choose among all nodes; here all others keep their order, which is the program's.
+scheduling for register pressure) choose among all nodes; here all others keep their order, which is the program's. So
+do the bodies of loops and branches: what is written in place there was decided for that order.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Fold
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, Type
 
@@ -64,9 +66,12 @@ def _order(graph: Graph) -> list[int]:
 
 
 def _reduces(graph: Graph, number: int) -> bool:
-    """Whether a group's results take much less memory than one of its operands."""
+    """Whether a group gives reductions alone, which take much less memory than one of its operands."""
     node = graph.node(number)
     if node.primitive is not get("fused"):
+        return False
+    body = node.params["body"]
+    if not all(isinstance(body.node(v.node).primitive.lowering, Fold) for v in body.outputs):
         return False
     largest = max((_bytes([a.type]) for a in graph.args(number)), default=0)
     return _bytes(node.types) * SMALLER <= largest

@@ -6,6 +6,7 @@ import takes longer than the start of a saved program.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ from zenith.tree import Leaf
 
 TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 _VALUES = (bool, int, float, str, type(None))
-_LEAST = 2  # torch.export treats smaller sizes as special
+_SIZES = range(2, 2**31)  # torch.export treats smaller ones as special, and int64 holds products of two of these
 _MOST_STRUCTURES = 256
 
 
@@ -150,8 +151,8 @@ class ModuleCall:
 
 
 def may_be_dynamic(value: Any) -> bool:
-    """Whether a Python number can be an input: a float, or an int that torch.export takes for any size."""
-    return type(value) is float or (type(value) is int and value >= _LEAST)
+    """Whether a Python number can be an input: a finite float, as torch.export has it, or an int like a size."""
+    return (type(value) is float and math.isfinite(value)) or (type(value) is int and value in _SIZES)
 
 
 def as_input(number: int | float, device: torch.device | None) -> torch.Tensor:

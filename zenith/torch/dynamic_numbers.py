@@ -13,19 +13,24 @@ else would see that a module asks for the type of its argument.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from zenith.api.forms import exactly
+from zenith.errors import is_library
 from zenith.torch.calls import ModuleCall, may_be_dynamic
 from zenith.torch.conditions import tensor_inputs
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _SLICE, _END = torch.ops.aten.slice.Tensor, 2**63 - 1
 _CHECKS = ("_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")  # of numbers: they compute nothing
+_SHORT = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32)
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -41,14 +46,26 @@ class NumbersAreFixed(Exception):
 def numbers_fixed(call: ModuleCall) -> Iterator[None]:
     """What fails within this block fails because numbers of the call are inputs, if some are.
 
-    If it fails without them as well, the user is told then.
+    If it fails without them as well, the user is told then. So does an export in which the module caught the error of a
+    float whose value it asked for. Of several numbers floats are suspected first, on which no export branches.
     """
+    asked: list[object] = []
+
+    def note(error: Any, *args: Any) -> None:
+        asked.append(error)
+        own(error, *args)
+
+    own = GuardOnDataDependentSymNode.__init__
+    floats = [call.paths[place] for place, number in call.numbers.items() if isinstance(number, float)]
     try:
-        yield
+        with patch.object(GuardOnDataDependentSymNode, "__init__", note) if floats else nullcontext():
+            yield
     except Exception as error:
-        if not call.numbers or isinstance(error, Warning):
+        if not call.numbers or isinstance(error, Warning | MemoryError | NumbersAreFixed):
             raise
-        raise NumbersAreFixed(call.form.dynamic) from error
+        raise NumbersAreFixed(floats or call.form.dynamic) from error
+    if asked:
+        raise NumbersAreFixed(floats)
 
 
 class DynamicNumbers:
@@ -82,21 +99,41 @@ def read_numbers(program: Any, numbers: Mapping[int, int | float]) -> None:
                     user.target = torch.sym_float
 
 
-def fixed_numbers(call: ModuleCall, sizes: tuple[tuple[int | None, ...], ...]) -> list[str]:
-    """The paths of the ints among a call's numbers that an export has fixed; ``sizes`` are its numbers for sizes."""
-    return [call.paths[n] for n, number in call.numbers.items() if type(number) is int and sizes[n][0] is not None]
+def ask_for_types(module: torch.nn.Module) -> bool:
+    """Whether a forward outside of libraries has ``type(...)``, which alone tells a symbol from a number there."""
+    own = {code for part in module.modules() if (code := getattr(type(part).forward, "__code__", None)) is not None}
+    return any("type" in code.co_names for code in own if not is_library(code.co_filename))
 
 
-def agree(program: Any, numbers: Mapping[int, int | float], constant: Any) -> bool:
-    """Whether an export that takes ``numbers`` computes for these what one computes in which they are constants.
+def check_agreement(call: ModuleCall, exported: Any, constant: Any) -> None:
+    """NumbersAreFixed unless an export with a call's numbers as inputs computes what one with these constants does.
 
     That is: the same operators in the same order, of the same operands. Parts that are graphs of their own are not
-    compared, and a float that is returned has no tensor: neither agrees.
+    compared, a float that is returned has no tensor, and of a number that an integer type may not hold PyTorch tells
+    when it is a constant: none of these agrees.
     """
+    ints = [place for place, number in call.numbers.items() if isinstance(number, int)]
+    if fixed := [call.paths[place] for place in ints if exported.sizes[place][0] is not None]:
+        raise NumbersAreFixed(fixed)
+    program = exported.program
     floats = [n for n in program.graph.output_node().all_input_nodes if isinstance(n.meta.get("val"), torch.SymFloat)]
-    if floats or any(node.op == "get_attr" for node in program.graph.nodes):
-        return False
-    return list(_operations(program, numbers)) == list(_operations(constant, {}))
+    refused = floats or any(node.op == "get_attr" or _may_overflow(node) for node in program.graph.nodes)
+    if refused or list(_operations(program, call.numbers)) != list(_operations(constant.program, {})):
+        raise NumbersAreFixed(call.form.dynamic)
+
+
+class _Contents:
+    """A tensor that is equal to one of the same elements."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Contents) or self.tensor.dtype != other.tensor.dtype:
+            return False
+        return torch.equal(self.tensor, other.tensor)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[Any]:
@@ -108,7 +145,8 @@ def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[An
     made = 0
     for node, spec in specs:
         if node not in inputs:
-            known[node] = spec.target
+            lifted = program.constants.get(spec.target) if spec.kind is InputKind.CONSTANT_TENSOR else None
+            known[node] = spec.target if lifted is None else _Contents(lifted)
         elif inputs[node] not in numbers:
             known[node], made = made, made + 1
 
@@ -140,6 +178,19 @@ def _with_defaults(node: torch.fx.Node) -> dict[Any, Any]:
         given = {name: operand for name, operand in given.items() if operand is not None}
         defaults |= {"start": 0, "end": _END}
     return defaults | given
+
+
+def _may_overflow(node: torch.fx.Node) -> bool:
+    """Whether an operator on short integers takes a number as one of these."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return False
+    values = [node.meta.get("val"), *(a.meta.get("val") for a in node.all_input_nodes)]
+    if not any(isinstance(value, torch.Tensor) and value.dtype in _SHORT for value in values):
+        return False
+    operands = _with_defaults(node)
+    scalars = [operands.get(argument.name) for argument in schema.arguments if "number" in str(argument.type)]
+    return any(isinstance(o, torch.fx.Node) and isinstance(o.meta.get("val"), _SYMBOLS) for o in scalars)
 
 
 def _is_of_numbers(node: torch.fx.Node) -> bool:

@@ -15,14 +15,14 @@ from zenith.torch.calls import Calls, module_kinds, read_result
 class LoadedModule(Loaded):
     """A module that :func:`zenith.from_torch` compiled and ``save`` wrote, with its weights of that moment."""
 
-    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
-        return module_kinds()
-
     def __init__(self, archive: Archive) -> None:
         super().__init__(archive)
         forms = [program["form"] or {} for program in archive.content["programs"]]
         self._calls = Calls(self._signature)
-        self._dynamic = {tuple(form["dynamic"]) for form in forms if "dynamic" in form}
+        self._dynamic = list(dict.fromkeys(tuple(form["dynamic"]) for form in forms if "dynamic" in form))
+
+    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+        return module_kinds()
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
         first = self._calls.flatten(args, kwargs)

@@ -168,7 +168,7 @@ def from_torch(
         may change later; tensors that are plain attributes, and hooks, are taken as they are then.
     args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
-        Floats, and ints of 2 and more, become inputs with their second value (without ``dynamic_shapes``).
+        Python numbers beside tensors may become inputs with their second value (without ``dynamic_shapes``).
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
     backend: where to compute. None takes the device of the module and the tensors; ``"cpu"`` and ``"cuda"`` insist on
         it, and nothing is moved silently; ``"lanes"`` runs the CPU's kernels as NumPy code, ``"reference"`` interprets

@@ -27,7 +27,7 @@ from zenith.ir.target import Numerics
 from zenith.torch.attributes import Attributes
 from zenith.torch.caches import refuse_caches
 from zenith.torch.calls import Calls, ModuleCall, module_kinds
-from zenith.torch.dynamic_numbers import DynamicNumbers, NumbersAreFixed, agree, fixed_numbers, numbers_fixed
+from zenith.torch.dynamic_numbers import DynamicNumbers, NumbersAreFixed, ask_for_types, check_agreement, numbers_fixed
 from zenith.torch.export import Exported, exclusive, export
 from zenith.torch.results import Results
 from zenith.torch.training import Recorded, Training
@@ -247,28 +247,25 @@ class ModulePrograms:
         self._export(self.calls.flatten(args, kwargs), self.mode, trains)
 
     def _export(self, call: ModuleCall, mode: Mode, differentiable: bool, keep_sizes: bool = False) -> Exported:
-        """An export for calls of this structure, from now on known to the mode."""
-        how = None if keep_sizes else self._dynamic_shapes, keep_sizes, differentiable
+        """An export for calls of this structure, from now on known to the mode.
+
+        One in which numbers are inputs must agree with one in which they are constants; else NumbersAreFixed.
+        """
         refuse_caches(self.signature, call.args, call.kwargs)
+        dynamic_shapes = None if keep_sizes else self._dynamic_shapes
         with self._lock, self.weights.standing_in():
-            exported = self._with_dynamic_numbers(call, how) if call.numbers else export(self.module, call, *how)
-            check_supported(exported.program, self.name)
+            if call.numbers and ask_for_types(self.module):
+                raise NumbersAreFixed(call.form.dynamic)
+            constant = self._export(call.with_dynamic(()), mode, differentiable, keep_sizes) if call.numbers else None
+            with numbers_fixed(call):
+                exported = export(self.module, call, dynamic_shapes, keep_sizes, differentiable)
+                check_supported(exported.program, self.name)
+            if constant is not None:
+                check_agreement(call, exported, constant)
             self.weights.forget_in(exported.program)
             self._rest_on(exported)
             mode.exports.setdefault(call.structure, []).append(exported)
             return exported
-
-    def _with_dynamic_numbers(self, call: ModuleCall, how: tuple[Any, bool, bool]) -> Exported:
-        """An export in which numbers are inputs, as it is in one where they are constants; else NumbersAreFixed."""
-        constant = export(self.module, call.with_dynamic(()), *how)
-        with numbers_fixed(call):
-            exported = export(self.module, call, *how)
-            check_supported(exported.program, self.name)
-        if fixed := fixed_numbers(call, exported.sizes):
-            raise NumbersAreFixed(fixed)
-        if not agree(exported.program, call.numbers, constant.program):
-            raise NumbersAreFixed(call.form.dynamic)
-        return exported
 
     def _rest_on(self, exported: Exported) -> None:
         """Have calls ask for the attributes that an export read, too."""

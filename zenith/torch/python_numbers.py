@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import zenith.numpy as znp
+from zenith.checks import error_if
 from zenith.torch import aten
 from zenith.torch.sizes import Sizes
 from zenith.trace import TracedSize, Tracer, current_recorder
@@ -27,6 +28,17 @@ _FUNCTIONS: Mapping[Any, Callable[[Any], Any]] = {
     **{getattr(torch, f"_sym_{name}"): getattr(znp, name) for name in ("sqrt", "log2", "cos", "sin", "tan", "tanh")},
     **{getattr(torch, f"_sym_{name}"): getattr(znp, name) for name in ("cosh", "sinh")},
     **{getattr(torch, f"_sym_a{name}"): getattr(znp, f"arc{name}") for name in ("cos", "sin", "tan")},
+}
+
+# Where Python raises, and what it says.
+_DOMAIN, _BY_ZERO = "math domain error", "float division by zero"
+_ERRORS: Mapping[Any, tuple[Callable[..., Any], str]] = {
+    **{getattr(operator, name): (lambda a, b: b == 0, _BY_ZERO) for name in ("truediv", "floordiv", "mod")},
+    **{getattr(torch, f"_sym_a{name}"): (lambda x: znp.abs(x) > 1, _DOMAIN) for name in ("cos", "sin")},
+    **{
+        getattr(torch, f"_sym_{name}"): (outside, _DOMAIN)
+        for name, outside in {"sqrt": lambda x: x < 0, "log2": lambda x: x <= 0}.items()
+    },
 }
 
 _RANGES = (torch.ops.aten.arange.default, torch.ops.aten.arange.start, torch.ops.aten.arange.start_step)
@@ -84,17 +96,24 @@ def _reads_floats(node: torch.fx.Node) -> bool:
 
 
 def _float_of(target: Any) -> aten.Rule | None:
-    """The rule of a function whose result is a float: that of arrays in place of Python's."""
-    function = _FUNCTIONS.get(target)
-    if function is None:
-        return aten.find(target)
+    """The rule of a function whose result is a float: that of arrays for Python's, and it raises as that does."""
+    rule = _of_one_number(_FUNCTIONS[target]) if target in _FUNCTIONS else aten.find(target)
+    if rule is None:
+        return None
 
-    def computed(c: aten.Context, number: Any) -> Any:
-        is_known = not isinstance(number, TracedSize | Tracer)
-        if is_known:
-            return target(number)
-        found = function(number * 1.0)
-        found.weak = True
+    def computed(c: aten.Context, *numbers: Any) -> Any:
+        if not any(isinstance(number, TracedSize | Tracer) for number in numbers):
+            return target(*numbers)
+        found = rule(c, *numbers)
+        if target in _ERRORS and isinstance(found, Tracer):
+            raises, why = _ERRORS[target]
+            found = error_if(found, raises(*numbers), why)
+        if isinstance(found, Tracer):
+            found.weak = True
         return found
 
     return computed
+
+
+def _of_one_number(function: Callable[[Any], Any]) -> aten.Rule:
+    return lambda c, number: function(number * 1.0)

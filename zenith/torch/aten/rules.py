@@ -92,7 +92,7 @@ def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
 
     @wraps(function)
     def computed(c: Context, *args: Any, **options: Any) -> Any:
-        if not is_narrow(c.dtype) or (numbers_only and not any(isinstance(a, float) for a in args)):
+        if not is_narrow(c.dtype) or (numbers_only and not any(map(_is_number, args))):
             return function(c, *args, **options)
         named = {name: _widened(value) for name, value in options.items()}
         found = function(replace(c, single=True), *map(_widened, args), **named)
@@ -107,6 +107,11 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is that of 16-bit floats."""
     known = dtype_of(dtype)
     return known is not None and known.is_narrow
+
+
+def _is_number(value: Any) -> bool:
+    """Whether an operand is no array to PyTorch: a Python number, a size, or a float that is known when it runs."""
+    return isinstance(value, (int, float, TracedSize)) or bool(getattr(value, "weak", False))
 
 
 def _widened(value: Any) -> Any:
