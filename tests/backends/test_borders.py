@@ -80,7 +80,8 @@ def test_what_is_computed_for_a_convolution_is_written_inside_its_border(reader:
 def test_only_elementwise_kernels_write_inside_borders(reader: str) -> None:
     docs = [step.kernel.doc for step in walk(plan_of(written_for(reader)).steps) if isinstance(step, Launch)]
     others = {"nobody else": ["exp"], "rows": ["reduce_max"], "columns": ["mul", "reduce_sum"], "read without": []}
-    assert [doc.split(";")[0] for doc in docs] == ["border", "mul", "places", "conv_blocks", *others[reader]]
+    found = sorted(doc.split(";")[0] for doc in docs)
+    assert found == sorted(["border", "mul", "places", "conv_blocks", *others[reader]])
 
 
 BESIDE = f"""

@@ -180,7 +180,7 @@ class Calls:
         paths = self._paths.get(spec)
         if paths is None:
             pairs, _ = pytree.tree_flatten_with_path((args, dict(kwargs)))
-            if len(self._paths) == _MOST_STRUCTURES:
+            if len(self._paths) >= _MOST_STRUCTURES:
                 self._paths.clear()
             paths = self._paths[spec] = [path_of(self._signature, path) for path, _ in pairs]
         return ModuleCall((args, kwargs), leaves, spec, paths)
