@@ -15,7 +15,6 @@ from zenith.ir.dims import Dim, dim, maximum, prove_at_least
 from zenith.ir.types import DType
 
 WORKSPACE_ALIGN = 256  # bytes: what libraries of CUDA's ask for
-TYPICAL = 64  # a size for which lengths are compared
 TOO_LONG = 2  # times the length of an array
 
 
@@ -77,13 +76,13 @@ class Arena:
 
     def _fitting(self, length: Dim) -> str | None:
         """The shortest free slot that is long enough."""
-        most = TOO_LONG * _typical(length)
+        most = TOO_LONG * length.typical()
         fitting = [s for s in self.free if self._length(s) <= most and prove_at_least(self.lengths[s], length)]
         return min(fitting, key=self._length, default=None)
 
     def _growing(self, length: Dim) -> str | None:
         """The longest free slot that is a little too short, now as long as an array."""
-        least = _typical(length) / TOO_LONG
+        least = length.typical() / TOO_LONG
         short = [s for s in self.free if self._length(s) >= least and prove_at_least(length, self.lengths[s])]
         found = max(short, key=self._length, default=None)
         if found is not None:
@@ -91,7 +90,7 @@ class Arena:
         return found
 
     def _length(self, name: str) -> int:
-        return _typical(self.lengths[name])
+        return self.lengths[name].typical()
 
 
 def _bytes(size: Dim, dtype: DType) -> Dim:
@@ -99,7 +98,3 @@ def _bytes(size: Dim, dtype: DType) -> Dim:
     length = size * dtype.itemsize
     whole = Dim({monomial: count for monomial, count in length.terms if count % ALIGN == 0})
     return whole + (length - whole + (ALIGN - 1)) // ALIGN * ALIGN
-
-
-def _typical(length: Dim) -> int:
-    return length.evaluate(dict.fromkeys(length.symbols(), TYPICAL))

@@ -9,16 +9,14 @@ do the bodies of loops and branches: what is written in place there was decided 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from zenith.ir.dims import Dim
+from zenith.backends.work import bytes_of
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType
 
-TYPICAL = 64  # a size for which lengths are compared
 SMALLER = 8  # times: how much less memory a result takes than an operand of its group
 
 
@@ -45,6 +43,7 @@ def in_order(graph: Graph, order: Sequence[int]) -> Graph:
 
 
 def _order(graph: Graph) -> list[int]:
+    """The nodes in their order, and behind the last operand of each reduction that itself."""
     waiting = {number: {a.node for a in graph.args(number)} for number, _ in graph.nodes() if _reduces(graph, number)}
     readers: dict[int, list[int]] = {}
     for number, operands in waiting.items():
@@ -73,14 +72,6 @@ def _reduces(graph: Graph, number: int) -> bool:
     body = node.params["body"]
     if not all(isinstance(body.node(v.node).primitive.lowering, Fold) for v in body.outputs):
         return False
-    largest = max((_bytes([a.type]) for a in graph.args(number)), default=0)
-    return _bytes(node.types) * SMALLER <= largest
-
-
-def _bytes(types: Iterable[Type]) -> int:
-    arrays = [type for type in types if isinstance(type, ArrayType)]
-    return sum(type.dtype.itemsize * math.prod(map(_typical, type.shape)) for type in arrays)
-
-
-def _typical(size: Dim) -> int:
-    return size.evaluate(dict.fromkeys(size.symbols(), TYPICAL))
+    operands = [a.type for a in graph.args(number) if isinstance(a.type, ArrayType)]
+    largest = max((bytes_of([type]).typical() for type in operands), default=0)
+    return bytes_of(t for t in node.types if isinstance(t, ArrayType)).typical() * SMALLER <= largest

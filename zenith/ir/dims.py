@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Union
 
+TYPICAL = 64  # stands for a size that is not known
+
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
@@ -146,6 +148,10 @@ class Dim:
         if result is None:
             raise KeyError(f"size {self} has symbols without a value: {sorted(self.symbols() - values.keys())}")
         return result
+
+    def typical(self) -> int:
+        """The number that this size is for symbols of ``TYPICAL``: to choose by where no call's sizes are known."""
+        return self.evaluate(dict.fromkeys(self.symbols(), TYPICAL))
 
     def __str__(self) -> str:
         if self._text is None:

@@ -34,7 +34,7 @@ from zenith.torch import aten
 from zenith.torch.calls import ModuleCall
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
 from zenith.torch.draws import drops, is_one_draw, write_out_attention
-from zenith.torch.dynamic_numbers import read_numbers
+from zenith.torch.dynamic_numbers import caught_errors_refused, read_numbers
 from zenith.torch.examples import Examples, enlarged
 from zenith.torch.float_sizes import recorded_with_floats
 from zenith.torch.frozen import Reads, observed
@@ -99,7 +99,7 @@ def export(
     """
     examples = Examples(call.args, call.kwargs, dict(zip(call.places, call.tensors, strict=True)))
     twin = examples.as_arguments(module)
-    with exclusive(), observed(module, twin) as reads:
+    with exclusive(), observed(module, twin) as reads, caught_errors_refused(call):
         if dynamic_shapes is not None:
             program = _export(twin, examples.tensors, differentiable, examples.dynamic(module, dynamic_shapes))
         else:

@@ -7,7 +7,7 @@ This is a plain object, whose attributes a call reads in nanoseconds; those of a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sized
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -24,10 +24,11 @@ from zenith.api.specialize import Program, Request, Specializer
 from zenith.errors import UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.target import Numerics
+from zenith.torch.agreement import check_agreement
 from zenith.torch.attributes import Attributes
 from zenith.torch.caches import refuse_caches
 from zenith.torch.calls import Calls, ModuleCall, module_kinds
-from zenith.torch.dynamic_numbers import DynamicNumbers, NumbersAreFixed, ask_for_types, check_agreement, numbers_fixed
+from zenith.torch.dynamic_numbers import DynamicNumbers, numbers_fixed
 from zenith.torch.export import Exported, exclusive, export
 from zenith.torch.results import Results
 from zenith.torch.training import Recorded, Training
@@ -71,7 +72,7 @@ class ModulePrograms:
         self.calls = Calls(self.signature)
         self._dynamic_shapes, self._backend, self._outer = dynamic_shapes, backend, list(outer)
         self._options = backend, self.name, max_compilations, numerics
-        self._keys, self._numbers = module_kinds(), DynamicNumbers()
+        self._keys, self._numbers = module_kinds(), DynamicNumbers(module, dynamic_shapes)
         self._lock = threading.RLock()
         with exclusive():
             self.weights, self._attributes = Weights(module), self._attributes_now()
@@ -202,7 +203,7 @@ class ModulePrograms:
         call.check()
         found = specializer.find(call.key(), call.tensors)
         if found is specializer:
-            found = self._with_numbers(call, self._find_or_make)
+            found = self._numbers.run(call, self._find_or_make)
         if self._releases:
             self._release()
         return found
@@ -211,18 +212,6 @@ class ModulePrograms:
         specializer, key = self.mode.specializer, call.key()
         found = specializer.find(key, call.tensors)
         return specializer.make(key, self._request(call)) if found is specializer else found
-
-    def _with_numbers(self, call: ModuleCall, compute: Callable[[ModuleCall], Any]) -> Any:
-        """The result of a call, of whose Python numbers those are inputs that vary and can be."""
-        while dynamic := self._dynamic_shapes is None and self._numbers.see(call):
-            varying = call.with_dynamic(dynamic)
-            if not varying.numbers:
-                break
-            try:
-                return compute(varying)
-            except NumbersAreFixed as error:
-                self._numbers.fix(error.paths)
-        return compute(call)
 
     def _request(self, call: ModuleCall) -> Request:
         mode = self.mode
@@ -254,8 +243,6 @@ class ModulePrograms:
         refuse_caches(self.signature, call.args, call.kwargs)
         dynamic_shapes = None if keep_sizes else self._dynamic_shapes
         with self._lock, self.weights.standing_in():
-            if call.numbers and ask_for_types(self.module):
-                raise NumbersAreFixed(call.form.dynamic)
             constant = self._export(call.with_dynamic(()), mode, differentiable, keep_sizes) if call.numbers else None
             with numbers_fixed(call):
                 exported = export(self.module, call, dynamic_shapes, keep_sizes, differentiable)
@@ -308,7 +295,7 @@ class ModulePrograms:
         call = self.calls.flatten(args, kwargs)
         with torch.no_grad():
             call.check()
-        return self._with_numbers(call, self._step)
+        return self._numbers.run(call, self._step)
 
     def _step(self, call: ModuleCall) -> Any:
         mode, weights = self.mode, self.weights

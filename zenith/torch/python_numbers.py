@@ -54,7 +54,9 @@ def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule | None:
     if compares_floats(node):
         return lambda c, *numbers: node.target(*numbers)  # type: ignore[operator]
     if isinstance(value, torch.SymFloat):
-        return (lambda c, number, *one: number) if _bounds_a_range(node) else _float_of(node.target)
+        rule = (lambda c, number, *one: number) if _bounds_a_range(node) else _float_of(node.target)
+        raises = rule is not None and node.target in _ERRORS and _is_argument(value)
+        return _raising(node.target, rule) if rule is not None and raises else rule
     if not isinstance(value, torch.SymInt) or not sizes.knows(value):
         return None
     if _reads_floats(node) or node.target not in _OF_FORMULAS:
@@ -96,24 +98,38 @@ def _reads_floats(node: torch.fx.Node) -> bool:
 
 
 def _float_of(target: Any) -> aten.Rule | None:
-    """The rule of a function whose result is a float: that of arrays for Python's, and it raises as that does."""
-    rule = _of_one_number(_FUNCTIONS[target]) if target in _FUNCTIONS else aten.find(target)
-    if rule is None:
-        return None
+    """The rule of a function whose result is a float: that of arrays in place of Python's."""
+    function = _FUNCTIONS.get(target)
+    if function is None:
+        return aten.find(target)
 
-    def computed(c: aten.Context, *numbers: Any) -> Any:
-        if not any(isinstance(number, TracedSize | Tracer) for number in numbers):
-            return target(*numbers)
-        found = rule(c, *numbers)
-        if target in _ERRORS and isinstance(found, Tracer):
-            raises, why = _ERRORS[target]
-            found = error_if(found, raises(*numbers), why)
-        if isinstance(found, Tracer):
-            found.weak = True
+    def computed(c: aten.Context, number: Any) -> Any:
+        is_known = not isinstance(number, TracedSize | Tracer)
+        if is_known:
+            return target(number)
+        found = function(number * 1.0)
+        found.weak = True
         return found
 
     return computed
 
 
-def _of_one_number(function: Callable[[Any], Any]) -> aten.Rule:
-    return lambda c, number: function(number * 1.0)
+def _raising(target: Any, rule: aten.Rule) -> aten.Rule:
+    """The rule of a function of a float that is an argument, which raises where Python's does."""
+    wrong, why = _ERRORS[target]
+
+    def computed(c: aten.Context, *numbers: Any) -> Any:
+        condition = wrong(*numbers)
+        found = rule(c, *numbers)
+        if condition is not False:  # of a divisor that is a constant
+            found = error_if(found, condition, why)
+        found.weak = True
+        return found
+
+    return computed
+
+
+def _is_argument(number: torch.SymFloat) -> bool:
+    """Whether a float depends on one that is an argument, and not on sizes alone."""
+    known = number.node.shape_env.backed_var_to_val
+    return any(one not in known for one in number.node.expr.free_symbols)

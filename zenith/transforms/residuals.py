@@ -18,7 +18,6 @@ from zenith.ir.types import ArrayType, Type
 from zenith.trace.recorder import Kept, current_recorder
 
 Place = tuple[int, int]
-TYPICAL = 64  # stands for a size that is not known
 
 
 def choose_residuals(
@@ -115,5 +114,4 @@ def operations_again(node: Node) -> int | None:
 
 def elements(type: ArrayType) -> int:
     """About how many elements an array has."""
-    total = product(type.shape)
-    return max(1, total.evaluate(dict.fromkeys(total.symbols(), TYPICAL)))
+    return max(1, product(type.shape).typical())
