@@ -111,7 +111,11 @@ def test_an_index_outside_is_still_an_index_error():
 
 
 EMPTY = torch.empty(0, dtype=torch.int64)
+NAN = torch.full((3, 3), torch.nan)
 ACCEPTED = {
+    "a nan in the other triangle": (torch.linalg.eigvalsh, (torch.tensor([[1.0, torch.nan], [2.0, 3.0]]),)),
+    "a factor of nan": (torch.linalg.qr, (NAN,)),
+    "a singular matrix's condition": (torch.linalg.cond, (torch.zeros(2, 2),)),
     "nothing over nothing": (lambda x, y: (x // 0, x % y), (EMPTY, torch.tensor([0]))),
     "nan on the right": (torch.linalg.solve, (torch.eye(2), torch.tensor([[torch.nan], [1.0]]))),
     "infinity on the right": (torch.linalg.solve, (torch.eye(2), torch.tensor([torch.inf, 1.0]))),
@@ -119,7 +123,20 @@ ACCEPTED = {
     "an unknown variance": (F.gaussian_nll_loss, (torch.ones(2), torch.zeros(2), torch.tensor([torch.nan, 1.0]))),
 }
 REFUSED = {
-    "a factor of nan": (torch.linalg.cholesky, (torch.nan * torch.eye(2),)),
+    "Cholesky's factor of nan": (torch.linalg.cholesky, (NAN,)),
+    "singular values of nan": (torch.linalg.svdvals, (NAN,)),
+    "a decomposition of nan": (torch.linalg.svd, (NAN,)),
+    "eigenvalues of nan": (torch.linalg.eigvalsh, (NAN,)),
+    "eigenvectors of nan": (torch.linalg.eigh, (NAN,)),
+    "an upper triangle with nan": (lambda a: torch.linalg.eigh(a, "U"), (NAN,)),
+    "a pseudoinverse of nan": (torch.linalg.pinv, (NAN,)),
+    "a Hermitian pseudoinverse of nan": (lambda a: torch.linalg.pinv(a, hermitian=True), (NAN,)),
+    "a rank of nan": (torch.linalg.matrix_rank, (NAN,)),
+    "a condition of nan": (torch.linalg.cond, (NAN,)),
+    "a nuclear norm of nan": (lambda a: torch.linalg.norm(a, "nuc"), (NAN,)),
+    "a tensor's inverse": (torch.linalg.tensorinv, (torch.zeros(2, 2, 2, 2),)),
+    "a tensor's equations": (torch.linalg.tensorsolve, (torch.zeros(2, 2, 2, 2), torch.ones(2, 2))),
+    "the inverse of a factor of 0": (torch.cholesky_inverse, (torch.zeros(2, 2),)),
     "one matrix of ones": (torch.linalg.inv, (torch.ones(2, 2),)),
     "one matrix of zero": (torch.linalg.inv, (torch.zeros(1, 1),)),
     "an inverse that checks": (lambda a: torch.linalg.inv_ex(a, check_errors=True)[0], (torch.zeros(2, 2),)),

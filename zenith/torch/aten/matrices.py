@@ -6,15 +6,17 @@ does; a matrix that is singular but for rounding may have a result here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.numpy.norms import SINGULAR
 from zenith.torch.aten.refused import Absent, Failed
 from zenith.torch.aten.rules import RULES, Context, rule, to
-from zenith.torch.aten.value_checks import has_no_factor, is_singular, with_factor, with_inverse
+from zenith.torch.aten.value_checks import has_no_factor, is_singular, with_factor, with_inverse, without_nan
 from zenith.transforms import custom_jvp
 
 linalg = znp.linalg
@@ -23,8 +25,6 @@ _NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg
 # Operators of one matrix argument and one result.
 _OF_ONE = {
     "linalg_det": linalg.det, "det": linalg.det,
-    "linalg_svdvals": linalg.svdvals, "linalg_eigvalsh": linalg.eigvalsh,
-    "linalg_tensorinv": linalg.tensorinv,
 }  # fmt: skip
 
 
@@ -40,6 +40,13 @@ _register()
 def _matrix_power(c: Context, a: Any, n: int) -> Any:
     found = linalg.matrix_power(a, n)
     return with_inverse("linalg.matrix_power", found, a) if n < 0 else found
+
+
+@rule("linalg_tensorinv")
+def _tensorinv(c: Context, a: Any, ind: int = 2) -> Any:
+    found = linalg.tensorinv(a, ind)
+    rows = math.prod(a.shape[:ind])
+    return with_inverse("linalg.tensorinv", found, znp.reshape(a, (rows, rows)))
 
 
 @rule("linalg_inv", "inverse")
@@ -143,7 +150,7 @@ def _cholesky_solve(c: Context, y: Any, factor: Any, upper: bool = False) -> Any
 
 @rule("cholesky_inverse")
 def _cholesky_inverse(c: Context, factor: Any, upper: bool = False) -> Any:
-    return linalg.inv(_of_factor(factor, upper))
+    return with_inverse("cholesky_inverse", linalg.inv(_of_factor(factor, upper)), factor)
 
 
 def _of_factor(factor: Any, upper: bool) -> Any:
@@ -173,14 +180,19 @@ def _qr(c: Context, a: Any, mode: str = "reduced") -> Any:
 
 @rule("linalg_eigh")
 def _eigh(c: Context, a: Any, triangle: str = "L") -> Any:
-    return tuple(linalg.eigh(a, triangle))
+    return tuple(linalg.eigh(without_nan("linalg.eigh", a, triangle), triangle))
+
+
+@rule("linalg_eigvalsh")
+def _eigvalsh(c: Context, a: Any, triangle: str = "L") -> Any:
+    return linalg.eigvalsh(without_nan("linalg.eigvalsh", a, triangle), triangle)
 
 
 @rule("_linalg_eigh")
 def _eigh_or_values(c: Context, a: Any, triangle: str = "L", compute_v: bool = True) -> Any:
     if compute_v:
-        return tuple(linalg.eigh(a, triangle))
-    return linalg.eigvalsh(a, triangle), znp.zeros((0,), dtype=a.dtype)
+        return _eigh(c, a, triangle)
+    return _eigvalsh(c, a, triangle), znp.zeros((0,), dtype=a.dtype)
 
 
 @rule("_linalg_svd")
@@ -193,9 +205,14 @@ def _reduced_svd(
 @rule("linalg_svd")
 def _svd(c: Context, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: str | None = None) -> Any:
     if compute_uv:
-        return tuple(linalg.svd(a, full_matrices))
+        return tuple(linalg.svd(without_nan("linalg.svd", a), full_matrices))
     none = znp.zeros((0,), dtype=a.dtype)
-    return none, linalg.svdvals(a), none
+    return none, _svdvals(c, a), none
+
+
+@rule("linalg_svdvals")
+def _svdvals(c: Context, a: Any, *, driver: str | None = None) -> Any:
+    return linalg.svdvals(without_nan("linalg.svdvals", a))
 
 
 @rule("pinverse")
@@ -208,6 +225,7 @@ def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, ato
     """What is Hermitian is told by its lower triangle."""
     if hermitian:
         a = _as_read(lambda a: znp.tril(a, -1) + znp.conjugate(znp.matrix_transpose(znp.tril(a))), a)
+    a = without_nan("linalg.pinv", a)
     given = rcond if rtol is None else rtol
     if given is None:
         given = _share(a) if atol is None else znp.where(znp.asarray(atol) > 0, 0.0, _share(a))
@@ -223,7 +241,7 @@ def _matrix_rank(
     c: Context, a: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Any:
     """How many singular values are above ``atol`` and above the share ``rtol`` of the largest."""
-    atol = tol if atol is None else atol
+    atol, a = tol if atol is None else atol, without_nan("linalg.matrix_rank", a, "L" if hermitian else "")
     values = znp.abs(linalg.eigvalsh(a)) if hermitian else linalg.svdvals(a)
     if rtol is None:
         rtol = _share(a) if atol is None else 0.0
@@ -240,7 +258,11 @@ def _share(a: Any) -> Any:
 
 @rule("linalg_cond", "linalg_cond.p_str")
 def _cond(c: Context, a: Any, p: Any = None) -> Any:
-    return linalg.cond(a, p)
+    """The ratio of the extreme singular values is nan where all are 0, for NumPy's infinity."""
+    if p not in (None, 2, -2):
+        return linalg.cond(without_nan("linalg.cond", a) if p in SINGULAR else a, p)
+    values = _svdvals(c, a)
+    return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
 
 
 @rule("linalg_multi_dot", "chain_matmul")
@@ -250,7 +272,9 @@ def _multi_dot(c: Context, arrays: Sequence[Any]) -> Any:
 
 @rule("linalg_tensorsolve")
 def _tensorsolve(c: Context, a: Any, y: Any, dims: Any = None) -> Any:
-    return linalg.tensorsolve(a, y, dims)
+    found = linalg.tensorsolve(a, y, dims)
+    rows = znp.permute_dims(a, [*(axis for axis in range(a.ndim) if axis not in (dims or ())), *(dims or ())])
+    return with_inverse("linalg.tensorsolve", found, znp.reshape(rows, (y.size, y.size)), y)
 
 
 @rule("linalg_vecdot")

@@ -8,10 +8,12 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
+from zenith.numpy.norms import SINGULAR
 from zenith.numpy.operands import normal_axes
 from zenith.torch.aten.corners import reduction
 from zenith.torch.aten.reductions import axes_of
 from zenith.torch.aten.rules import Context, rounded_once, rule
+from zenith.torch.aten.value_checks import without_nan
 
 
 @rule("linalg_vector_norm")
@@ -40,7 +42,9 @@ def _matrix_norm(
 
 
 def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    return vector_norm(x, 2, axes, keepdim) if ord == "fro" else znp.linalg.norm(x, ord, axes, keepdim)
+    if ord == "fro":
+        return vector_norm(x, 2, axes, keepdim)
+    return znp.linalg.norm(without_nan("linalg.norm", x) if ord in SINGULAR else x, ord, axes, keepdim)
 
 
 def _wide(c: Context, x: Any) -> Any:

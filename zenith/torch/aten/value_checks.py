@@ -54,6 +54,15 @@ def _over_each(join: Callable[..., Any], flags: Any, matrices: int) -> Any:
     return join(flags, axis=tuple(range(matrices, flags.ndim)))
 
 
+def without_nan(name: str, a: Any, triangle: str = "") -> Any:
+    """Matrices whose eigen- or singular values are wanted; an error where one has a nan, with which none is found.
+
+    ``triangle`` is the one that is read, ``L`` or ``U``; both without it.
+    """
+    read = {"L": znp.tril, "U": znp.triu}[triangle](a) if triangle else a
+    return error_if(a, znp.any(znp.isnan(read)), f"{name}: a matrix has a nan")
+
+
 def with_factor(name: str, found: Any) -> Any:
     """Cholesky's factors; an error where a matrix has none."""
     return error_if(found, znp.any(has_no_factor(found)), f"{name}: a matrix is not positive-definite")
