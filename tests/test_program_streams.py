@@ -15,7 +15,7 @@ from tests.backends.running import plan_of
 from tests.programs import discarded, random_program, reference_bounds
 from tests.ways import LONG_SHARES, STATIC_WAYS, WAYS, check, turns
 from zenith.backends.donation import Donation
-from zenith.backends.lower.row_group import RowGroup
+from zenith.backends.lower.reduce.row_group import RowGroup
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.verify import verify

@@ -32,7 +32,7 @@ from zenith.api.tables import Shown
 from zenith.api.tables import table as as_table
 from zenith.backends.engines import Engine
 from zenith.backends.lower.groups import add_engine, engines, remove_engine
-from zenith.backends.lower.written import Written, engine_of, written_kernel
+from zenith.backends.lower.user_kernel import Written, engine_of, written_kernel
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.dims import Dim, parse
 from zenith.ir.graph import Graph

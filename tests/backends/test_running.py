@@ -8,7 +8,7 @@ from tests.backends.running import call, check, compiled, plan_of
 from tests.passes.compare import program
 from zenith.backends.cpu import threads
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower.long_row import PART
+from zenith.backends.lower.reduce.long_row import PART
 from zenith.backends.weights import WeightTable
 
 BETWEEN = """

@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.running import call, compiled
 from tests.backends.sorting import expected, rows, sorting
-from zenith.backends.lower import sort, sort_parts
+from zenith.backends.lower.order import radix_sort, split_radix_sort
 from zenith.config import config
 
 
@@ -15,9 +15,9 @@ from zenith.config import config
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of more than 8 elements are merged no more, and those of more than 16 are cut."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
-    monkeypatch.setattr(sort, "SHORT", 8)
-    monkeypatch.setattr(sort_parts, "PART", 16)
-    monkeypatch.setattr(sort_parts, "MOST", 5)
+    monkeypatch.setattr(radix_sort, "SHORT", 8)
+    monkeypatch.setattr(split_radix_sort, "PART", 16)
+    monkeypatch.setattr(split_radix_sort, "MOST", 5)
 
 
 @pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])
@@ -46,4 +46,4 @@ def test_a_digit_that_all_share_moves_nothing() -> None:
 def test_lengths_decide_which_kernels_there_are() -> None:
     """A row of known length is merged, moved as one task, or in parts."""
     for size, kernels in ((8, 1), (16, 1), (17, 2 + 3 * 3 + 1)):
-        assert len(sort_parts.lower_sort(sorting("f32", "v1", False, f"n, {size}"))) == kernels
+        assert len(split_radix_sort.lower_sort(sorting("f32", "v1", False, f"n, {size}"))) == kernels

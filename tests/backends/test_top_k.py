@@ -8,7 +8,7 @@ import pytest
 from tests.backends.running import call, compiled, plan_of
 from tests.backends.sorting import rows
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower import top_k
+from zenith.backends.lower.order import top_k
 from zenith.config import config
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse

@@ -25,7 +25,7 @@ from zenith.backends.kernel import (
     TaskLoop,
     walk,
 )
-from zenith.backends.lower.rows import lower_rows
+from zenith.backends.lower.reduce.rows import lower_rows
 from zenith.backends.versions import verify
 from zenith.errors import CompileError
 from zenith.ir.dims import dim, symbol

@@ -14,7 +14,7 @@ from zenith.backends.cpu.target import cpu_target
 from zenith.backends.engines import Refusal
 from zenith.backends.kernel import ProductTile
 from zenith.backends.kernel import walk as statements
-from zenith.backends.lower.winograd_cost import winograd_cost
+from zenith.backends.lower.convolution.winograd_cost import winograd_cost
 from zenith.backends.steps import Launch, walk
 from zenith.backends.weights import WeightTable
 from zenith.config import config

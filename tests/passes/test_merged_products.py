@@ -7,7 +7,7 @@ import zenith
 from zenith.ir.interpret import interpret
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
-from zenith.passes.merged_products import merged_products
+from zenith.passes.horizontal_fusion import merged_products
 
 RNG = np.random.default_rng(0)
 W = [RNG.standard_normal((n, 8)).astype(np.float32) for n in (4, 6, 4)]

@@ -6,7 +6,7 @@ import pytest
 import zenith
 from tests.passes.compare import assert_same_results, program
 from zenith import nn
-from zenith.passes.own_terms import own_terms
+from zenith.passes.producer_duplication import own_terms
 
 MOMENTS = """v1 = broadcast(m, shape=(a, b), axes=(1,))
 v2 = sub(x, v1)

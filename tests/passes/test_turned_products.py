@@ -3,7 +3,7 @@
 import pytest
 
 from tests.passes.compare import expect
-from zenith.passes.turned_products import turned_products
+from zenith.passes.transposed_products import turned_products
 
 BEFORE = """v2 = transpose(x, axes=(1, 0))
 v3 = matmul(v2, y)

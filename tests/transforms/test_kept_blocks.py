@@ -12,7 +12,7 @@ from zenith.ir.types import float32
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import passes_for, run
 from zenith.trace import InputSpec, trace
-from zenith.transforms.kept_blocks import keep_blocks
+from zenith.transforms.blocked_residuals import keep_blocks
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import split
 

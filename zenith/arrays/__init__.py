@@ -23,7 +23,7 @@ import numpy as np
 from zenith.arrays.adapter import Adapter, has_tangent, place_of, requires_grad
 from zenith.arrays.gpu import cupy_adapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
-from zenith.arrays.lent import lent_adapter
+from zenith.arrays.imported import lent_adapter
 from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapter
 
 __all__ = [

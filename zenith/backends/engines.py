@@ -84,7 +84,7 @@ class Engine:
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
     library: the library that it calls; such an engine answers with :class:`Calls`.
     beside: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
-        this type, beside it (:mod:`zenith.backends.beside`).
+        this type, beside it (:mod:`zenith.backends.bias_gradient`).
     refuses: ``(body, fixed) -> Refusal or None``, asked first where it matters which inputs are the same in every call.
     """
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.backends.emit import LanesPrinter
 from zenith.backends.failures import failures, reported
-from zenith.backends.fixed import FixedMemory
+from zenith.backends.invariants import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE

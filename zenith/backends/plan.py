@@ -1,9 +1,9 @@
 """The plan: a fused graph as a list of steps on memory.
 
-Every value gets a *place* (:mod:`zenith.backends.places`): an input, an output, a constant, a weight, or a slot of the
-arena, memory that one call of the program leases. A step launches a kernel on places, calls a routine, or is a loop,
-branch or choice by sizes, with steps in the same arena. What depends on constants and weights only is *prepared*:
-launched once, and again when such a weight changes. Sizes stay symbolic throughout.
+Every value gets a *place* (:mod:`zenith.backends.buffer_assignment`): an input, an output, a constant, a weight, or a
+slot of the arena, memory that one call of the program leases. A step launches a kernel on places, calls a routine, or
+is a loop, branch or choice by sizes, with steps in the same arena. What depends on constants and weights only is
+*prepared*: launched once, and again when such a weight changes. Sizes stay symbolic throughout.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.arena import Arena
-from zenith.backends.beside import Pair, arranged, pairs
+from zenith.backends.bias_gradient import Pair, arranged, pairs
+from zenith.backends.buffer_assignment import Places
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
-from zenith.backends.footprint import symbols_of
 from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.groups import Lowered, lower_beside, lower_group, temporaries
-from zenith.backends.lower.library_product import SUMS
 from zenith.backends.lower.native import lower_native
+from zenith.backends.lower.product.library import SUMS
+from zenith.backends.memory_effects import symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
-from zenith.backends.places import Places
 from zenith.backends.routines import Use
 from zenith.backends.schedule import scheduled
 from zenith.backends.steps import (

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from zenith.backends.footprint import is_copy
 from zenith.backends.kernel import Kernel
+from zenith.backends.memory_effects import is_copy
 from zenith.backends.routines import PYTHON, Routine, python_routine
 from zenith.backends.work import NO_WORK, Work, bytes_of
 from zenith.errors import SourceLine

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zenith.backends.residence import HOST, Residence
+from zenith.backends.constant_memory import HOST, Residence
 from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, dtype_of

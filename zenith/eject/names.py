@@ -15,7 +15,7 @@ from types import ModuleType
 
 from zenith import errors
 from zenith.backends import scalars
-from zenith.backends.cpu import buffers, compiler, running, vectors
+from zenith.backends.cpu import buffers, compiler, prefix_scan, vectors
 from zenith.backends.cpu import scalars as cpu_scalars
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.scalars import BUFFER, CONVERT, ELEMENTARY, SCRATCH
@@ -58,7 +58,7 @@ def names_module(names: Iterable[str]) -> str:
     lines += [f"from {buffers.__name__} import teach_buffer, teach_scratch"]
     lines += [f"from {cpu_scalars.__name__.replace('scalars', 'narrow')} import BRAIN, HALF"]
     lines += ["from zenith.backends.cpu.vector_math import teach_elementary"]
-    lines += ["from zenith.backends.cpu.running_code import teach_prefix"]
+    lines += ["from zenith.backends.cpu.prefix_scan_code import teach_prefix"]
     for name in parts:
         body = FUNCTIONS[_ELEMENTARY[name]].body if name in _ELEMENTARY else None
         lines += [f"from {body.__module__} import {body.__name__} as {name}_body"] if body else []
@@ -100,9 +100,9 @@ def _taught(name: str) -> Mapping[str, str]:
         doc = f"The elementary function {name}, off by at most {bounds}."
         taught = f"teach_elementary({name}, {name}_body, {function.arity})"
         return {name: _definition(name, ", ".join("xyz"[: function.arity]), doc, taught)}
-    if name in running.RUNNING_FUNCTIONS:
+    if name in prefix_scan.RUNNING_FUNCTIONS:
         arguments = "LANES, to, to_at, source, at, count, before"
-        doc = running.RUNNING_FUNCTIONS[name].__doc__ or ""
+        doc = prefix_scan.RUNNING_FUNCTIONS[name].__doc__ or ""
         return {name: _definition(name, arguments, doc, f'teach_prefix("{name}", {name})')}
     return {}
 

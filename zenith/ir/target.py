@@ -209,7 +209,7 @@ class Numerics:
 
     On a GPU ``repeatable`` results have equal bits in equal calls, whatever runs beside them, as long as arguments are
     aligned alike; with ``tf32`` products of float32 may round their operands to TF32. On a CPU convolutions may have a
-    relative error of ``error_budget``, which :mod:`zenith.backends.lower.winograd_transforms` defines.
+    relative error of ``error_budget``, which :mod:`zenith.backends.lower.convolution.winograd_transforms` defines.
     """
 
     repeatable: bool = True

@@ -22,14 +22,16 @@ from zenith.numpy.attention import *
 from zenith.numpy.brackets import *
 from zenith.numpy.calculus import *
 from zenith.numpy.complex_numbers import *
+from zenith.numpy.conditionals import *
 from zenith.numpy.counting import *
 from zenith.numpy.creation import *
-from zenith.numpy.digits import *
-from zenith.numpy.dynamic import *
+from zenith.numpy.data_dependent import *
+from zenith.numpy.dynamic_slices import *
 from zenith.numpy.editing import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
-from zenith.numpy.found import *
+from zenith.numpy.float_parts import *
+from zenith.numpy.index_arrays import *
 from zenith.numpy.indexing import *
 from zenith.numpy.inspection import *
 from zenith.numpy.joining import *
@@ -37,7 +39,6 @@ from zenith.numpy.linear import *
 from zenith.numpy.missing import *
 from zenith.numpy.packing import *
 from zenith.numpy.padding import *
-from zenith.numpy.places import *
 from zenith.numpy.polynomials import *
 from zenith.numpy.products import *
 from zenith.numpy.quantiles import *
@@ -45,7 +46,6 @@ from zenith.numpy.ranges import *
 from zenith.numpy.reductions import *
 from zenith.numpy.scans import *
 from zenith.numpy.searching import *
-from zenith.numpy.selection import *
 from zenith.numpy.sets import *
 from zenith.numpy.shaping import *
 from zenith.numpy.sorting import *

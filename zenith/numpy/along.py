@@ -11,6 +11,7 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.conditionals import where
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
     INT64,
@@ -23,7 +24,6 @@ from zenith.numpy.operands import (
     result_dtype,
     user_shape,
 )
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

@@ -17,7 +17,9 @@ from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.boolean_indexing import Picked
 from zenith.numpy.casts import check_rule, stored
+from zenith.numpy.index_expressions import Masked, Selection, beside, index_array, mask_of, select, types_of
 from zenith.numpy.indexing import grid_along
 from zenith.numpy.operands import (
     BOOL,
@@ -35,10 +37,8 @@ from zenith.numpy.operands import (
     strong,
     weak_kind,
 )
-from zenith.numpy.picked import Picked
 from zenith.numpy.promotion import castable
 from zenith.numpy.scans import cumsum
-from zenith.numpy.selections import Masked, Selection, beside, index_array, mask_of, select, types_of
 from zenith.numpy.shaping import ravel
 from zenith.numpy.sorting import partition, sort
 from zenith.trace.bind import b, graph_value

@@ -11,6 +11,7 @@ from zenith.errors import ArgumentError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, product
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.operands import (
     FLOAT64,
     INT64,
@@ -26,7 +27,6 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.ranges import linspace
 from zenith.numpy.searching import row, searchsorted
-from zenith.numpy.selection import where
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size

@@ -16,7 +16,7 @@ from zenith.errors import CallError, DTypeError, UnsupportedError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import complex_formulas as c
 from zenith.numpy import complex_powers as p
-from zenith.numpy import digit_formulas as d
+from zenith.numpy import float_formulas as d
 from zenith.numpy import formulas as f
 from zenith.numpy import special_formulas as s
 from zenith.numpy.casts import check_rule

@@ -11,8 +11,8 @@ from typing import Any
 from zenith.ir.dims import dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.operands import align, as_array, convert, dims_of, normal_axes, result_dtype
-from zenith.numpy.selection import where
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 

@@ -13,9 +13,9 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedErro
 from zenith.ir.ops.common import is_narrow
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.conditionals import triu
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, shape_text
-from zenith.numpy.selection import triu
 from zenith.numpy.shaping import matrix_transpose
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

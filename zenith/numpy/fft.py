@@ -22,6 +22,7 @@ from zenith.ir.ops.fourier import NORMS
 from zenith.ir.types import float32, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.absent import refuse_name
+from zenith.numpy.conditionals import where
 from zenith.numpy.creation import arange
 from zenith.numpy.joining import roll
 from zenith.numpy.operands import (
@@ -36,7 +37,6 @@ from zenith.numpy.operands import (
     require,
     user_shape,
 )
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import moveaxis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

@@ -14,6 +14,8 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.boolean_indexing import picked
+from zenith.numpy.index_expressions import Masked, Selection, index_array, select
 from zenith.numpy.operands import (
     INT64,
     UINT64,
@@ -25,8 +27,6 @@ from zenith.numpy.operands import (
     shape_text,
     spread,
 )
-from zenith.numpy.picked import picked
-from zenith.numpy.selections import Masked, Selection, index_array, select
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import NUMBER
@@ -40,7 +40,8 @@ __all__ = ["take", "take_along_axis"]
 def _getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for basic indices, a number where these leave no axis, else a new array.
 
-    What a traced mask picks is no array, but may be computed with and written back: see :mod:`zenith.numpy.picked`.
+    What a traced mask picks is no array, but may be computed with and written back: see
+    :mod:`zenith.numpy.boolean_indexing`.
     """
     x = as_array(x)
     found = select(x, index)

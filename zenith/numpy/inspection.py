@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays.capsules import CPU, Lent, ask, on_host, read
-from zenith.arrays.lent import is_on_host
+from zenith.arrays.imported import is_on_host
 from zenith.errors import ArgumentError, DeviceError, ZenithError, user_line
 from zenith.ir.types import DTYPES
 from zenith.numpy.creation import array

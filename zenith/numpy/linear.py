@@ -232,8 +232,8 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 @implements(np.diag, gives="view")
 def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
+    from zenith.numpy.conditionals import where
     from zenith.numpy.creation import eye
-    from zenith.numpy.selection import where
 
     x = as_array(v)
     if x.ndim == 2:

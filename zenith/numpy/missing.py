@@ -15,11 +15,11 @@ from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where as choice
 from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
 from zenith.numpy.quantiles import between, check_shares, method_of, middle, require_real, rows, weight_rows, weighted
 from zenith.numpy.reductions import float_dtype
 from zenith.numpy.scans import cumprod, cumsum
-from zenith.numpy.selection import where as choice
 from zenith.numpy.sorting import sort
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

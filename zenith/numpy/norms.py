@@ -11,11 +11,11 @@ from zenith.errors import ArgumentError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import maximum
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.equations import inv
 from zenith.numpy.factors import SVDResult, adjoint, eigvalsh, inexact, matrices, svd, svdvals
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import as_array, ask, convert, dims_of, normal_axes, require, result_dtype, user_shape
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
 from zenith.trace.dispatch import implements
 

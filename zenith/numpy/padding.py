@@ -16,11 +16,11 @@ from zenith.ir.dims import Dim, minimum
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.joining import concatenate, cut, flip
 from zenith.numpy.operands import as_array, ask, convert, dims_of, require, require_count
 from zenith.numpy.quantiles import median
 from zenith.numpy.ranges import linspace
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import broadcast_to, moveaxis, reshape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

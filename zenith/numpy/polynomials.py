@@ -16,6 +16,7 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.creation import arange, ones_like, zeros
 from zenith.numpy.equations import inv
 from zenith.numpy.joining import concatenate, cut, stack
@@ -32,7 +33,6 @@ from zenith.numpy.operands import (
     static_int,
 )
 from zenith.numpy.products import convolve
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import broadcast_to
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

@@ -19,6 +19,8 @@ from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import round as round_even
+from zenith.numpy.conditionals import where
 from zenith.numpy.indexing import take_along_axis
 from zenith.numpy.operands import (
     FLOAT64,
@@ -35,8 +37,6 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.scans import cumsum
-from zenith.numpy.selection import round as round_even
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis, reshape
 from zenith.numpy.sorting import argsort, sort
 from zenith.trace.bind import b, known_dtype

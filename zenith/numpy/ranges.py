@@ -12,6 +12,7 @@ import numpy as np
 
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.numpy import elementwise as ew
+from zenith.numpy.conditionals import where
 from zenith.numpy.creation import lifted_iota
 from zenith.numpy.operands import (
     align,
@@ -23,7 +24,6 @@ from zenith.numpy.operands import (
     normal_axis,
     result_dtype,
 )
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

@@ -17,9 +17,9 @@ from zenith.ir.dims import product
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.operands import compute_array, compute_dtype, convert, dims_of, normal_axis
 from zenith.numpy.promotion import loop
-from zenith.numpy.selection import where
 from zenith.trace.bind import b
 from zenith.trace.dispatch import accumulate_by, implements
 

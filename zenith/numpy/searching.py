@@ -10,10 +10,10 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import require_cast
+from zenith.numpy.conditionals import where
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate, flip
 from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, result_dtype
-from zenith.numpy.selection import where
 from zenith.numpy.sorting import argsort
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

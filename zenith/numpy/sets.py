@@ -1,9 +1,9 @@
 """Arrays as sets of numbers: the different elements, membership, union, intersection and differences.
 
-Elements are sorted; where one differs from the one before, a new value begins. How many there are depends on values:
-on concrete arrays these functions answer at once, in a traced function the caller says by ``size=`` how many the result
-has at most (see :mod:`zenith.numpy.found`). What is missing is filled with ``fill_value``, the smallest element unless
-told; where there are more, the first count.
+Elements are sorted; where one differs from the one before, a new value begins. How many there are depends on values: on
+concrete arrays these functions answer at once, in a traced function the caller says by ``size=`` how many the result
+has at most (see :mod:`zenith.numpy.data_dependent`). What is missing is filled with ``fill_value``, the smallest
+element unless told; where there are more, the first count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from zenith.ir.dims import dim, product
 from zenith.ir.types import bool_, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.found import needs_size, slots
+from zenith.numpy.conditionals import where
+from zenith.numpy.data_dependent import needs_size, slots
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import (
@@ -34,7 +35,6 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.scans import cumsum
 from zenith.numpy.searching import searchsorted
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import moveaxis, ravel, reshape
 from zenith.numpy.sorting import argsort, lexsort, sort
 from zenith.trace.bind import b

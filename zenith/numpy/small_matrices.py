@@ -11,10 +11,10 @@ import functools
 from typing import Any
 
 from zenith.numpy import elementwise as ew
+from zenith.numpy.conditionals import where
 from zenith.numpy.creation import ones_like
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import ask, convert, dims_of
-from zenith.numpy.selection import where
 from zenith.trace.bind import b
 from zenith.trace.tracer import Tracer
 

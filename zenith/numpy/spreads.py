@@ -10,6 +10,7 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.casts import require_cast
+from zenith.numpy.conditionals import clip
 from zenith.numpy.joining import concatenate
 from zenith.numpy.linear import diagonal, matmul
 from zenith.numpy.operands import (
@@ -24,7 +25,6 @@ from zenith.numpy.operands import (
     result_dtype,
     static_int,
 )
-from zenith.numpy.selection import clip
 from zenith.numpy.shaping import atleast_2d, expand_dims, transpose
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size

@@ -1,6 +1,6 @@
 """Channels last: how a GPU's convolutions stand in memory, all channels of a group beside each other.
 
-A GPU multiplies windows with weights (:mod:`zenith.backends.lower.shared_convolution`) and copies 16 bytes at a time.
+A GPU multiplies windows with weights (:mod:`zenith.backends.lower.convolution.gpu`) and copies 16 bytes at a time.
 It wants many neighbours, not blocks of so many; a row of a window with its channels is then one run of memory, a
 convolution of one place an ordinary product, and libraries know the layout by the name NHWC, weights as KRSC.
 

@@ -26,19 +26,19 @@ from zenith.passes.dce import dce
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
+from zenith.passes.horizontal_fusion import merged_products
 from zenith.passes.joined_borders import joined_borders
-from zenith.passes.merged_products import merged_products
 from zenith.passes.movement import movement
-from zenith.passes.own_terms import own_terms
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
+from zenith.passes.producer_duplication import own_terms
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.small_windows import small_windows
 from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
-from zenith.passes.turned_products import turned_products
+from zenith.passes.transposed_products import turned_products
 from zenith.passes.updates import updates
 from zenith.passes.widenings import widenings
 

@@ -19,8 +19,8 @@ from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.conditionals import where
 from zenith.numpy.operands import broadcast_dims, convert, dims_of, lift, spread
-from zenith.numpy.selection import where
 from zenith.numpy.shaping import moveaxis
 from zenith.numpy.special import gammaln
 from zenith.random.keys import checked_shape, subkey, word_of, words_of

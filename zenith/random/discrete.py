@@ -10,8 +10,8 @@ from zenith.errors import DTypeError, NumberError, ShapeError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.types import uint32
 from zenith.numpy import elementwise as ew
+from zenith.numpy.conditionals import where
 from zenith.numpy.operands import UINT64, as_array, convert, dims_of, normal_axis, shape_text, weak_kind
-from zenith.numpy.selection import where
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
 from zenith.random.real import fitted, floats, gumbel_of, shape_or, unit_interval
 from zenith.trace.bind import b

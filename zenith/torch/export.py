@@ -41,8 +41,8 @@ from zenith.torch.frozen import Reads, observed
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import KeptWhole
 from zenith.torch.unchecked import Unchecked, cumulative_batch_norms
+from zenith.torch.undecomposed import without_early_decompositions
 from zenith.torch.unexportable import explained, first_of_unknown_size
-from zenith.torch.whole import without_early_decompositions
 
 _SYMBOLIC = ("fx.experimental.symbolic_shapes", "fx.experimental.recording")
 

@@ -30,7 +30,7 @@ from zenith.ir.types import ArrayType, has_derivative, uint8
 from zenith.torch.sizes import Size
 from zenith.trace import InputSpec, Recorder, Traced
 from zenith.trace.recorder import recording
-from zenith.transforms.kept_blocks import keep_blocks
+from zenith.transforms.blocked_residuals import keep_blocks
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import Split, split_for_way_back
 

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from zenith.arrays import Adapter, adapter_for, has_tangent, place_of, requires_grad, torch_adapter
-from zenith.backends.residence import HOST, Residence
+from zenith.backends.constant_memory import HOST, Residence
 from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
 from zenith.ir.types import dtype_of

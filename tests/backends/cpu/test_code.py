@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.backends.running import compiled
-from zenith.backends.cpu.abreast import REGISTERS_OF_A_VECTOR
 from zenith.backends.cpu.link import kernel_module
+from zenith.backends.cpu.loop_metadata import REGISTERS_OF_A_VECTOR
 from zenith.backends.cpu.machine import load, target_machine
 from zenith.backends.cpu.vectors import TABLE, host_features, select
 from zenith.backends.weights import WeightTable

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.backends.running import call, compiled
-from zenith.backends.lower.column_group import TERMS
-from zenith.backends.lower.columns import SHORT, TOGETHER
-from zenith.backends.lower.long_columns import BLOCK, PANEL, TASKS
+from zenith.backends.lower.reduce.column_group import TERMS
+from zenith.backends.lower.reduce.columns import SHORT, TOGETHER
+from zenith.backends.lower.reduce.long_columns import BLOCK, PANEL, TASKS
 from zenith.ir.text import parse
 
 SUM = "def f(x: f32[n, m]) -> (f32[m]):\n    s = reduce_sum(x, axes=(0,))\n    return (s,)"

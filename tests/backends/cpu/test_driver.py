@@ -17,7 +17,7 @@ from zenith.backends.cpu.block import BEGIN, END, EXIT, JUMP, SELECT, TEST
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.program import program_of
-from zenith.backends.cpu.rows import Control, rows_of
+from zenith.backends.cpu.step_table import Control, rows_of
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.text import parse

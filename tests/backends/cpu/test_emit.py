@@ -8,7 +8,7 @@ import pytest
 from tests.backends.running import call, compiled
 from tests.bounds import reference_bounds, violations
 from zenith.backends.cpu.emit import STRIP, CpuPrinter
-from zenith.backends.cpu.stages import stages
+from zenith.backends.cpu.loop_fission import stages
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.kernel import Apply, Let, Load, Name, Store
 from zenith.backends.lower.groups import lower_group

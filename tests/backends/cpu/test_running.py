@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba import cfunc, types
 
-import zenith.backends.cpu.running_code  # noqa: F401  (teaches Numba the functions)
+import zenith.backends.cpu.prefix_scan_code  # noqa: F401  (teaches Numba the functions)
 from tests.backends.cpu.test_tile import ISAS
-from zenith.backends.cpu.running import RUNNING_FUNCTIONS
+from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.vectors import TABLE
 from zenith.ir.types import float32, float64, int64
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.running import call, compiled
 from tests.passes.compare import program
-from zenith.backends.lower.loops import SHORT, STRETCH
+from zenith.backends.lower.pointwise.loops import SHORT, STRETCH
 from zenith.ir.graph import Graph
 
 BODY = """

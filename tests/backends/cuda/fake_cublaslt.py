@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from zenith.backends.cuda import cublaslt
-from zenith.backends.lower.epilogue import gelu, gelu_slope
+from zenith.backends.lower.product.epilogue import gelu, gelu_slope
 
 ENUMS = {
     "MatmulDescAttribute": {

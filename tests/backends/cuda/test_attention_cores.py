@@ -25,8 +25,8 @@ from zenith.backends.cuda.schedules import CHIPS
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import Held, HeldProduct, walk
+from zenith.backends.lower.attention.register_writer import padded
 from zenith.backends.lower.groups import lower_group
-from zenith.backends.lower.held_writer import padded
 from zenith.backends.steps import Launch
 from zenith.backends.steps import walk as steps
 from zenith.backends.weights import WeightTable

@@ -16,8 +16,8 @@ from zenith.backends.cuda.compile import available, compile_forms, compile_kerne
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.forms import Form, fits, forms
 from zenith.backends.cuda.functions import Functions
-from zenith.backends.cuda.held_rows import THREADS, held_rows
 from zenith.backends.cuda.launch import geometry, most_threads
+from zenith.backends.cuda.register_rows import THREADS, held_rows
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import Strip
 

@@ -10,7 +10,7 @@ from zenith.backends.cuda.compile import available, compile_forms
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.forms import is_block
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower import shared_sort
+from zenith.backends.lower.order import gpu as gpu_sort
 from zenith.backends.steps import walk
 from zenith.backends.weights import WeightTable
 
@@ -19,7 +19,7 @@ from zenith.backends.weights import WeightTable
 def small(monkeypatch):
     """Tiles of 256 elements: an element for each thread."""
     for name in ("EACH", "EACH_OF_8", "OF_PARTS"):
-        monkeypatch.setattr(shared_sort, name, 1)
+        monkeypatch.setattr(gpu_sort, name, 1)
 
 
 def check(program, graph, shapes):

@@ -26,7 +26,7 @@ import zenith.backends.cpu.foreign_code
 import zenith.backends.cpu.launching
 import zenith.backends.cpu.order_code
 import zenith.backends.cpu.panel_code
-import zenith.backends.cpu.running_code
+import zenith.backends.cpu.prefix_scan_code
 import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources, and what is native)
 from zenith.backends.cpu.buffers import preferred_width

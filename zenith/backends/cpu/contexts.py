@@ -16,7 +16,7 @@ from numba.core.cpu import CPUContext
 from numba.core.typing.context import BaseContext
 from numba.core.typing.templates import RegistryLoader, Signature, _OverloadAttributeTemplate, builtin_registry
 
-from zenith.backends.cpu.turns import RANGES
+from zenith.backends.cpu.ranges import RANGES
 
 
 class _WithoutMethods(RegistryLoader):

@@ -1,12 +1,12 @@
 """The driver's frame: the block of 64-bit words from which one native function runs any program.
 
 That function is ``run_steps`` of :mod:`zenith.backends.cpu.launching`, the same for all programs: it walks the frame's
-*table* (see :mod:`zenith.backends.cpu.rows`), where a row is a launch or what makes rows repeat or be left out. What a
-program needs besides is arithmetic on its sizes, which changes only with them. It is one generated Python function,
-whose results are written into the frame when a call's sizes differ from those of the frame's last call. What differs in
-every call are the addresses of inputs and outputs: they are written once, and *patches* (from word, to word) copy them
-into the argument blocks. In the same way each step of a loop begins with *moves* of the addresses that it has in other
-places than the step before: those of carried values and of parts of arrays.
+*table* (see :mod:`zenith.backends.cpu.step_table`), where a row is a launch or what makes rows repeat or be left out.
+What a program needs besides is arithmetic on its sizes, which changes only with them. It is one generated Python
+function, whose results are written into the frame when a call's sizes differ from those of the frame's last call. What
+differs in every call are the addresses of inputs and outputs: they are written once, and *patches* (from word, to word)
+copy them into the argument blocks. In the same way each step of a loop begins with *moves* of the addresses that it has
+in other places than the step before: those of carried values and of parts of arrays.
 
 ====================  ==================================================================================
 ``TEAM``              address of the thread team's block
@@ -60,7 +60,7 @@ from zenith.backends.cpu.block import (
     WHOLE,
 )
 from zenith.backends.cpu.program import Launch, Program, Step
-from zenith.backends.cpu.rows import Control, first_rows, rows_of
+from zenith.backends.cpu.step_table import Control, first_rows, rows_of
 from zenith.backends.steps import FIXED, Branch, Call, Carry, Loop, Place, Slice
 
 

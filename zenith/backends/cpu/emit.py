@@ -6,16 +6,16 @@ same ``STRIP`` elements with what they hand on kept in the first-level cache, th
 sigmoid(exp(tanh(gelu(x)))) took 2.35 ns an element in one loop and the sum of its parts in four.
 
 What runs along with a loop, element by element, is cut off in the same way: what is in front and behind is vectors, and
-between them stands a call that makes the prefix of a strip (:mod:`zenith.backends.cpu.running`), from where the values
-are or to where they go, if these are neighbours in memory.
+between them stands a call that makes the prefix of a strip (:mod:`zenith.backends.cpu.prefix_scan`), from where the
+values are or to where they go, if these are neighbours in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zenith.backends.cpu.running import RUNNING
-from zenith.backends.cpu.stages import Staged, Stages, stages
+from zenith.backends.cpu.loop_fission import Staged, Stages, stages
+from zenith.backends.cpu.prefix_scan import RUNNING
 from zenith.backends.cpu.vectors import select
 from zenith.backends.emit import FOLDS, Printer
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Let, Loop, Number, Running, Search, Statement, runs

@@ -25,11 +25,11 @@ from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import finished, linking
 from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
-from zenith.backends.cpu.rows import first_rows
+from zenith.backends.cpu.step_table import first_rows
 from zenith.backends.cpu.threads import team
 from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.failures import Failure, reported
-from zenith.backends.fixed import FixedMemory
+from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import Call
 from zenith.backends.weights import WeightTable
 from zenith.ir.types import ArrayType, DType

@@ -17,7 +17,7 @@ from numba.core.compiler import _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.lowering import Lower
 
-from zenith.backends.cpu.abreast import advise
+from zenith.backends.cpu.loop_metadata import advise
 from zenith.backends.cpu.machine import conventions
 
 

@@ -17,11 +17,11 @@ from typing import Any
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.hoisting import HoistingPrinter
-from zenith.backends.cpu.running import RUNNING_FUNCTIONS
+from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
-from zenith.backends.held import held_product, stage_tile
 from zenith.backends.kernel import Kernel
+from zenith.backends.register_tiles import held_product, stage_tile
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.shared_product import shared_product, tf32_product
 

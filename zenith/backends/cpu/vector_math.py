@@ -26,7 +26,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
-from zenith.backends.cpu.abreast import mark
+from zenith.backends.cpu.loop_metadata import mark
 from zenith.backends.vecmath import FUNCTIONS, numpy_functions
 from zenith.backends.vecmath.numpy_functions import (
     arccos,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.footprint import touched
 from zenith.backends.kernel import Held, Kernel, Scratch, StageTile, Statement, Strip, walk
+from zenith.backends.memory_effects import touched
 
 
 @dataclass

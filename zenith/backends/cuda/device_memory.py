@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from zenith.backends.constant_memory import Owners
 from zenith.backends.cuda.driver import on_device
 from zenith.backends.cuda.memory import Block, Pool
-from zenith.backends.residence import Owners
 from zenith.ir.types import DType
 
 
@@ -35,7 +35,7 @@ class DeviceArray:
 
 
 class DeviceMemory:
-    """The memory of one device, for what is fixed: see :class:`zenith.backends.residence.Residence`."""
+    """The memory of one device, for what is fixed: see :class:`zenith.backends.constant_memory.Residence`."""
 
     def __init__(self, pool: Pool, device: int) -> None:
         self.pool, self.driver, self.device = pool, pool.driver, device

@@ -10,7 +10,7 @@ from zenith.backends.cuda import cudnn
 from zenith.backends.cuda.cudnn import ALIGNED, Problem, Tensor
 from zenith.backends.cuda.driver import driver
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.library_attention import Attention, Heads, Placed, heads
+from zenith.backends.lower.attention.library import Attention, Heads, Placed, heads
 from zenith.backends.routines import Ready, Routine, Use
 from zenith.ir.dims import Dim, product
 

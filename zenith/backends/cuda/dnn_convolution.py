@@ -15,7 +15,7 @@ from typing import Any
 from zenith.backends.cuda.cudnn import ALIGNED, DOOR, NAME, Built, Tensor, planned
 from zenith.backends.cuda.driver import driver
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.library_convolution import Convolution, Image
+from zenith.backends.lower.convolution.library import Convolution, Image
 from zenith.backends.routines import Ready, Routine, Use
 from zenith.ir.dims import dim
 

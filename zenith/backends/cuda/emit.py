@@ -16,13 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from zenith.backends.cuda import held_matrices, running, tiles, warp_tiles
+from zenith.backends.cuda import cooperative_loops, register_matrices, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, printed, wide_loops
 from zenith.backends.cuda.index import Indices, signed
 from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.emit import Printer
-from zenith.backends.footprint import buffers_of
 from zenith.backends.kernel import (
     Accumulator,
     Bind,
@@ -58,6 +57,7 @@ from zenith.backends.kernel import (
     runs,
     walk,
 )
+from zenith.backends.memory_effects import buffers_of
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType, bool_, float32
@@ -123,7 +123,7 @@ class CudaPrinter(Printer):
         if self.team:
             joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
             handed = [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in joined]
-            handed += running.shared([s for s in walk(kernel.body) if isinstance(s, Running)])
+            handed += cooperative_loops.shared([s for s in walk(kernel.body) if isinstance(s, Running)])
             lines += dict.fromkeys(handed)
         return lines + self.my_tasks(kernel)
 
@@ -200,11 +200,11 @@ class CudaPrinter(Printer):
             case SharedProduct():
                 return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
             case Held(name, dtype=dtype):
-                return [f"{name} = {dtype}_local({held_matrices.registers(statement)})"]
+                return [f"{name} = {dtype}_local({register_matrices.registers(statement)})"]
             case StageTile():
                 return self.stage(statement)
             case HeldProduct():
-                return list(held_matrices.product(statement, self.indices))
+                return list(register_matrices.product(statement, self.indices))
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
             case Source(text) if _OF_INTERVALS.search(text):
@@ -224,7 +224,7 @@ class CudaPrinter(Printer):
     def running(self, run: Running) -> list[str]:
         if not self.inside:
             return super().running(run)
-        return list(running.lines(run, self.apply, [self.expression(v) for v in run.values], self.team))
+        return list(cooperative_loops.lines(run, self.apply, [self.expression(v) for v in run.values], self.team))
 
     def stage(self, s: StageTile) -> list[str]:
         """A copy of a tile; one that begins a turn waits for what was copied in the turn before."""
@@ -235,18 +235,18 @@ class CudaPrinter(Printer):
             self.barriers.meet()
         in_chunks = id(s) in self.wide
         self.copying |= in_chunks and s.ahead
-        return [*lines, *held_matrices.stage(s, self.buffers[s.target], int(self.team), in_chunks, self.indices)]
+        return [*lines, *register_matrices.stage(s, self.buffers[s.target], int(self.team), in_chunks, self.indices)]
 
     def each_held(self, each: EachHeld) -> list[str]:
         """Held elements are in registers: each lane goes through its own."""
-        self.alone, self.strips = True, held_matrices.places(each, self.held)
+        self.alone, self.strips = True, register_matrices.places(each, self.held)
         before, body = self.statements(each.before), self.statements(each.body)
         self.alone, self.strips = False, {}
-        return list(held_matrices.each(each, before, body, self.indices))
+        return list(register_matrices.each(each, before, body, self.indices))
 
     def fold_held(self, fold: FoldHeld) -> list[str]:
         initial = self.expression(Number(fold.initial, float32))
-        return list(held_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
+        return list(register_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
 
     def block(self, statements: Sequence[Statement]) -> list[str]:
         return ["    " + line for line in self.statements(statements)]

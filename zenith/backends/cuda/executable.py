@@ -32,7 +32,7 @@ from zenith.backends.cuda.once import run_once
 from zenith.backends.cuda.replay import rows
 from zenith.backends.cuda.setup import Maker, Program, Setup
 from zenith.backends.donation import Donation, results_in
-from zenith.backends.fixed import FixedMemory
+from zenith.backends.invariants import FixedMemory
 from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Launch, Place
 from zenith.backends.weights import WeightTable

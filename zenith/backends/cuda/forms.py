@@ -5,7 +5,7 @@ memory or is a tile. In the *wide* form neighbouring elements are read and writt
 addresses and sizes that are multiples of the width, so it is compiled beside the form that always fits, and a call
 takes the one that fits its sizes and addresses; both divide a fold among threads in their own way, so sums may differ
 by rounding. In the *held* form threads keep a row from one loop to the next
-(:mod:`zenith.backends.cuda.held_rows`), which rows up to some length can have.
+(:mod:`zenith.backends.cuda.register_rows`), which rows up to some length can have.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from zenith.backends.cuda.held_matrices import PER_CHUNK, threads
-from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
-from zenith.backends.cuda.held_rows import HeldRows, held_rows, holding
+from zenith.backends.cuda.operand_staging import sides
+from zenith.backends.cuda.register_matrices import PER_CHUNK, threads
+from zenith.backends.cuda.register_rows import THREADS as MOST_HOLDING
+from zenith.backends.cuda.register_rows import HeldRows, held_rows, holding
 from zenith.backends.cuda.shared import scheduled
-from zenith.backends.cuda.sides import sides
-from zenith.backends.footprint import buffers_of, index_expressions
 from zenith.backends.kernel import (
     Accumulator,
     Apply,
@@ -47,6 +46,7 @@ from zenith.backends.kernel import (
     walk,
 )
 from zenith.backends.lower.collapse import step
+from zenith.backends.memory_effects import buffers_of, index_expressions
 from zenith.ir.dims import Dim, Opaque
 
 ACCESS = 16  # bytes of the widest load and store

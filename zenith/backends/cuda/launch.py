@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from zenith.backends.cuda.emit import WARP, parameters
 from zenith.backends.cuda.forms import Form, block_threads, is_block, is_team
-from zenith.backends.cuda.held_rows import THREADS as MOST_HOLDING
-from zenith.backends.cuda.held_rows import holding
+from zenith.backends.cuda.register_rows import THREADS as MOST_HOLDING
+from zenith.backends.cuda.register_rows import holding
 from zenith.backends.cuda.shared import divided
 from zenith.backends.kernel import Fold, Kernel, Loop, runs, walk
 

@@ -17,12 +17,12 @@ from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, dnn_attention, dnn
 from zenith.backends.cuda.library import Door
 from zenith.backends.engines import Beside, Calls, Engine, Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower import library_attention, library_convolution
-from zenith.backends.lower.epilogue import Epilogue
-from zenith.backends.lower.library_attention import Attention
-from zenith.backends.lower.library_convolution import Convolution
-from zenith.backends.lower.library_cut import cut
-from zenith.backends.lower.library_product import (
+from zenith.backends.lower.attention import library as library_attention
+from zenith.backends.lower.attention.library import Attention
+from zenith.backends.lower.convolution import library as library_convolution
+from zenith.backends.lower.convolution.library import Convolution
+from zenith.backends.lower.product.epilogue import Epilogue
+from zenith.backends.lower.product.library import (
     PRODUCT,
     Product,
     buffers_of,
@@ -31,6 +31,7 @@ from zenith.backends.lower.library_product import (
     kernel_beside,
     summed_side,
 )
+from zenith.backends.lower.product.library_cut import cut
 from zenith.config import config
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph

@@ -16,7 +16,7 @@ from typing import Any
 from zenith.backends.cuda import cublaslt
 from zenith.backends.cuda.cublaslt import Layout, Problem
 from zenith.backends.cuda.driver import driver
-from zenith.backends.lower.library_product import SUMS, Batches, Placed, Product, batches
+from zenith.backends.lower.product.library import SUMS, Batches, Placed, Product, batches
 from zenith.backends.routines import Ready, Routine, Use
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.graph import Graph

@@ -84,7 +84,7 @@ def _tile(i: MatrixInstruction, capability: tuple[int, ...], row: tuple[int, int
 
 
 def sum_order(tile: MatrixTile, shape: ProductShape) -> tuple[object, ...]:
-    """What the order follows from in which a product's terms are added, by :mod:`zenith.backends.lower.shared_product`.
+    """What the order follows from in which a product's terms are added, by :mod:`zenith.backends.lower.product.gpu`.
 
     Instructions add so many terms at once, accumulators take so many before they join the sum, and where terms are cut
     there are so many parts, in whole lines. Which warp computes an element, and from how many stages, changes nothing.

@@ -5,7 +5,8 @@ to the other parts (*stages*). A block's tile is cut into one for each warp, whi
 and multiplies them (``mma``). Behind the last turn the sums go to the target in shared memory, from where all threads
 apply what stands behind the product. The scheme is CUTLASS's for Ampere (A. Kerr and others, "CUTLASS: fast linear
 algebra in CUDA C++", 2017, and its documentation, "Efficient GEMM in CUDA"); the instructions are those of
-:mod:`zenith.backends.cuda.matrix`; how operands stand in shared memory is in :mod:`zenith.backends.cuda.sides`.
+:mod:`zenith.backends.cuda.matrix`; how operands stand in shared memory is in
+:mod:`zenith.backends.cuda.operand_staging`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zenith.backends.cuda.index import Indices
-from zenith.backends.cuda.sides import SMALL, Side, sides
+from zenith.backends.cuda.operand_staging import SMALL, Side, sides
 from zenith.backends.kernel import SharedProduct
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol

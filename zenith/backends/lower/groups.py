@@ -13,37 +13,38 @@ from zenith.backends.cuda.libraries import LIBRARY_ENGINES
 from zenith.backends.emit import named
 from zenith.backends.engines import Calls, Choice, Engine, Refusal, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower import attention_cores, tensor_cores
-from zenith.backends.lower.atomic_scatter import lower_atomic_scatter
-from zenith.backends.lower.attention import lower_attention
-from zenith.backends.lower.attention_vjp import lower_attention_vjp
-from zenith.backends.lower.borders import border_kernels
-from zenith.backends.lower.column_parts import lower_column_parts
-from zenith.backends.lower.column_prefix import lower_column_prefix
-from zenith.backends.lower.column_prefix_parts import is_chained, lower_column_prefix_parts
-from zenith.backends.lower.columns import lower_columns
-from zenith.backends.lower.convolution import lower_convolution
-from zenith.backends.lower.convolution_weights import known_cut, lower_convolution_weights
-from zenith.backends.lower.direct_convolution import lower_direct_convolution, lower_direct_weights
-from zenith.backends.lower.long_row import lower_long_row
-from zenith.backends.lower.loops import lower_loops
-from zenith.backends.lower.mean_changes import with_mean_changes
+from zenith.backends.lower.attention import tensor_cores as attention_cores
+from zenith.backends.lower.attention.cpu import lower_attention
+from zenith.backends.lower.attention.cpu_vjp import lower_attention_vjp
+from zenith.backends.lower.attention.delta import with_mean_changes
+from zenith.backends.lower.attention.gpu import lower_shared_attention
+from zenith.backends.lower.attention.gpu_vjp import lower_shared_attention_vjp
+from zenith.backends.lower.convolution.cpu import lower_convolution
+from zenith.backends.lower.convolution.direct import lower_direct_convolution, lower_direct_weights
+from zenith.backends.lower.convolution.gpu import lower_shared_convolution, product_shape
+from zenith.backends.lower.convolution.weight_gradient import known_cut, lower_convolution_weights
+from zenith.backends.lower.convolution.winograd import lower_winograd
+from zenith.backends.lower.convolution.winograd_cost import few_places, winograd_cost
 from zenith.backends.lower.nest import tile_result
-from zenith.backends.lower.overwrite import lower_overwrite
-from zenith.backends.lower.owned_scatter import lower_owned_scatter
-from zenith.backends.lower.product import lower_product
-from zenith.backends.lower.row_group import RowGroup, is_walked_whole, one_row
-from zenith.backends.lower.rows import lower_rows
-from zenith.backends.lower.scatter import lower_scatter, own_axes
-from zenith.backends.lower.shared_attention import lower_shared_attention
-from zenith.backends.lower.shared_attention_vjp import lower_shared_attention_vjp
-from zenith.backends.lower.shared_convolution import lower_shared_convolution, product_shape
-from zenith.backends.lower.shared_product import lower_shared_product
-from zenith.backends.lower.shared_sort import lower_shared_sort
-from zenith.backends.lower.sort_parts import lower_sort
-from zenith.backends.lower.top_k import accepts_few, lower_few, lower_sorted
-from zenith.backends.lower.winograd import lower_winograd
-from zenith.backends.lower.winograd_cost import few_places, winograd_cost
+from zenith.backends.lower.order.gpu import lower_shared_sort
+from zenith.backends.lower.order.split_radix_sort import lower_sort
+from zenith.backends.lower.order.top_k import accepts_few, lower_few, lower_sorted
+from zenith.backends.lower.pointwise.borders import border_kernels
+from zenith.backends.lower.pointwise.loops import lower_loops
+from zenith.backends.lower.pointwise.overwrite import lower_overwrite
+from zenith.backends.lower.product import tensor_cores
+from zenith.backends.lower.product.cpu import lower_product
+from zenith.backends.lower.product.gpu import lower_shared_product
+from zenith.backends.lower.reduce.column_prefix import lower_column_prefix
+from zenith.backends.lower.reduce.columns import lower_columns
+from zenith.backends.lower.reduce.long_row import lower_long_row
+from zenith.backends.lower.reduce.row_group import RowGroup, is_walked_whole, one_row
+from zenith.backends.lower.reduce.rows import lower_rows
+from zenith.backends.lower.reduce.split_column_prefix import is_chained, lower_column_prefix_parts
+from zenith.backends.lower.reduce.split_columns import lower_column_parts
+from zenith.backends.lower.scatter.atomic import lower_atomic_scatter
+from zenith.backends.lower.scatter.cpu import lower_scatter, own_axes
+from zenith.backends.lower.scatter.owner_computes import lower_owned_scatter
 from zenith.backends.routines import Use
 from zenith.backends.versions import verify
 from zenith.config import ConfigError, config

@@ -11,7 +11,8 @@ How many channels a block has is a *layout*: a register's on a CPU; all of a gro
 A convolution of each channel by itself has no sum over channels. It is written out as products of shifted arrays.
 
 The declared error is that of sums in any order, each term off by so many ulp. Where a backend computes a window of 3x3
-by transforms (:mod:`zenith.backends.lower.winograd`), it is so for terms as large as the largest one of the window.
+by transforms (:mod:`zenith.backends.lower.convolution.winograd`), it is so for terms as large as the largest one of the
+window.
 """
 
 from __future__ import annotations

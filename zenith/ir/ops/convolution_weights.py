@@ -6,7 +6,8 @@ operation of the other two. So ``conv``, its gradient by the array and this one 
 
 It could be written as a convolution whose window is the whole of ``y``, with examples for channels. Kernels prefer the
 layout of the forward convolution, blocks of channels, of which neither array has to be turned: what the elements of a
-window meet are the rows of a matrix product, whose terms are places (:mod:`zenith.backends.lower.convolution_weights`).
+window meet are the rows of a matrix product, whose terms are places
+(:mod:`zenith.backends.lower.convolution.weight_gradient`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from zenith.errors import ShapeError
 from zenith.ir.dims import dim
 from zenith.ir.lowering import Overwrite
 from zenith.ir.ops.common import all_batched, arrays, random_array, require_same_dtype, require_same_shape, rng, sample
-from zenith.ir.ops.parts import slice_type
+from zenith.ir.ops.slicing import slice_type
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, kind_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.torch.aten.places import places_along
 from zenith.torch.aten.rules import RULES, Context, rule
+from zenith.torch.aten.scatter import places_along
 from zenith.trace.bind import b
 
 

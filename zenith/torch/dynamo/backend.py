@@ -16,9 +16,9 @@ from torch._prims_common import suggest_memory_format
 
 from zenith import tree
 from zenith.torch import aten
-from zenith.torch.dynamo.apart import apart, apart_for
 from zenith.torch.dynamo.boxed import boxed
 from zenith.torch.dynamo.called import call_unrecorded
+from zenith.torch.dynamo.eager_graphs import apart, apart_for
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options, note_mode

@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from zenith.arrays import torch_adapter
 from zenith.errors import UnsupportedError
-from zenith.torch.dynamo.apart import ApartGraph, NotCompiled, apart_for
+from zenith.torch.dynamo.eager_graphs import ApartGraph, NotCompiled, apart_for
 from zenith.torch.dynamo.report import Graph, remember
 
 

@@ -16,8 +16,8 @@ from zenith.arrays import adapter_for, torch_adapter
 from zenith.ir.dims import Dim
 from zenith.torch.calls import as_tensor
 from zenith.torch.checked import is_token
-from zenith.torch.dynamo.apart import NotCompiled
 from zenith.torch.dynamo.blocks import layout_of
+from zenith.torch.dynamo.eager_graphs import NotCompiled
 from zenith.torch.dynamo.ends import Argument, Number, Tensor, arguments_of, is_ragged, with_examples
 from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options

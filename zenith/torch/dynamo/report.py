@@ -14,7 +14,7 @@ import torch
 from torch._dynamo import utils as dynamo
 
 from zenith.api.tables import Shown, table
-from zenith.torch.dynamo.apart import ApartGraph
+from zenith.torch.dynamo.eager_graphs import ApartGraph
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.steps import warned
 

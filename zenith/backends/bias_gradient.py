@@ -1,0 +1,136 @@
+"""Sums beside products: the gradient of a bias is computed with the product that gives its weight's.
+
+Both read one cotangent: ``dw = x.T @ dy``, and ``db`` is the sum of the rows of ``dy``. A library adds the rows of an
+operand up while it multiplies, so that memory is read once. For that the groups stand next to each other in the
+program (:func:`arranged`), and their steps become the other choice of one step (:func:`pairs`, see the planner).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from zenith.backends.lower.product.library import summed_side
+from zenith.backends.outputs import root_of
+from zenith.backends.schedule import in_order
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The nodes that sum an array's rows, and round the sums maybe, and the product that has the array as an operand.
+
+    ``operand`` is its input that is the array; ``total`` the value that is made.
+    """
+
+    sums: tuple[int, ...]
+    product: int
+    operand: str
+    total: Value
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All of them, in order."""
+        return (*self.sums, self.product)
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the sums."""
+        return self.total.dtype
+
+
+def candidates(graph: Graph) -> Iterator[Pair]:
+    """The pairs in a fused graph, no node in two of them."""
+    products = {number: node for number, node in graph.nodes() if node.params.get("anchor") == "product"}
+    for number, node in graph.nodes():
+        array = _summed(graph, number, node)
+        if array is None:
+            continue
+        sums, total = _rounded(graph, number, node)
+        for product in list(products):
+            operand = _operand(graph, product, array)
+            if operand is not None and not graph.behind([product]) & {*sums}:
+                del products[product]
+                yield Pair(sums, product, operand, total)
+                break
+
+
+def pairs(graph: Graph) -> dict[int, Pair]:
+    """The pairs whose nodes follow each other, by their products."""
+    numbers = [number for number, _ in graph.nodes()]
+    after = dict(itertools.pairwise(numbers))
+    found = candidates(graph)
+    return {p.product: p for p in found if all(after[a] == b for a, b in zip(p.nodes, p.nodes[1:], strict=False))}
+
+
+def arranged(graph: Graph) -> Graph:
+    """The graph with the nodes of pairs next to each other, where no other node must stand between them."""
+    units = {number: pair.nodes for pair in candidates(graph) for number in pair.nodes}
+    order = _order(graph, units) if units else None
+    return graph if order is None else in_order(graph, order)
+
+
+def _summed(graph: Graph, number: int, node: Node) -> Value | None:
+    """The array of which a group gives the sums of all axes but the last."""
+    if node.params.get("anchor") != "columns":
+        return None
+    body, (array, *more) = node.params["body"], graph.args(number)
+    fold = body.outputs[0]
+    (source,) = body.args(fold.node)
+    while body.node(source.node).primitive is get("cast"):
+        (source,) = body.args(source.node)
+    leading = tuple(range(len(array.shape) - 1))
+    sums = body.node(fold.node)
+    plain = sums.primitive is get("reduce_sum") and sums.params["axes"] == leading
+    return array if plain and not more and body.node(source.node).primitive.name == "input" else None
+
+
+def _rounded(graph: Graph, number: int, node: Node) -> tuple[tuple[int, ...], Value]:
+    """The nodes that give the sums in the type in which they are read: a group may do nothing but round them."""
+    total = Value(number, 0, node.types[0])
+    users = {user for _, user, _ in graph.users(number)}
+    if len(users) == 1 and all(v.node != number for v in graph.outputs):
+        (user,) = users
+        record = graph.node(user)
+        if record.params.get("anchor") == "loops":
+            made = [n.primitive for _, n in record.params["body"].nodes() if n.primitive.name != "input"]
+            if made == [get("cast")]:
+                return (number, user), Value(user, 0, record.types[0])
+    return (number,), total
+
+
+def _operand(graph: Graph, product: int, array: Value) -> str | None:
+    """The input of a product that is an array, so that the sums of the array's rows are those along its terms."""
+    body, root = graph.node(product).params["body"], root_of(graph, array)
+    for inner, value in zip(body.inputs, graph.args(product), strict=True):
+        name = str(body.node(inner.node).params["name"])
+        if root_of(graph, value) == root and summed_side(body, name, array.shape[-1]) is not None:
+            return name
+    return None
+
+
+def _order(graph: Graph, units: Mapping[int, tuple[int, ...]]) -> list[int] | None:
+    """The nodes with those of a unit together, each unit where its last node was; None where units need each other."""
+    unit = {number: units.get(number, (number,)) for number, _ in graph.nodes()}
+    waiting = {
+        nodes: {unit[a.node] for n in nodes for a in graph.args(n)} - {nodes} for nodes in dict.fromkeys(unit.values())
+    }
+    readers: dict[tuple[int, ...], list[tuple[int, ...]]] = {nodes: [] for nodes in waiting}
+    for nodes, needed in waiting.items():
+        for other in needed:
+            readers[other].append(nodes)
+    ready = [(nodes[-1], nodes) for nodes, needed in waiting.items() if not needed]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, nodes = heapq.heappop(ready)
+        order += nodes
+        for reader in readers[nodes]:
+            waiting[reader].discard(nodes)
+            if not waiting[reader]:
+                heapq.heappush(ready, (reader[-1], reader))
+    return order if len(order) == len(unit) else None

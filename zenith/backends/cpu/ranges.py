@@ -1,0 +1,107 @@
+"""``range`` in compiled kernels: a counter from ``start`` up to ``stop``, in steps that are literals above zero.
+
+Numba's own range counts the turns that are left, for which it divides, and raises an error for a step of zero: about a
+hundred instructions a loop, which LLVM has to find superfluous. Here a turn is a comparison and an addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models, register_default
+from numba.core.typing.templates import AbstractTemplate, Registry, signature
+from numba.extending import lower_builtin
+
+from zenith.backends.cpu.loop_metadata import note_turns
+
+_WORD = ir.IntType(64)
+
+
+class Turns(types.SimpleIteratorType):
+    """A loop that runs: its counter's address, and where it stops; ``count`` is its turns, 0 where they are unknown."""
+
+    def __init__(self, step: int, count: int) -> None:
+        self.step, self.count = step, count
+        super().__init__(f"Turns({step}, {count})", types.int64)
+
+
+class Interval(types.SimpleIterableType):
+    """What a loop goes through: its start and its stop."""
+
+    def __init__(self, step: int, count: int = 0) -> None:
+        super().__init__(f"Interval({step}, {count})", Turns(step, count))
+
+
+@register_default(Interval)
+class IntervalModel(models.PrimitiveModel):
+    """Two words."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.LiteralStructType([_WORD, _WORD]))
+
+
+@register_default(Turns)
+class TurnsModel(models.PrimitiveModel):
+    """An address and a word."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.LiteralStructType([_WORD.as_pointer(), _WORD]))
+
+
+RANGES = Registry()  # for Zenith's kernels alone: Numba's other users keep its own range
+
+
+class _Range(AbstractTemplate):
+    """The type of ``range(start, stop)`` and ``range(start, stop, step)``; all others are left to Numba."""
+
+    key = range
+    prefer_literal = True
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        if len(args) < 2 or not all(isinstance(a, types.Integer) for a in args):
+            return None
+        if len(args) == 2:
+            known = all(isinstance(a, types.IntegerLiteral) for a in args)
+            count = args[1].literal_value - args[0].literal_value if known else 0
+            return signature(Interval(1, max(0, count)), *args)
+        literal = isinstance(args[2], types.IntegerLiteral) and args[2].literal_value > 0
+        return signature(Interval(args[2].literal_value), *args) if literal else None
+
+    def get_impl_key(self, sig: Any) -> Any:
+        return _Range
+
+
+RANGES.register_global(range, types.Function(_Range))
+
+
+@lower_builtin(_Range, types.VarArg(types.Any))
+def _lower_range(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    words = [context.cast(builder, args[i], sig.args[i], types.int64) for i in range(2)]
+    return _struct(builder, context.get_value_type(sig.return_type), words)
+
+
+@lower_builtin("getiter", Interval)
+def _lower_getiter(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    start, stop = (builder.extract_value(args[0], i) for i in range(2))
+    counter = cgutils.alloca_once(builder, _WORD)
+    builder.store(start, counter)
+    return _struct(builder, context.get_value_type(sig.return_type), [counter, stop])
+
+
+@lower_builtin("iternext", Turns)
+def _lower_iternext(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    counter, stop = (builder.extract_value(args[0], i) for i in range(2))
+    now = builder.load(counter, typ=_WORD)
+    note_turns(builder, now, sig.args[0].count)
+    builder.store(builder.add(now, _WORD(sig.args[0].step), flags=("nsw",)), counter)
+    goes_on = builder.icmp_signed("<", now, stop)
+    return _struct(builder, context.get_value_type(sig.return_type), [now, goes_on])
+
+
+def _struct(builder: Any, kind: Any, parts: list[Any]) -> Any:
+    value = ir.Constant(kind, ir.Undefined)
+    for place, part in enumerate(parts):
+        value = builder.insert_value(value, part, place)
+    return value

@@ -1,0 +1,1 @@
+"""Attention and its derivative: one module for each way to compute them."""

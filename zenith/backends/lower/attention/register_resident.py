@@ -1,0 +1,130 @@
+"""Attention on tensor cores: scores and sums of a block of queries stay in registers from the first key to the last.
+
+A task stages its queries once and keys and values a block at a time, the next one while it computes with one where
+there is room for both. A product gives the scores, an online softmax
+makes weights of them where they are, and these are, rounded to the operands' 16 bits, the left operand of the product
+that adds the weighted values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the kernel IR on held
+matrices; :mod:`zenith.backends.cuda.register_matrices` says what becomes of them.
+"""
+
+from __future__ import annotations
+
+from zenith.backends.kernel import Expr, Kernel, Name
+from zenith.backends.lower.attention.register_writer import HeldWriter, padded
+from zenith.backends.lower.attention.task import AttentionTask
+from zenith.backends.lower.nest import bind
+from zenith.backends.lower.task_grid import quotient_up
+from zenith.ir.dims import Dim, dim, minimum
+from zenith.ir.graph import Graph
+from zenith.ir.target import AttentionShape, AttentionTile
+from zenith.ir.types import DType
+
+
+def forward_shape(element: DType, head: int, columns: int) -> AttentionShape:
+    """What the kernel keeps, for heads of so many columns of queries and of values."""
+    widths = padded(head), padded(columns)
+    return AttentionShape(element, widths, 1, widths[1:])
+
+
+def lower_held_attention(body: Graph, tile: AttentionTile) -> list[Kernel]:
+    """The one kernel."""
+    return [_HeldAttention(body, tile).lower()]
+
+
+class _HeldAttention(HeldWriter, AttentionTask):
+    def __init__(self, body: Graph, tile: AttentionTile) -> None:
+        super().__init__(body, tile.rows)
+        self.tile, self.element = tile, tile.instruction.element
+
+    def write(self) -> None:
+        rows, block = self.tile.rows, self.tile.block
+        self.wide, self.across = padded(self.d.static or 0), padded(self.columns.static or 0)
+        queries = self.scratch("queries", rows, self.wide)
+        keys, values = self.block_tiles("tile_keys", self.wide), self.block_tiles("tile_values", self.across)
+        blocks = (keys, self.wide, self.k, self.d), (values, self.across, self.v, self.columns)
+        self.products, self.sums = self.held("scores", block), self.held("sums", self.across)
+        self.top, self.total, self.shrink = (self.held(stem) for stem in ("top", "total", "shrink"))
+        self._start()
+        self.stage(queries, rows, self.wide, self.q, self.first, self.count, self.d)
+        if self.tile.stages > 1:
+            self.stage_ahead(blocks, dim(0), dim(0), self.keys)
+        with self.loop("part", 0, quotient_up(self.keys, block)) as part:
+            start = bind(self.e, "start", part * block)
+            many = bind(self.e, "many", minimum(self.keys - start, block))
+            if self.tile.stages > 1:
+                self.stage_ahead(blocks, part + 1, dim(0), self.keys)
+            else:
+                for tile, wide, operand, width in blocks:
+                    self.stage(tile, block, wide, operand, start, many, width)
+            self.scores(self.products, queries, keys, self.wide, part)
+            self.each_element(block, lambda r, c: self._score(r, c, start, many))
+            self._weigh()
+            self.gather(self.sums, self.products, values, self.across, part)
+        self._finish()
+
+    def _start(self) -> None:
+        def start(r: Dim) -> None:
+            self.store(self.top, r, self.number(-float("inf")))
+            self.store(self.total, r, self.number(0.0))
+
+        self.each_row(start)
+        self.each_element(self.across, lambda r, c: self.store(self.sums, r * self.across + c, self.number(0.0)))
+
+    def _score(self, r: Dim, c: Dim, start: Dim, many: Dim) -> None:
+        """A product becomes a score; what has no key is not seen, what has no query repeats the last one."""
+        at = r * self.tile.block + c
+        score: Expr = self.load(self.products, at)
+        query, key = minimum(r, self.count - 1), start + minimum(c, many - 1)
+        if not self.late_scale:
+            score = self.masked(score, query, key)
+        seen = [self.below(c, many, self.tile.block)]
+        seen += [self.below(start + c, self.first + r + 1, 0)] if self.params["causal"] else []
+        for condition in seen:
+            if condition is not None:
+                score = self.apply("where(x, y, z)", condition, score, self.number(-float("inf")))
+        self.store(self.products, at, score)
+
+    def _weigh(self) -> None:
+        """Scores become weights; what was summed before shrinks as the largest score grows."""
+        block, scale = self.tile.block, self.number(float(self.params["scale"]) if self.late_scale else 1.0)
+        bases: list[Name] = []
+
+        def weigh(r: Dim, c: Dim) -> None:
+            at = r * block + c
+            weight = self.apply("exp((x - y) * z)", self.load(self.products, at), bases[-1], scale)
+            self.store(self.products, at, weight)
+
+        def shrink(r: Dim) -> None:
+            factor = self.apply("exp((x - y) * z)", self.load(self.shrink, r), self._base(r), scale)
+            self.store(self.shrink, r, factor)
+            self.store(self.total, r, self.apply("x * y", self.load(self.total, r), factor))
+
+        def shrink_sum(r: Dim, c: Dim) -> None:
+            at = r * self.across + c
+            self.store(self.sums, at, self.apply("x * y", self.load(self.sums, at), bases[-1]))
+
+        self.each_row(lambda r: self.store(self.shrink, r, self.load(self.top, r)))
+        self.fold(self.top, self.products, -float("inf"), "maximum(x, y)")
+        self.each_row(shrink)
+        self.each_element(block, weigh, lambda r: bases.append(self._base(r)))
+        self.fold(self.total, self.products, 0.0, "x + y")
+        self.each_element(self.across, shrink_sum, lambda r: bases.append(self.load(self.shrink, r)))
+
+    def _base(self, r: Dim) -> Name:
+        """What scores are compared with: the largest so far, 0 where nothing was seen."""
+        top = self.load(self.top, r)
+        return self.apply("where(x == y, z, x)", top, self.number(-float("inf")), self.number(0.0))
+
+    def _finish(self) -> None:
+        shares: list[tuple[Expr, Expr]] = []
+        if self.keeps_logarithms:
+            if self.late_scale:
+                scale = self.number(self.params["scale"])
+                self.each_row(lambda r: self.store(self.top, r, self.apply("x * y", self.load(self.top, r), scale)))
+            self.each_row(lambda r: self.store_logarithm(r, self.share(r)[1]), self.count)
+
+        def store(r: Dim, c: Dim) -> None:
+            self.store_average(r, c, self.load(self.sums, r * self.across + c), shares[-1])
+
+        before = lambda r: shares.append(self.share(r))  # noqa: E731
+        self.each_element(self.across, store, before, self.count, self.columns)

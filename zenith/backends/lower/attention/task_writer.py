@@ -1,0 +1,114 @@
+"""Writing the statements of a task of attention, forward or back: scalars, loops, memory of its own, the task loop.
+
+A task is a block of one head's rows. What it keeps in its own memory changes while it runs, so that expressions are
+bound where they are written and not, as elsewhere, as far out as they can stand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Loop, Name, Number, Scratch, Store, TaskLoop
+from zenith.backends.lower.nest import Interface, bind, decode_into, tile_result
+from zenith.backends.lower.operand import Access
+from zenith.backends.lower.pointwise.overwrite import with_used_buffers
+from zenith.backends.lower.task_grid import quotient_up
+from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.ir.graph import Graph
+
+STACK = 16384  # elements of a scratch buffer of a core; larger ones are parts of a temporary buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A task's own memory: element i is at position ``at + i`` of ``buffer``."""
+
+    buffer: str
+    at: Dim
+
+
+class TaskWriter(ABC):
+    """The statements of a task of a tile kernel, whose sums have the type of its first result."""
+
+    def __init__(self, body: Graph) -> None:
+        self.body, self.face = body, Interface.of(body)
+        self.result = tile_result(body)
+        self.dtype, self.params = self.result.dtype, body.node(self.result.node).params
+        self.e = self.face.builder()
+        self.temporaries: list[Buffer] = []
+
+    # --- writing statements ---
+
+    def put(self, expr: Expr, stem: str = "v") -> Name:
+        """Bind an expression here: what stands in a task's own memory changes, so its loads must not move."""
+        name = self.e.fresh(stem)
+        self.e.level_of[name] = len(self.e.levels) - 1
+        self.e.append(Let(name, expr))
+        return Name(name, expr.dtype)
+
+    def apply(self, text: str, *args: Expr) -> Name:
+        """Bind a scalar expression here."""
+        return self.put(Apply(text, args, self.dtype))
+
+    def load(self, room: Room, at: Dim) -> Name:
+        """Bind an element of a room here."""
+        return self.put(Load(room.buffer, room.at + at, self.dtype))
+
+    def read(self, operand: Access, at: Dim) -> Name:
+        """Bind an operand's element, at a position of its buffer, which may hold 16-bit floats."""
+        element = self.put(Load(operand.buffer, at, operand.dtype))
+        return element if operand.dtype == self.dtype else self.apply("x", element)
+
+    def store(self, room: Room, at: Dim, value: Expr) -> None:
+        """Write an element of a room."""
+        self.e.append(Store(room.buffer, room.at + at, value))
+
+    def number(self, value: float) -> Number:
+        """A literal of the scores' type."""
+        return Number(value, self.dtype)
+
+    @contextmanager
+    def loop(self, stem: str, start: Dim | int, stop: Dim | int, lanes: bool = False) -> Iterator[Dim]:
+        """A loop around the statements that are written meanwhile."""
+        index = self.e.fresh(stem)
+        self.e.open(index)
+        yield symbol(index)
+        self.e.append(Loop(index, dim(start), dim(stop), lanes, self.e.close()))
+
+    @abstractmethod
+    def fits(self, length: int) -> bool:
+        """Whether so many elements can be one more scratch buffer; else they are a part of a temporary one."""
+
+    def room(self, stem: str, length: Dim | int) -> Room:
+        """Memory for a task: a scratch buffer, or its part of a temporary buffer."""
+        name, length = self.e.fresh(stem), dim(length)
+        if length.static is not None and self.fits(length.static):
+            self.e.levels[0].statements.append(Scratch(name, self.dtype, max(1, length.static)))
+            return Room(name, dim(0))
+        self.temporaries.append(Buffer(name, self.dtype, length * self.tasks, "temporary"))
+        return Room(name, bind(self.e, f"{stem}_at", symbol(self.task) * length))
+
+    # --- the kernel ---
+
+    def open_tasks(self, batch: Sequence[Dim], rows: Dim, width: int) -> tuple[Dim, Dim]:
+        """Begin: task t is block ``t % blocks`` of the rows of head ``t // blocks``; its first row and how many."""
+        e, blocks = self.e, quotient_up(rows, width)
+        self.tasks = product(batch) * blocks
+        self.task = e.fresh("t")
+        e.open(self.task)
+        block = bind(e, "block", symbol(self.task) % blocks)
+        head = bind(e, "head", symbol(self.task) // blocks)
+        self.index = tuple(decode_into(e, head, list(batch))) if batch else ()
+        first = bind(e, "first", block * width)
+        if rows.static is not None and (rows.static <= width or rows.static % width == 0):
+            return first, dim(min(rows.static, width))
+        return first, bind(e, "count", minimum(rows - first, width))
+
+    def close_tasks(self, cost: Dim) -> Kernel:
+        """The kernel, once everything that a task does is written; it knows the buffers that it touches."""
+        self.e.append(TaskLoop(self.task, self.tasks, None, (), self.e.close(), False))
+        made = self.face.kernel(self.tasks, cost, self.e)
+        return with_used_buffers(replace(made, buffers=(*self.face.buffers, *self.temporaries)))

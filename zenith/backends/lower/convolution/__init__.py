@@ -1,0 +1,1 @@
+"""Convolutions and their gradients by weights: one module for each way to compute them."""

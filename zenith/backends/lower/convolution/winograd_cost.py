@@ -1,0 +1,107 @@
+"""Whether a convolution is computed by Winograd's transforms, and by which: a model of operations, and of errors.
+
+F(2x2) is as exact as the direct convolution. F(4x4) has to be allowed: by an ``error_budget`` of the user's that is not
+less than the error to be expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from zenith.backends.engines import Refusal
+from zenith.backends.lower.convolution.cpu import STREAMED
+from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transforms
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import source_of
+from zenith.backends.lower.task_grid import quotient_up
+from zenith.ir.dims import Dim, product, symbol
+from zenith.ir.graph import Graph
+from zenith.ir.target import GuardedTile, Target, TileShape
+from zenith.ir.types import DType
+
+KEPT = 3 << 18  # bytes of what a task transforms and sums: most of a second-level cache
+WORTH = 64  # places for which weights are transformed: that takes as long as what products for 16 save
+USUAL = 1 << 24  # products of one place of a window, over all places, channels and output channels
+
+
+def few_places(body: Graph, fixed: Collection[str]) -> Refusal | None:
+    """Why not, where weights that change from call to call would be transformed for too few places of the result."""
+    face, result = Interface.of(body), tile_result(body)
+    _, w = body.args(result.node)
+    source, _ = source_of(face, w, tuple(symbol(f"axis{k}_of_operand") for k in range(len(w.shape))))
+    places = product([result.shape[0], *result.shape[3:-1]]).static
+    if face.inputs[source.node, source.output] in fixed or places is None or places >= WORTH:
+        return None
+    return Refusal(f"weights that change would be transformed for {places} places in every call")
+
+
+def winograd_cost(body: Graph, target: Target) -> float | Refusal:
+    """The time beside that of the direct convolution, by a model of operations."""
+    found = best_transforms(body, target)
+    return found if isinstance(found, Refusal) else round(found[0], 2)
+
+
+def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | Refusal:
+    """The fastest transforms that the target allows, and their time beside that of the direct convolution."""
+    result = tile_result(body)
+    tile = target.product_tile(result.dtype, None)
+    if isinstance(tile, GuardedTile):
+        return Refusal(f"{target.name} has no register tiles")
+    refusal = _not_computed(body)
+    if refusal is not None:
+        return refusal
+    x, w = body.args(result.node)
+    channels, itemsize = w.shape[1] // 9, result.dtype.itemsize
+    allowed = [t for t in (F2, F4) if t is F2 or _error(t, channels, tile, result.dtype) <= target.error_budget]
+    offers = [_operations(x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t)
+              for t in allowed]  # fmt: skip
+    least = min(offers)
+    if least >= 1:
+        return Refusal(f"it takes {least:.2f} of the direct convolution's operations")
+    return least, allowed[offers.index(least)]
+
+
+def _not_computed(body: Graph) -> Refusal | None:
+    """Why a convolution is none that transforms compute."""
+    result = tile_result(body)
+    params, (x, _) = body.node(result.node).params, body.args(result.node)
+    window = [n.static for n in params["window"]]
+    if window != [3, 3] or {*params["strides"], *params["dilation"]} != {1} or result.shape[1] != 1:
+        return Refusal("it computes windows of 3x3 neighbours, without groups of channels")
+    if not result.dtype.is_float:
+        return Refusal(f"{result.dtype} has no halves")
+    if any(n.static is None for n in (x.shape[2], x.shape[-1], result.shape[2], result.shape[-1])):
+        return Refusal("how many channels there are is not known")
+    return None
+
+
+def _error(transforms: Transforms, channels: Dim, tile: TileShape, dtype: DType) -> float:
+    """The relative error of results that is to be expected."""
+    computed = np.float64 if dtype.bits == 64 else np.float32
+    return transforms.error(channels.static or 0, tile.block, float(np.finfo(computed).eps) / 2)
+
+
+def most_tiles(channels: Dim, width: int, itemsize: int, transforms: Transforms) -> int:
+    """How many tiles a task keeps, with so many channels and a panel's sums."""
+    return max(1, KEPT // (transforms.positions * itemsize * ((channels.static or 0) + width)))
+
+
+def _operations(x: Sequence[Dim], result: Sequence[Dim], lanes: int, most: int, transforms: Transforms) -> float:
+    """The operations of a tile in this way over those in the direct one, for a channel and an output channel.
+
+    Reading weights takes as long as so many rows' products do. Where it is not known how many places there are, it is
+    taken for ``USUAL``: networks give all layers about as many operations, fewer places where there are more channels
+    (K. He and others, *Deep residual learning for image recognition*, arXiv:1512.03385, section 3.3).
+    """
+    blocks, block, outputs, width = (n.static or 0 for n in (x[2], x[-1], result[2], result[-1]))
+    pairs = max(1, blocks * block * outputs * width)
+    tiles = product([result[0], *(quotient_up(n, transforms.step) for n in result[3:-1])]).static
+    places = product([result[0], *result[3:-1]]).static
+    some = max(1, min(most, USUAL // (pairs * transforms.step**2)) if tiles is None else tiles)
+    direct = 9 * (transforms.step**2 + STREAMED / some) if places is None else 9 * (places + STREAMED) / some
+    sides = ((blocks, block, transforms.there), (outputs, width, transforms.back))
+    there, back = (n * -(-b // lanes) * lanes * cost for n, b, cost in sides)
+    ours = transforms.positions * (1 + STREAMED / max(1, min(some, most))) + (there + back) / pairs
+    return ours / direct

@@ -1,0 +1,1 @@
+"""Sorting and the k best elements: one module for each way to compute them."""

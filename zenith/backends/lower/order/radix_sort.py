@@ -1,0 +1,252 @@
+"""Sorting by digits: the elements of a row move to where their lowest bytes belong, then the next ones, up to the top.
+
+Each step keeps the order of equal digits, so that the last one leaves the row sorted, and equal elements as they stood
+(H. H. Seward, "Information sorting in the application of electronic digital computers to business operations", MIT,
+1954). Its time depends on the size alone, no branch on elements, and a step reads and writes memory in order, but for
+256 streams. A row that a core's cache holds is a task; the elements of short ones are ranked instead, since clearing
+256 counters takes longer; a thread of a GPU merges runs. Longer rows are cut into parts
+(:mod:`zenith.backends.lower.order.split_radix_sort`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from zenith.backends.kernel import (
+    Apply,
+    Buffer,
+    Expr,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Position,
+    Scratch,
+    Source,
+    Statement,
+    Store,
+    TaskLoop,
+)
+from zenith.backends.lower.elements import ElementBuilder, decode
+from zenith.backends.lower.nest import Interface, bind
+from zenith.backends.work import operations_of
+from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.ir.graph import Graph
+from zenith.ir.ops.sort import OPERATIONS
+from zenith.ir.types import BY_NAME, DType, bool_, int32, int64
+
+DIGITS = 256  # values of a digit
+SHORT = 128  # elements of rows that are ranked: a whole number of LANES
+LANES = 16  # elements that are compared at once
+PART = 1 << 15  # elements of rows that are one task: with their copy they fit a core's cache
+
+# A run [start, middle) and its neighbour [middle, stop) become one. An element of the neighbour goes first only where
+# it has to stand before: so equal elements keep their order.
+MERGES = """\
+width = 1
+while width < count:
+    start = 0
+    while start < count:
+        middle = start + width if start + width < count else count
+        stop = middle + width if middle + width < count else count
+        i = start
+        j = middle
+        for k in range(start, stop):
+            left = keys[source + where(i < middle, i, start)]
+            right = keys[source + where(j < stop, j, start)]
+            later = (j < stop) & ((i >= middle) | BEFORE)
+            chosen = where(later, j, i)
+            keys[target + k] = keys[source + chosen]
+            places[target + k] = places[source + chosen]
+            i = where(later, i, i + 1)
+            j = where(later, j + 1, j)
+        start = stop
+    swapped = source
+    source = target
+    target = swapped
+    width = 2 * width"""
+# An element's rank is how many stand before it: all are compared with it, a vector at a time.
+RANKS = """\
+padded = LANES * ((count + LANES - 1) // LANES)
+for i in range(0, count):
+    words[i] = WORD(keys[source + i])
+for i in range(count, padded):
+    words[i] = LAST
+for i in range(0, count):
+    word = words[i]
+    rank = i32(0)
+    for j in range(0, padded):
+        other = words[j]
+        earlier = (other < word) | ((other == word) & (i32(j) < i32(i)))
+        rank = i32(rank + where(earlier, i32(1), i32(0)))
+    keys[target + rank] = keys[source + i]
+    places[target + rank] = places[source + i]
+swapped = source
+source = target
+target = swapped"""
+# A digit that is the same everywhere moves nothing.
+MOVES = """\
+for step in range(0, STEPS):
+    for d in range(0, DIGITS):
+        counts[d] = 0
+    for i in range(0, count):
+        d = DIGIT(keys[source + i], step)
+        counts[d] = counts[d] + 1
+    before = 0
+    most = 0
+    for d in range(0, DIGITS):
+        held = counts[d]
+        counts[d] = before
+        before = before + held
+        most = max(most, held)
+    if most < count:
+        for i in range(0, count):
+            key = keys[source + i]
+            d = DIGIT(key, step)
+            at = counts[d]
+            counts[d] = at + 1
+            keys[target + at] = key
+            places[target + at] = places[source + i]
+        swapped = source
+        source = target
+        target = swapped"""
+
+
+class Sorting:
+    """What all kernels of a sort have in common; ``keys`` and ``places`` have two halves, which a step goes between.
+
+    ``x`` is what is sorted, ``rows`` times ``size`` elements of ``steps`` digits.
+    """
+
+    def __init__(self, body: Graph, face: Interface | None = None) -> None:
+        self.body, self.face = body, face or Interface.of(body)
+        node = body.outputs[0].node
+        (self.x,) = body.args(node)
+        self.descending = bool(body.node(node).params["descending"])
+        self.size, self.rows = self.x.shape[-1], product(self.x.shape[:-1])
+        self.steps = self.x.dtype.itemsize
+        fresh, length = self.face.builder().fresh, 2 * self.size * self.rows
+        self.keys = Buffer(fresh("keys"), int32 if self.x.dtype == bool_ else self.x.dtype, length, "temporary")
+        self.places = Buffer(fresh("places"), int64, length, "temporary") if self.output(1) else None
+
+    @property
+    def word(self) -> DType:
+        """The type of the integers that order as elements do."""
+        return BY_NAME[f"u{8 * self.keys.dtype.itemsize}"]
+
+    @property
+    def operations(self) -> Dim:
+        """What sorting takes, with the operations through which elements are read."""
+        return operations_of(self.body, [number for number, _ in self.body.nodes()])
+
+    @property
+    def moved(self) -> tuple[Buffer, ...]:
+        """The buffers whose elements move."""
+        return (self.keys,) if self.places is None else (self.keys, self.places)
+
+    def output(self, number: int) -> str | None:
+        """The name of the result that holds the elements (0) or their places (1), where there is one."""
+        found = zip(self.face.outputs, self.body.outputs, strict=True)
+        return next((name for name, value in found if value.output == number), None)
+
+    def builder(self, others: Collection[str] = ()) -> ElementBuilder:
+        """A builder to which these buffers are known."""
+        e = self.face.builder()
+        e.taken |= {b.name for b in self.moved} | {*others}
+        return e
+
+    def load(self, e: ElementBuilder, row: Dim, i: str, at: Dim) -> None:
+        """Copy element ``i`` of a row, and its place, to position ``at``."""
+        element = e.element(self.x, (*decode(row, self.x.shape[:-1]), symbol(i)))
+        e.append(Store(self.keys.name, at, Apply("x", (element,), self.keys.dtype)))
+        if self.places is not None:
+            e.append(Store(self.places.name, at, Position(symbol(i))))
+
+    def result(self, at: Dim) -> Expr:
+        """What a sorted element at a position is as a result."""
+        key = Load(self.keys.name, at, self.keys.dtype)
+        return key if key.dtype == self.x.dtype else Apply("x", (key,), self.x.dtype)
+
+    def source(self, text: str, names: Mapping[str, str]) -> Source:
+        """Written statements in the names that this kernel has for theirs; those that move places, if these are."""
+        names = {**names, "keys": self.keys.name, "places": self.places.name if self.places else ""}
+        if self.places is None:
+            text = "\n".join(line for line in text.splitlines() if "places[" not in line)
+        word, digit = self.word.name, rf"(digit(\1) ^ {DIGITS - 1})" if self.descending else r"digit(\1)"
+        text = re.sub(r"DIGIT\(([^()]*)\)", digit, text.replace("BEFORE", before(self.x.dtype, self.descending)))
+        text = re.sub(r"WORD\(([^()]*)\)", rf"{word}(~ordered(\1))" if self.descending else r"ordered(\1)", text)
+        numbers = {
+            "DIGITS": DIGITS,
+            "STEPS": self.steps,
+            "LANES": LANES,
+            "LAST": f"{word}({2 ** (8 * self.word.itemsize) - 1})",
+        }
+        text = re.sub(r"\b(DIGITS|STEPS|LANES|LAST)\b", lambda found: str(numbers[found.group()]), text)
+        text = renamed(text, names)
+        return Source(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Written statements with other names for theirs."""
+    return re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
+
+
+def before(dtype: DType, descending: bool) -> str:
+    """The condition that ``right`` must stand before ``left``; nan is the largest."""
+    left, right = ("right", "left") if descending else ("left", "right")
+    return f"(({right} < {left}) | (({left} != {left}) & ({right} == {right})))" if dtype.is_float else (
+        f"({right} < {left})")  # fmt: skip
+
+
+def one_if_above(size: Dim, limit: int) -> Dim:
+    """1 where a size is above a limit, else 0."""
+    return minimum(size // (limit + 1), 1)
+
+
+_WORDS = ("width", "start", "middle", "stop", "i", "j", "k", "left", "right", "later", "chosen", "swapped", "count",
+          "source", "target", "step", "d", "at", "key", "held", "before", "most", "word", "other", "rank", "earlier",
+          "padded")  # fmt: skip
+
+
+def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
+    """The kernel whose tasks are rows, where ``wanted`` is 1; none where it is 0."""
+    e = s.builder()
+    names = {word: e.fresh(word) for word in (*_WORDS, "counts", "words")}
+    row, i = e.fresh("row"), e.fresh("at")
+    e.open(row)
+    base = bind(e, "base", symbol(row) * s.size * 2)
+    e.open(i)
+    s.load(e, symbol(row), i, base + symbol(i))
+    e.append(Loop(i, dim(0), s.size, True, e.close()))
+    for word, at in {"count": s.size, "source": base, "target": base + s.size}.items():
+        e.append(Let(names[word], Position(at)))
+    e.append(s.source(text, names))
+    e.append(_results(s, e, symbol(row) * s.size, symbol(names["source"])))
+    e.append(TaskLoop(row, s.rows * wanted, None, (), e.close(), False))
+    scratch = (("counts", int64, DIGITS), ("words", s.word, -(-SHORT // LANES) * LANES))
+    own = tuple(Scratch(names[name], dtype, length) for name, dtype, length in scratch if f"{name}[" in text)
+    body = (*own, *e.close())
+    cost = s.size * (s.steps * OPERATIONS)
+    return Kernel("kernel", s.face.doc(), (*s.face.buffers, *s.moved), s.face.symbols, s.rows * wanted, cost, body,
+                  operations=s.operations * wanted)  # fmt: skip
+
+
+def by_length(size: int | None) -> str:
+    """How a row is sorted; where its length is not known, the kernel asks."""
+    if size is not None:
+        return RANKS if size <= SHORT else MOVES
+    indented = ["\n".join(f"    {line}" for line in text.splitlines()) for text in (RANKS, MOVES)]
+    return f"if count <= {SHORT}:\n{indented[0]}\nelse:\n{indented[1]}"
+
+
+def _results(s: Sorting, e: ElementBuilder, first: Dim, source: Dim) -> Statement:
+    """The loop that copies a sorted row, which begins at ``source``, to the results from ``first`` on."""
+    k = e.fresh("turn")
+    values, places = s.output(0), s.output(1)
+    body = list[Statement]()
+    if values is not None:
+        body.append(Store(values, first + symbol(k), s.result(source + symbol(k))))
+    if places is not None and s.places is not None:
+        body.append(Store(places, first + symbol(k), Load(s.places.name, source + symbol(k), int64)))
+    return Loop(k, dim(0), s.size, True, tuple(body))

@@ -1,0 +1,1 @@
+"""Elementwise groups and writes into parts of arrays."""

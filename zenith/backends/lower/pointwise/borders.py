@@ -1,0 +1,54 @@
+"""Borders around what a kernel computes: its results go to their places inside, and a kernel fills the rest.
+
+What is computed would otherwise be written once without the border, and read to be written again inside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zenith.backends.kernel import Kernel, Loop, Store, TaskLoop
+from zenith.backends.lower.nest import Interface, bind, decode_into, inside
+from zenith.backends.lower.pointwise.overwrite import with_used_buffers
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.ir.graph import Graph, Node, Value
+
+
+def border_kernels(body: Graph) -> list[Kernel]:
+    """A kernel for each output that is what the body computes inside a border."""
+    face, found = Interface.of(body), list[Kernel]()
+    for name, value in zip(face.outputs, body.outputs, strict=True):
+        node = body.node(value.node)
+        if inside(body, value) is not None:
+            found.append(_border(face, name, value, node))
+    return found
+
+
+def _border(face: Interface, out: str, value: Value, node: Node) -> Kernel:
+    """Task t fills what is outside in a row, all axes up to the last one that has a border: all of it, or its ends."""
+    low, high, shape = node.params["low"], node.params["high"], value.shape
+    last = max((a for a in range(len(shape)) if low[a] != 0 or high[a] != 0), default=0)
+    each = product(shape[last + 1 :])
+    length = shape[last] * each
+    body, e = face.body, face.builder()
+    t = e.fresh("t")
+    e.open(t)
+    inside = dim(1)
+    for a, at in enumerate(decode_into(e, symbol(t), shape[:last])):
+        if low[a] != 0 or high[a] != 0:
+            inside = inside * _is_between(at, low[a], shape[a] - high[a])
+    inside = bind(e, "is_inside", inside)
+    ends = length - inside * (length - low[last] * each), length - inside * high[last] * each
+    for start, stop in ((dim(0), ends[0]), (ends[1], length)):
+        i = e.fresh("i")
+        e.open(i)
+        e.append(Store(out, symbol(t) * length + symbol(i), e.element(body.args(value.node)[1], ())))
+        e.append(Loop(i, start, stop, True, e.close()))
+    rows = product(shape[:last])
+    e.append(TaskLoop(t, rows, None, (), e.close(), False))
+    return with_used_buffers(replace(face.kernel(rows, 2 * length, e), doc="border", operations=dim(0)))
+
+
+def _is_between(at: Dim, first: Dim, stop: Dim) -> Dim:
+    """1 where ``first <= at < stop``, else 0."""
+    return minimum(1, maximum(0, at - first + 1)) * minimum(1, maximum(0, stop - at))

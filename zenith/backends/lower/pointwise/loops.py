@@ -1,0 +1,75 @@
+"""Elementwise groups: every output element by itself, in one loop nest over the collapsed space.
+
+What stands inside a border is written there; another kernel fills the border
+(:mod:`zenith.backends.lower.pointwise.borders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from zenith.backends.kernel import Kernel, Loop, TaskLoop
+from zenith.backends.lower.collapse import sizes, spread
+from zenith.backends.lower.elements import ElementBuilder, Index
+from zenith.backends.lower.nest import (
+    Interface,
+    bind,
+    decode_into,
+    element_loops,
+    find_loops,
+    inside,
+    place_of,
+    scalar_cost,
+    space_of,
+    store_outputs,
+)
+from zenith.backends.lower.task_grid import quotient_up
+from zenith.ir.dims import Dim, dim, minimum, product, row_major, symbol
+from zenith.ir.graph import Graph
+
+SHORT = 64  # elements of a row, at most, of which a task has several
+STRETCH = 64  # such rows of a task at most
+
+
+def lower_loops(body: Graph, named: Sequence[str] | None = None, in_rows: bool = False) -> list[Kernel]:
+    """One kernel; its tasks are the elements or, where short rows are to be taken together ``in_rows``, some of these.
+
+    Outputs may be ``named`` (:meth:`Interface.of`).
+    """
+    face = Interface.of(body, named)
+    space = space_of(body, body.outputs[0])
+    bordered = [value for value in body.outputs if inside(body, value) is not None]
+    groups = find_loops(
+        face, space, lambda trial, index: store_outputs(trial, face, index),
+        lambda index: [row_major(space, index), *(place_of(body, value, index) for value in bordered)],
+    )  # fmt: skip
+    e = face.builder()
+    extents = sizes(space, groups)
+    if in_rows and len(groups) > 1 and (extents[-1].static or SHORT + 1) <= SHORT:
+        tasks = _short_rows(e, space, groups, lambda index: store_outputs(e, face, index))
+        return [face.kernel(tasks, minimum(extents[-2], STRETCH) * extents[-1] * scalar_cost(body), e)]
+    element_loops(e, space, groups, lambda index: store_outputs(e, face, index))
+    return [face.kernel(product(space), scalar_cost(body), e)]
+
+
+def _short_rows(
+    e: ElementBuilder, space: Sequence[Dim], groups: Sequence[Sequence[int]], visit: Callable[[Index], None]
+) -> Dim:
+    """Run ``visit`` for the elements of some rows a task, and return how many tasks there are.
+
+    Where a row begins is then computed by additions: the divisions that find it take longer than a short row.
+    """
+    *above, count, length = sizes(space, groups)
+    stretches = quotient_up(count, STRETCH)
+    t, row, i = e.fresh("t"), e.fresh("row"), e.fresh("i")
+    e.open(t)
+    *outer, stretch = decode_into(e, symbol(t), [*above, stretches])
+    start = bind(e, "start", stretch * STRETCH)
+    stop = bind(e, "stop", minimum(start + STRETCH, count))
+    e.open(row)
+    e.open(i)
+    visit(spread(groups, len(space), [*outer, symbol(row), symbol(i)]))
+    e.append(Loop(i, dim(0), length, True, e.close()))
+    e.append(Loop(row, start, stop, False, e.close()))
+    e.append(TaskLoop(t, product(above) * stretches, None, (), e.close(), False))
+    return product(above) * stretches

@@ -1,0 +1,1 @@
+"""Matrix products: one module for each way to compute them."""

@@ -1,0 +1,200 @@
+"""Products for libraries: where operands and results lie, at which steps, and what stands behind the product.
+
+A library takes matrices at constant strides, so an operand is described by its place and its steps along the axes of
+the product, as formulas of the sizes; transposes and slices are no more than other steps. For given sizes the leading
+axes that all matrices walk alike become one (:func:`batches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zenith.backends.kernel import Buffer, Kernel
+from zenith.backends.lower.collapse import step
+from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.operand import access
+from zenith.backends.lower.product.epilogue import Epilogue, Operand
+from zenith.backends.lower.product.library_cut import Cut, kernel_from
+from zenith.ir.dims import Dim, dim, product, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.types import DType
+
+PRODUCT = "whole_product"  # the buffer between a library's product and the kernel behind it
+SUMS = "sums_beside"  # the buffer of an operand's sums
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """One operand or result: a buffer, the place of its first element, and its steps (batch axes..., row, column)."""
+
+    buffer: str
+    dtype: DType
+    at: Dim
+    steps: tuple[Dim, ...]
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether elements of a row, or of a column, stand next to each other."""
+        return dim(1) in self.steps[-2:]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Matrix products of ``shape`` (batch axes..., rows, columns) with sums of ``terms``, and their epilogue.
+
+    ``kept`` is the result with what the epilogue's function is applied to, where that is a result as well. The operand
+    ``summed``, "left" or "right", is also summed along the terms; the sums have the result's type.
+    """
+
+    shape: tuple[Dim, ...]
+    terms: Dim
+    left: Matrices
+    right: Matrices
+    result: Matrices
+    epilogue: Epilogue
+    kept: Matrices | None = None
+    summed: str = ""
+
+    @property
+    def operations(self) -> Dim:
+        """A multiplication and an addition for each term."""
+        return 2 * product(self.shape) * self.terms
+
+
+def describe(body: Graph, found: Cut | None) -> Product:
+    """The product of a body; without a cut it is written to the buffer :data:`PRODUCT`, one after the other."""
+    face, tile = Interface.of(body), tile_result(body)
+    terms = body.args(tile.node)[0].shape[-1]
+    left, right = (operand_matrices(face, value) for value in body.args(tile.node))
+    if found is None:
+        whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
+        return Product(tile.shape, terms, left, right, whole, Epilogue())
+    outputs = [result_matrices(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
+    kept = outputs[0] if found.epilogue.keeps else None
+    return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, kept)
+
+
+def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The steps of a row-major array."""
+    return tuple(product(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def operand_matrices(face: Interface, value: Value) -> Matrices:
+    """Where an operand of a tile kernel lies."""
+    batch = tuple(symbol(f"batch{k}_of_operand") for k in range(len(value.shape) - 2))
+    found = access(face, value, batch)
+    steps = [step(found.at, str(b)) for b in batch]
+    assert None not in steps, "fusion keeps operands at constant strides"
+    start = found.at.substitute(dict.fromkeys(map(str, batch), 0))
+    return Matrices(found.buffer, found.dtype, start, (*(s for s in steps if s is not None), *found.strides))
+
+
+def result_matrices(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
+    """Where an output has the elements of the product; it may be a transpose."""
+    steps = list(row_major_steps(value.shape))
+    node = body.node(value.node)
+    while node.primitive.name == "transpose" and tile.node in body.behind([value.node]):
+        turned = dict(zip(node.params["axes"], steps, strict=True))
+        steps = [turned[axis] for axis in range(len(steps))]
+        (value,) = body.args(value.node)
+        node = body.node(value.node)
+    return Matrices(name, value.dtype, dim(0), tuple(steps))
+
+
+def kernel_behind(body: Graph) -> Kernel:
+    """The kernel that reads the product from its buffer and computes everything behind it."""
+    return kernel_from(body, {tile_result(body).node: PRODUCT}, range(len(body.outputs)))
+
+
+def kernel_beside(body: Graph, found: Cut) -> Kernel | None:
+    """The kernel for the results that the library does not write, if there are any."""
+    given = {body.outputs[i].node: f"out{i}" for i in found.written}
+    return kernel_from(body, given, found.rest) if found.rest else None
+
+
+def summed_side(body: Graph, name: str, columns: Dim) -> str | None:
+    """The operand ("left", "right") that is all of an input with rows so long, whose rows are the product's terms."""
+    face, tile = Interface.of(body), tile_result(body)
+    (size,) = (b.size for b in face.buffers if b.name == name)
+    operands = body.args(tile.node)
+    if len(tile.shape) != 2 or size != operands[0].shape[-1] * columns:
+        return None
+    for side, value, across in (("left", operands[0], 0), ("right", operands[1], 1)):
+        found = operand_matrices(face, value)
+        steps = (dim(1), columns) if across == 0 else (columns, dim(1))
+        if found.buffer == name and found.at == 0 and found.steps == steps and tile.shape[across] == columns:
+            return side
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Matrices for given sizes: the first element's place, and the steps along batch, rows and columns, as numbers."""
+
+    buffer: str
+    dtype: DType
+    at: int
+    batch: int
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """A product for given sizes: so many matrices, and where each operand and result has them, by name."""
+
+    count: int
+    rows: int
+    columns: int
+    terms: int
+    matrices: Mapping[str, Placed]
+
+
+def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
+    """A product for given sizes, its leading axes as one; why not, where matrices walk them each in its way."""
+    *outer, rows, columns = (n.evaluate(sizes) for n in found.shape)
+    named = {"left": found.left, "right": found.right, "result": found.result, "kept": found.kept}
+    named["addend"] = _as_matrices(found.epilogue.addend)
+    named["saved"] = _as_matrices(found.epilogue.saved)
+    placed = {name: m for name, m in named.items() if m is not None}
+    steps = {name: [s.evaluate(sizes) for s in m.steps] for name, m in placed.items()}
+    axes = collapsed(outer, list(steps.values()))
+    if len(axes) > 1:
+        return "leading axes lie in memory in two ways, and there is one step from matrix to matrix"
+    count, by = axes[0] if axes else (1, [0] * len(steps))
+    matrices = {
+        name: Placed(m.buffer, m.dtype, m.at.evaluate(sizes), step, *steps[name][-2:])
+        for (name, m), step in zip(placed.items(), by, strict=True)
+    }
+    return Batches(count, rows, columns, found.terms.evaluate(sizes), matrices)
+
+
+def collapsed(outer: Sequence[int], steps: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Leading axes, neighbours that all operands walk alike as one: how many indices, and a step for each operand."""
+    axes: list[tuple[int, list[int]]] = []
+    for k, count in enumerate(outer):
+        own = [s[k] for s in steps]
+        if count == 1:
+            continue
+        if axes and all(before == count * after for before, after in zip(axes[-1][1], own, strict=True)):
+            axes[-1] = (axes[-1][0] * count, own)
+        else:
+            axes.append((count, own))
+    return axes
+
+
+def _as_matrices(operand: Operand | None) -> Matrices | None:
+    return None if operand is None else Matrices(operand.buffer, operand.dtype, operand.at, operand.steps)
+
+
+def buffers_of(body: Graph, found: Product) -> tuple[Buffer, ...]:
+    """The buffers that the library's call reads and writes."""
+    face, epilogue = Interface.of(body), found.epilogue
+    read = {m.buffer for m in (found.left, found.right, epilogue.addend, epilogue.bias, epilogue.saved) if m}
+    written = {m.buffer for m in (found.result, found.kept) if m}
+    own = tuple(b for b in face.buffers if b.name in read | written)
+    more = [Buffer(PRODUCT, found.result.dtype, product(found.shape), "temporary")] if PRODUCT in written else []
+    if found.summed:
+        more.append(Buffer(SUMS, found.result.dtype, found.shape[-2 if found.summed == "left" else -1], "out"))
+    return (*own, *more)

@@ -1,0 +1,1 @@
+"""Reductions and prefixes along rows (trailing axes) and columns (all others)."""

@@ -1,0 +1,199 @@
+"""One long row, shared by many threads: parts are folded one by one, then their results.
+
+When all axes are reduced there is one row and no parallel rows. Each phase becomes two kernels: *parts* folds chunks of
+``PART`` elements, whose number depends on the size only, and *total* folds their results in order. What stands at the
+elements is written by a last kernel. Results are bitwise repeatable, and short sums of sums bound the rounding error.
+
+A prefix is folded like that, too, but for the totals: each part gets what comes before it, from where the kernels that
+follow walk it again (Blelloch, "Prefix Sums and Their Applications", 1990).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from zenith.backends.kernel import (
+    Accumulator,
+    Buffer,
+    Expr,
+    Fold,
+    Kernel,
+    Load,
+    Loop,
+    Name,
+    Number,
+    Running,
+    Statement,
+    Store,
+    TaskLoop,
+    runs,
+)
+from zenith.backends.lower.collapse import sizes, spread
+from zenith.backends.lower.elements import ElementBuilder, Index
+from zenith.backends.lower.nest import bind, computed, decode_into, element_loops, scalar_cost
+from zenith.backends.lower.reduce.row_group import RowGroup
+from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.memory_effects import buffers_of
+from zenith.backends.work import operations_of
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.ir.graph import Value
+from zenith.ir.target import Target
+
+PART = 16384  # elements of a part: some microseconds of work
+FINE = 2048  # the same for thousands of threads, a team of which shares a part
+
+
+def lower_long_row(group: RowGroup, target: Target) -> list[Kernel]:
+    """Two kernels a phase, and one for the outputs at the elements."""
+    return _LongRow(group, PART if target.threads is None else FINE).lower()
+
+
+class _LongRow:
+    def __init__(self, group: RowGroup, of_part: int) -> None:
+        self.g, self.body, self.face = group, group.body, group.face
+        self.length, self.of_part = product(group.space), of_part
+        self.parts = quotient_up(self.length, of_part)
+        self._in_front = maximum(self.parts - 1, 0)
+        self.operands = dict(group.folds) | {n: group.body.args(n)[0] for n in group.prefixes}
+        names = self.face.builder()
+        self.part = {n: Buffer(names.fresh(f"parts{n}"), v.dtype, self.parts, "temporary")
+                     for n, v in self.operands.items()}  # fmt: skip
+        self.total = {n: Buffer(names.fresh(f"total{n}"), v.dtype, self._totals(n), "temporary")
+                      for n, v in self.operands.items()}  # fmt: skip
+        self.temporary = [*self.part.values(), *self.total.values()]
+
+    def _totals(self, number: int) -> Dim:
+        """A fold has one total, a prefix one in front of each part."""
+        return self._in_front + 1 if number in self.g.prefixes else dim(1)
+
+    def lower(self) -> list[Kernel]:
+        kernels: list[Kernel] = []
+        for phase in range(1, self.g.last_phase + 1):
+            numbers = [n for n in self.operands if self.g.phase[n] == phase]
+            kernels += [self._fold_parts(numbers, phase), self._fold_totals(numbers, phase)]
+        if any(self.g.is_element(v) and self.g.space for v in self.body.outputs):
+            kernels.append(self._write_walked() if self.g.prefixes else self._write_elements())
+        return kernels
+
+    def _builder(self, phase: int) -> ElementBuilder:
+        """A builder that knows the totals of all earlier phases."""
+        e = self.face.builder()
+        e.taken |= {b.name for b in self.temporary}
+        for number, operand in self.g.folds:
+            if self.g.phase[number] < phase:
+                e.known[number, 0] = e.let(Load(self.total[number].name, dim(0), operand.dtype))
+        return e
+
+    def _accumulator(self, e: ElementBuilder, number: int, value: Expr) -> Accumulator:
+        how, dtype = self.g.joins(number), self.part[number].dtype
+        return Accumulator(e.fresh("acc"), dtype, how.identity(dtype), how.combine, value)
+
+    def _open_part(self, e: ElementBuilder, phase: int) -> tuple[str, str, Dim, Dim]:
+        """Enter a task and the walk along its part: their variables, where the part begins and ends."""
+        t, j = e.fresh("part"), e.fresh("j")
+        e.open(t)
+        for number in self.g.prefixes:
+            if self.g.phase[number] < phase:
+                total = self.total[number]
+                e.starts[number] = e.let(Load(total.name, symbol(t), total.dtype))
+        first = bind(e, "first", symbol(t) * self.of_part)
+        last = bind(e, "last", minimum(first + self.of_part, self.length))
+        e.open(j)
+        return t, j, first, last
+
+    def _fold_parts(self, numbers: Sequence[int], phase: int) -> Kernel:
+        """What each part joins to; nothing comes behind the last one, so for prefixes alone it is left out."""
+        e = self._builder(phase)
+        parts = self._in_front if all(n in self.g.prefixes for n in numbers) else self.parts
+        t, j, first, last = self._open_part(e, phase)
+        index = self._index(e, symbol(j))
+        accumulators = tuple(self._accumulator(e, n, e.element(self.operands[n], index)) for n in numbers)
+        e.append(Fold(j, first, last, e.close(), accumulators))
+        for number, a in zip(numbers, accumulators, strict=True):
+            e.append(Store(self.part[number].name, symbol(t), Name(a.name, a.dtype)))
+        e.append(TaskLoop(t, parts, None, (), e.close(), False))
+        cost = dim(self.of_part * scalar_cost(self.body))
+        return self._kernel(e, parts, cost, [self.part[n].name for n in numbers],
+                            [*numbers, *self._nodes(phase - 1, element=True)])  # fmt: skip
+
+    def _index(self, e: ElementBuilder, position: Dim) -> Index:
+        variables = decode_into(e, self.g.along(position), sizes(self.g.space, self.g.inner_groups), "q")
+        return spread(self.g.inner_groups, len(self.g.space), variables)
+
+    def _fold_totals(self, numbers: Sequence[int], phase: int) -> Kernel:
+        e = self._builder(phase)
+        p = e.fresh("p")
+        folds = [n for n in numbers if n not in self.g.prefixes]
+        if folds:
+            e.open(p)
+            values = [e.let(Load(self.part[n].name, symbol(p), self.part[n].dtype)) for n in folds]
+            accumulators = tuple(self._accumulator(e, n, v) for n, v in zip(folds, values, strict=True))
+            e.append(Fold(p, dim(0), self.parts, e.close(), accumulators))
+            for number, a in zip(folds, accumulators, strict=True):
+                e.known[number, 0] = Name(a.name, a.dtype)
+                e.append(Store(self.total[number].name, dim(0), Name(a.name, a.dtype)))
+        for number in numbers:
+            if number in self.g.prefixes:
+                self._walk_totals(e, number)
+        if phase == self.g.last_phase:
+            for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
+                if not self.g.is_element(value) or not self.g.space:
+                    for store in computed(e, self.face, name, ()):
+                        e.append(store)
+        return self._kernel(e, dim(1), self.parts + scalar_cost(self.body), [self.total[n].name for n in numbers],
+                            self._nodes(phase, element=False))  # fmt: skip
+
+    def _walk_totals(self, e: ElementBuilder, number: int) -> None:
+        """What comes before each part of a prefix."""
+        how, part, total = self.g.joins(number), self.part[number], self.total[number]
+        nothing = Number(how.identity(part.dtype), part.dtype)
+        e.append(Store(total.name, dim(0), nothing))
+        p, run = e.fresh("p"), e.fresh("running")
+        e.open(p)
+        e.append(Running(run, part.dtype, nothing, how.combine, Load(part.name, symbol(p), part.dtype)))
+        e.append(Store(total.name, symbol(p) + 1, Name(run, part.dtype)))
+        e.append(Loop(p, dim(0), self._in_front, False, e.close()))
+
+    def _write_walked(self) -> Kernel:
+        """The outputs at the elements, part by part: prefixes go on from what comes before."""
+        phase = self.g.last_phase + 1
+        e = self._builder(phase)
+        t, j, first, last = self._open_part(e, phase)
+        index = self._index(e, symbol(j))
+        outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
+        for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
+            e.append(store)
+        statements = e.close()
+        e.append(Loop(j, first, last, not runs(statements), statements))
+        e.append(TaskLoop(t, self.parts, None, (), e.close(), False))
+        cost = dim(self.of_part * scalar_cost(self.body))
+        return self._kernel(e, self.parts, cost, [], self._nodes(self.g.last_phase, element=True))
+
+    def _write_elements(self) -> Kernel:
+        e = self._builder(self.g.last_phase + 1)
+        outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
+
+        def visit(index: Index) -> None:
+            for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
+                e.append(store)
+
+        element_loops(e, self.g.space, self.g.inner_groups, visit)
+        return self._kernel(e, self.length, dim(scalar_cost(self.body)), [],
+                            self._nodes(self.g.last_phase, element=True))  # fmt: skip
+
+    def _nodes(self, phase: int, element: bool) -> list[int]:
+        """The elementwise nodes of a phase that stand at elements or beside them; the latter from the first on."""
+        joined = {n for n, _ in self.g.folds} | {*self.g.prefixes}
+        values = (Value(n, 0, r.types[0]) for n, r in self.body.nodes() if n not in joined)
+        early = 0 if not element and phase == 1 else phase
+        return [v.node for v in values if early <= self.g.phase[v.node] <= phase and self.g.is_element(v) == element]
+
+    def _kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, written: Sequence[str], nodes: Sequence[int]) -> Kernel:
+        """A kernel on the buffers that it uses; temporaries that an earlier one wrote are its inputs."""
+        statements: tuple[Statement, ...] = e.close()
+        used = buffers_of(statements)
+        temporary = [b if b.name in written else replace(b, role="in") for b in self.temporary]
+        buffers = tuple(b for b in (*self.face.buffers, *temporary) if b.name in used)
+        work = operations_of(self.body, nodes)
+        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, statements, work)

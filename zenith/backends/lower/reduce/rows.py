@@ -1,0 +1,174 @@
+"""Row groups: reductions of the trailing axes, with what precedes and follows, one row of the space a task.
+
+A row is walked once for each *phase*: all folds whose operands are known go into one loop, then those that need their
+results, and at the end the outputs of the row are written. What a later phase needs again is computed again, except
+for an expensive value, which is kept in the row of an output that is written last (same type): so softmax computes
+each exponential once and needs no memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop, runs
+from zenith.backends.lower.collapse import sizes, spread
+from zenith.backends.lower.elements import Index, Kept
+from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
+from zenith.backends.lower.reduce.row_group import RowGroup
+from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Prefix, Scalar
+from zenith.ir.target import Target
+from zenith.ir.types import DType
+
+SCRATCH_BYTES = 32768  # of all rows that a kernel keeps on the stack: they shall stay in the first-level cache
+EXPENSIVE = 8  # operations from which a value is kept in an output's row rather than computed again
+WORTH_A_STORE = 3  # operations from which it is kept in scratch memory
+EXPENSIVE_FOR_THOUSANDS = 40  # the same for thousands of threads, which wait for memory far longer than they compute
+
+
+def lower_rows(body: Graph, target: Target, named: Sequence[str] | None = None) -> list[Kernel]:
+    """One kernel whose tasks are the rows (for a single row see ``long_row``); outputs may be ``named``."""
+    return [_Rows(RowGroup(body, named), target.threads is not None).lower()]
+
+
+class _Rows:
+    def __init__(self, group: RowGroup, thousands: bool) -> None:
+        self.thousands = thousands
+        self.g, self.body, self.face, self.e = group, group.body, group.face, group.face.builder()
+        self.scratch: dict[str, DType] = {}
+
+    def lower(self) -> Kernel:
+        space, outer = self.g.space, self.g.outer
+        row = self.e.fresh("row")
+        self.e.open(row)
+        rows = decode_into(self.e, symbol(row), sizes(space, self.g.outer_groups))
+        self.outer_index = spread(self.g.outer_groups, outer, rows)
+        for phase in range(1, self.g.last_phase + 1):
+            self._fold_phase(phase)
+        self._store_rows()
+        self._store_elements()
+        count, length = product(space[:outer]), self.g.length
+        self.e.append(TaskLoop(row, count, None, (), self.e.close(), False))
+        return self.face.kernel(count, length * scalar_cost(self.body) + 20, self.e)
+
+    def _walk(self) -> tuple[str, Dim, Index]:
+        """Open the loop along the row: its variable, its length and the full index inside."""
+        length = self.g.length
+        j = self.e.fresh("j")
+        self.e.open(j)
+        inner = decode_into(self.e, self.g.along(symbol(j)), sizes(self.g.space, self.g.inner_groups), "q")
+        shifted = [[a - self.g.outer for a in g] for g in self.g.inner_groups]
+        return j, length, self.outer_index + spread(shifted, len(self.g.space) - self.g.outer, inner)
+
+    def _fold_phase(self, phase: int) -> None:
+        folds = [(n, operand) for n, operand in self.g.folds if self.g.phase[n] == phase]
+        keep = self._kept_values(phase)
+        j, length, index = self._walk()
+        values = [self.e.element(operand, index) for _, operand in folds]
+        self._keep(keep, index)
+        accumulators = []
+        for (number, operand), value in zip(folds, values, strict=True):
+            fold, name = self.g.joins(number), self.e.fresh("acc")
+            accumulators.append(Accumulator(name, operand.dtype, fold.identity(operand.dtype), fold.combine, value))
+        statements = self.e.close()
+        self.e.append(Fold(j, dim(0), length, statements, tuple(accumulators)))
+        for (number, operand), accumulator in zip(folds, accumulators, strict=True):
+            self.e.level_of[accumulator.name] = len(self.e.levels) - 1
+            self.e.known[number, 0] = Name(accumulator.name, operand.dtype)
+        self.e.kept = {n: row for n, row in self.e.kept.items() if row not in keep.values()} | keep
+
+    def _keep(self, keep: dict[int, Kept], index: Index) -> None:
+        """Write elements to their rows: behind all reads of this phase, which may be of what stood there before."""
+        values = [Value(number, 0, self.body.node(number).types[0]) for number in keep]
+        elements = [self.e.element(value, index) for value in values]
+        for (number, (buffer, outer)), element in zip(keep.items(), elements, strict=True):
+            self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element, number))
+
+    def _kept_values(self, phase: int) -> dict[int, Kept]:
+        """Expensive values of this phase that a later one needs, each with a row to stand in until then.
+
+        They have an element at every place of the space: what exists once a row is a scalar outside of the loops, and
+        a row of it would be read at one place, which the next value in that row overwrites.
+        """
+        now = self._needed([operand for n, operand in self.g.folds if self.g.phase[n] == phase])
+        later = [operand for n, operand in self.g.folds if self.g.phase[n] > phase]
+        later += [v for v in self.body.outputs if self.g.is_element(v)]
+        chosen: dict[int, Kept] = {}
+        for number in sorted(now & self._needed(later), reverse=True):
+            value = Value(number, 0, self.body.node(number).types[0])
+            wanted = value.shape == self.g.space and number not in self.e.kept
+            wanted = wanted and number in self._needed(later, {*chosen})
+            row = self._free_row(value, later, chosen) if wanted else None
+            if row is not None:
+                chosen[number] = row
+        return chosen
+
+    def _cost(self, value: Value) -> int:
+        """About how many operations computing an element of a value again takes, reads included."""
+        lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
+        return sum(low.cost if isinstance(low, Scalar | Prefix) else 1 for low in lowerings)
+
+    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
+        """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
+        cost = self._cost(value)
+        if cost < (EXPENSIVE_FOR_THOUSANDS if self.thousands else WORTH_A_STORE):
+            return None
+        needed = self._needed(later, {*chosen, value.node})
+        busy = {row for number, row in self.e.kept.items() if number in needed} | set(chosen.values())
+        scratch = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
+        outputs = [
+            Kept(name, 0)
+            for name, out in zip(self.face.outputs, self.body.outputs, strict=True)
+            if out.type == value.type and self.g.is_element(value)
+        ]
+        free = next((row for row in scratch if row not in busy), None) or self._new_row(value.dtype)
+        return free or next((row for row in outputs if row not in busy and cost >= EXPENSIVE), None)
+
+    def _new_row(self, dtype: DType) -> Kept | None:
+        """A scratch row, while there is room for it on the stack; a team of threads would need a block's memory."""
+        if self.thousands:
+            return None
+        length = product(self.g.space[self.g.outer :]).static
+        if not length or length * (dtype.itemsize + sum(d.itemsize for d in self.scratch.values())) > SCRATCH_BYTES:
+            return None
+        name = self.e.fresh("kept")
+        self.scratch[name] = dtype
+        self.e.levels[0].statements.append(Scratch(name, dtype, length))
+        return Kept(name, self.g.outer)
+
+    def _needed(self, values: Sequence[Value], kept: AbstractSet[int] = frozenset()) -> set[int]:
+        """The element-level nodes that are computed for ``values``: not beyond folds and kept values."""
+        stack, seen = [v.node for v in values], set[int]()
+        folds = {n for n, _ in self.g.folds}
+        while stack:
+            number = stack.pop()
+            if number in seen or number in folds:
+                continue
+            seen.add(number)
+            if number not in self.e.kept and number not in kept:
+                stack.extend(a.node for a in self.body.args(number))
+        return seen
+
+    def _outputs(self, element: bool) -> Iterator[str]:
+        for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
+            if self.g.is_element(value) == element:
+                yield name
+
+    def _store_rows(self) -> None:
+        for name in self._outputs(element=False):
+            for store in computed(self.e, self.face, name, self.outer_index):
+                self.e.append(replace(store, at=bind(self.e, "at", store.at)))
+
+    def _store_elements(self) -> None:
+        outputs = list(self._outputs(element=True))
+        if not outputs:
+            return
+        j, length, index = self._walk()
+        stores = [store for name in outputs for store in computed(self.e, self.face, name, index)]
+        for store in stores:  # behind all reads, which may be of what stood there before
+            self.e.append(store)
+        statements = self.e.close()
+        self.e.append(Loop(j, dim(0), length, not runs(statements), statements))

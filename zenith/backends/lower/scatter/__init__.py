@@ -1,0 +1,1 @@
+"""Scatter: one module for each way to compute it."""

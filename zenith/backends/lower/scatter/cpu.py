@@ -1,0 +1,164 @@
+"""Scatter: a copy of the first operand, to which the updates are joined in index order, so that sums are repeatable.
+
+The trailing axes, which no index array places, are independent: a task is one element of them and goes through all
+updates, neighbours in lanes. So a row is added as a vector, and the gradient of an embedding is work for many threads.
+Where an index array only counts an axis of the updates, rows of them meet nowhere, and a task is a row. Without either
+there is one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store, TaskLoop
+from zenith.backends.lower.collapse import sizes, spread
+from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
+from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
+from zenith.backends.lower.pointwise.overwrite import copy_kernel, with_used_buffers
+from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Scatter
+
+Groups = list[list[int]]
+
+TOGETHER = 64  # neighbours of a chunk: each chunk goes through all index arrays
+FEW = 8  # so many rows are too few to be all the tasks that there are
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterGroup:
+    """A scatter's operands; ``lead`` are the axes of the updates that count them, ``rest`` those of one update."""
+
+    face: Interface
+    x: Value
+    updates: Value
+    indices: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, body: Graph) -> ScatterGroup:
+        """The scatter of a body, its one result."""
+        x, updates, *indices = body.args(body.outputs[0].node)
+        return cls(Interface.of(body), x, updates, tuple(indices))
+
+    @property
+    def lead(self) -> tuple[Dim, ...]:
+        return self.indices[0].shape
+
+    @property
+    def rest(self) -> tuple[Dim, ...]:
+        return self.updates.shape[len(self.lead) :]
+
+    @property
+    def lowering(self) -> Scatter:
+        (result,) = self.face.body.outputs
+        lowering = self.face.body.node(result.node).primitive.lowering
+        assert isinstance(lowering, Scatter)
+        return lowering
+
+    def places(self, e: ElementBuilder, index: Index) -> Index:
+        """The index of an update as the leading index of where it belongs."""
+        (result,) = self.face.body.outputs
+        builder = IndexBuilder(e, self.face.body.node(result.node).line, ())
+        pairs = zip(self.indices, self.x.shape, strict=False)
+        return tuple(builder.checked(e.element(i, index), size) for i, size in pairs)
+
+    def join(self, e: ElementBuilder, places: Index, index: Index) -> Dim:
+        """Join the update's element at an index to what is there; returns the position."""
+        (out,), dtype = self.face.outputs, self.x.dtype
+        at = row_major(self.x.shape, (*places, *index[len(self.lead) :]))
+        update = e.element(self.updates, index)
+        if not self.lowering.overwrites:
+            update = Apply(self.lowering.combine, (Load(out, at, dtype), update), dtype)
+        e.append(Store(out, at, update))
+        return at
+
+    def loops(self) -> tuple[Groups, Groups]:
+        """The axes that can be one loop: those of ``lead`` and those of ``rest``, each counted from its first."""
+        written: list[Dim] = []
+
+        def visit(e: ElementBuilder, index: Index) -> None:
+            written.append(self.join(e, self.places(e, index[:count]), index))
+
+        count = len(self.lead)
+        groups = find_loops(self.face, self.updates.shape, visit, lambda index: written)
+        outer = [[a for a in g if a < count] for g in groups]
+        inner = [[a - count for a in g if a >= count] for g in groups]
+        return [g for g in outer if g], [g for g in inner if g]
+
+    def number(self, e: ElementBuilder, outer: Groups, u: Dim) -> Index:
+        """Update ``u`` as an index of ``lead``, with its variables named in the innermost loop."""
+        return spread(outer, len(self.lead), decode_into(e, u, sizes(self.lead, outer)))
+
+    def kernels(self, joining: Kernel) -> list[Kernel]:
+        """The copy, and what is joined to it."""
+        return [copy_kernel(self.face, self.x), with_used_buffers(joining)]
+
+
+def lower_scatter(body: Graph) -> list[Kernel]:
+    """The copy, and a task for each row of updates whose place is its own, else for each element of an update."""
+    group = ScatterGroup.of(body)
+    own = own_axes(body)
+    return group.kernels(_by_rows(group, own) if own else _by_elements(group, scalar_cost(body)))
+
+
+def own_axes(body: Graph) -> list[int]:
+    """The axes of the updates along which each is at another place: an index array counts them.
+
+    So are batches, and the other axes where values are put along one. What is surely less than ``FEW`` does not count.
+    """
+    _, _, *indices = body.args(body.outputs[0].node)
+    found = {axis for index in indices if (axis := _counted(body, index)) is not None}
+    count = product(indices[0].shape[a] for a in found).static
+    return [] if count is not None and count < FEW else sorted(found)
+
+
+def _counted(body: Graph, index: Value) -> int | None:
+    """The axis of an index array along which it is 0, 1, 2 ..., and does not change along others."""
+    node, axes = body.node(index.node), (0,)
+    if node.primitive.name == "broadcast":
+        axes, node = node.params["axes"], body.node(body.args(index.node)[0].node)
+    return axes[0] if node.primitive.name == "iota" and node.params["size"] == index.shape[axes[0]] else None
+
+
+def _by_rows(group: ScatterGroup, own: list[int]) -> Kernel:
+    _, inner = group.loops()
+    others = [a for a in range(len(group.lead)) if a not in own]
+    e = group.face.builder()
+    row, u, lane = (e.fresh(stem) for stem in ("row", "u", "i"))
+    e.open(row)
+    mine = decode_into(e, symbol(row), [group.lead[a] for a in own])
+    e.open(u)
+    turn = decode_into(e, symbol(u), [group.lead[a] for a in others])
+    pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, turn, strict=True))}
+    number = tuple(pairs[a] for a in range(len(group.lead)))
+    places = group.places(e, number)
+    if group.rest:
+        e.open(lane)
+        index = spread(inner, len(group.rest), decode_into(e, symbol(lane), sizes(group.rest, inner)))
+        group.join(e, places, (*number, *index))
+        e.append(Loop(lane, dim(0), product(group.rest), True, e.close()))
+    else:
+        group.join(e, places, number)
+    e.append(Loop(u, dim(0), product(group.lead[a] for a in others), False, e.close()))
+    e.append(TaskLoop(row, product(group.lead[a] for a in own), None, (), e.close(), False))
+    tasks = product(group.lead[a] for a in own)
+    return group.face.kernel(tasks, product(group.updates.shape[a] for a in others) * product(group.rest), e)
+
+
+def _by_elements(group: ScatterGroup, cost: int) -> Kernel:
+    outer, inner = group.loops()
+    e = group.face.builder()
+    u = e.fresh("u")
+    e.open(u)
+    number = group.number(e, outer, symbol(u))
+
+    def join(index: Index) -> None:
+        group.join(e, group.places(e, number), (*number, *index))
+
+    if group.rest:
+        element_loops(e, group.rest, inner, join)
+    else:
+        join(())
+    e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
+    joining = group.face.kernel(product(group.rest), product(group.lead) * cost, e)
+    return replace(joining, together=TOGETHER)

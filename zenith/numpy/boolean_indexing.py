@@ -1,0 +1,178 @@
+"""The elements that a traced mask picks: how many there are depends on its values, so they stay in the whole array.
+
+``x[mask]`` may go into operators and elementwise functions, beside numbers, rows behind the mask's axes and elements of
+the same mask; into sums of all of them; and back: ``x[mask] *= 2``, ``x[mask] = np.sqrt(y[mask])``, ``x[mask].mean()``.
+Whatever else would ask how many they are is a TraceError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
+from zenith.ir.types import kind_of
+from zenith.numpy.index_expressions import Masked, beside, mask_of, types_of
+from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
+from zenith.numpy.promotion import castable
+from zenith.trace.bind import b
+from zenith.trace.dispatch import Unsized, implementation
+from zenith.trace.memory import same_value
+from zenith.trace.tracer import Tracer
+
+_REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
+_PLACED = 2  # arguments of a reduction that may stand without their names: the elements and the axis
+_HARMLESS = 0.5
+
+
+class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
+    """What a mask picks of an array: elements of ``whole``, an array like the view that was picked from."""
+
+    __slots__ = ("found", "line", "whole")
+    __array_priority__ = 1001
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, found: Masked, whole: Tracer, line: SourceLine | None) -> None:
+        self.found, self.whole, self.line = found, whole, line
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self.whole.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes: one for what the mask picks, and those of the array that are not the mask's."""
+        return self.whole.ndim - self.found.mask.ndim + 1
+
+    def refuse(self) -> NoReturn:
+        """TraceError at the line where the elements were picked."""
+        raise TraceError(
+            "indexing with a boolean mask gives a result whose size depends on values",
+            where=self.line, types=types_of(self.found.mask),
+            fix="say how many elements there are at most: zenith.numpy.extract(mask, x, size=n); or keep the shape: "
+            "numpy.where(mask, x, 0)",
+        )  # fmt: skip
+
+    def copy(self, order: str = "C") -> Picked:
+        """The same elements."""
+        return Picked(self.found, self.whole, self.line)
+
+    def astype(self, dtype: Any, **options: Any) -> Picked:
+        """The elements with another type, as ``ndarray.astype``."""
+        return Picked(self.found, self.whole.astype(dtype, **options), self.line)
+
+    def written(self, target: Masked) -> Any:
+        """The whole array, to be written where the same mask is true in another."""
+        if not _same_places(self.found, target):
+            self.refuse()
+        return self.whole
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        outs = options.pop("out", None)
+        if method != "__call__" or options or ufunc.signature is not None:
+            self.refuse()
+        found = ufunc(*map(self._beside, inputs))
+        results = found if ufunc.nout > 1 else (found,)
+        for result in results:
+            self._require_shape(ufunc.__name__, result)
+        if outs is None:
+            made = [Picked(self.found, result, self.line) for result in results]
+            return tuple(made) if ufunc.nout > 1 else made[0]
+        if ufunc.nout > 1 or outs[0] is not self:
+            self.refuse()
+        if not castable(found.dtype, self.dtype, "same_kind"):
+            raise DTypeError(f"{ufunc.__name__} gives {found.dtype} here, which cannot be written into {self.dtype}",
+                             where=user_line(), fix="convert the array first, as x = x.astype(...)")  # fmt: skip
+        self.whole = convert(found, self.dtype)
+        return self
+
+    def _require_shape(self, name: str, result: Any) -> None:
+        if dims_of(result) != dims_of(self.whole):
+            raise ShapeError(
+                f"{name} would repeat what a mask picks of an array {shape_text(dims_of(self.whole))} to one "
+                f"{shape_text(dims_of(result))}", where=user_line(), fix="repeat the array first: numpy.broadcast_to",
+            )  # fmt: skip
+
+    def _beside(self, operand: Any) -> Any:
+        """An operand as one of the whole array."""
+        if isinstance(operand, Picked):
+            return operand.written(self.found)
+        if not np.ndim(operand):
+            return operand
+        if np.ndim(operand) > self.ndim:
+            self.refuse()
+        return beside(self.found, operand)
+
+    def __array_function__(self, function: Any, types: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        name = getattr(function, "__name__", "")
+        name = {"amax": "max", "amin": "min"}.get(name, name)
+        if name not in _REDUCTIONS or not 0 < len(args) <= _PLACED or args[0] is not self:
+            self.refuse()
+        return self._reduced(name, *args[1:], **options)
+
+    def _reduced(self, name: str, axis: Any = None, keepdims: Any = False, **options: Any) -> Any:
+        if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
+            self.refuse()
+        result = implementation(name)(self.whole, where=mask_of(self.found), **options)
+        return result.reshape((1,) * self.ndim) if keepdims else result
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self.refuse()
+
+    def __len__(self) -> NoReturn:
+        self.refuse()
+
+    def __iter__(self) -> NoReturn:
+        self.refuse()
+
+    def __bool__(self) -> NoReturn:
+        self.refuse()
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        self.refuse()
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        self.refuse()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.refuse()
+
+
+def picked(found: Masked, line: SourceLine | None) -> Picked:
+    """What a mask picks, as it is now, and whatever is written into the array or the mask later.
+
+    Floating-point elements outside the mask become a number in nearly every function's domain: what is computed of them
+    is left out in the end, but derivatives would multiply its nan by 0.
+    """
+    kept = Masked(found.part.renewed(), found.mask.renewed(), found.axis)
+    whole = kept.part
+    if kind_of(whole.dtype) in ("f", "c"):
+        whole = b.where(mask_of(kept), whole, b.full(_HARMLESS, element_type(whole), dims_of(whole)))
+    return Picked(kept, whole, line)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Picked, axis: Any = None, **options: Any) -> Any:
+        return self._reduced(name, axis, **options)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``ndarray.{name}``, of all elements."
+    return method
+
+
+for _name in _REDUCTIONS:
+    setattr(Picked, _name, _method(_name))
+
+
+def _same_places(one: Masked, other: Masked) -> bool:
+    """Whether two masks pick at the same places of arrays of one shape."""
+    if one.axis != other.axis or one.part.ndim != other.part.ndim or one.mask.recorder is not other.mask.recorder:
+        return False
+    if not same_value(one.mask.recorder, one.mask.value, other.mask.value):
+        return False
+    return all(n == m or ask(n, "==", m) for n, m in zip(dims_of(one.part), dims_of(other.part), strict=True))

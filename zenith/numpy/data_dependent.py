@@ -1,0 +1,255 @@
+"""What has a size that depends on values: places of true elements, and the elements there.
+
+On concrete arrays these are computed at once. In a traced function the caller says by ``size=`` how many places the
+result has; where fewer are found the rest is filled, and where more are found the first count. Each true element's rank
+among them is a running sum; a scatter turns ranks into places.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from zenith.errors import ShapeError, TraceError, user_line
+from zenith.ir.dims import product
+from zenith.ir.types import int64
+from zenith.numpy import elementwise as ew
+from zenith.numpy import reductions
+from zenith.numpy.conditionals import where as choose
+from zenith.numpy.formulas import truth
+from zenith.numpy.operands import (
+    INT64,
+    as_array,
+    compute_array,
+    convert,
+    dims_of,
+    normal_axis,
+    require,
+    require_count,
+    sizes_of,
+)
+from zenith.numpy.scans import cumsum
+from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
+from zenith.trace.bind import b
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import TracedSize, size_dim, user_size
+from zenith.trace.tracer import Tracer
+
+__all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero", "repeat", "where"]
+
+
+def needs_size(name: str, call: str, *arrays: Any) -> NoReturn:
+    """Raise the TraceError for a result whose size only the values of traced arrays say."""
+    raise TraceError(
+        f"{name}: the size of its result depends on values, which exist only when the program runs",
+        where=user_line(),
+        types=tuple(a.type for a in arrays if isinstance(a, Tracer)),
+        fix=f"say how many there are at most: zenith.numpy.{call}, which fills up what is missing; or keep the shape: "
+        "numpy.where(mask, x, 0)",
+    )
+
+
+def slots(flags: Any, size: Any) -> tuple[Any, Any]:
+    """The places of the first ``size`` true elements of a row, and which of them there are; 0 for the others.
+
+    True elements go to the front in order and the others behind them, so that no two go to one place.
+    """
+    (count,) = dims_of(flags)
+    (wanted,) = sizes_of(size, "size")
+    place = b.iota(size=count, dtype=int64)
+    rank = cumsum(convert(flags, INT64), 0)
+    total = reductions.count_nonzero(flags)
+    target = choose(flags, ew.subtract(rank, 1), ew.add(ew.subtract(place, rank), total))
+    ordered = b.scatter_add(b.full(0, int64, (count + 1,)), place, target)
+    slot = b.iota(size=wanted, dtype=int64)
+    there = ew.less(slot, total)
+    return choose(there, b.take(ordered, ew.minimum(slot, user_size(count)), axis=0), 0), there
+
+
+def _flags(name: str, a: Any) -> Any:
+    return truth(compute_array(name, a))
+
+
+@implements(np.nonzero)
+def nonzero(a: Any, *, size: Any = None, fill_value: Any = 0) -> tuple[Any, ...]:
+    """The places of the elements that are not zero: one array of int64 for each axis, in row-major order.
+
+    Parameters
+    ----------
+    a: an array of one axis or more.
+    size: how many places the result has; required in a traced function. Outside None means as many as there are.
+    fill_value: what stands behind the last place that was found; a number, or one for each axis.
+
+    Raises TraceError for a traced array without ``size``, ShapeError for an array without axes.
+
+    >>> nonzero([[0, 3], [5, 0]])
+    (array([0, 1]), array([1, 0]))
+    >>> nonzero([0, 3, 0, 5], size=3, fill_value=-1)
+    (array([ 1,  3, -1]),)
+    """
+    x = as_array(a)
+    if x.ndim == 0:
+        raise ShapeError("nonzero needs an array with axes", where=user_line(), fix="use numpy.atleast_1d(x)")
+    if size is None:
+        return np.nonzero(x) if not isinstance(x, Tracer) else needs_size("nonzero", "nonzero(x, size=n)", x)
+    flat, there = slots(ravel(_flags("nonzero", x)), size)
+    fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value,) * x.ndim
+    result: list[Any] = []
+    for n in reversed(dims_of(x)):
+        flat, place = ew.floor_divide(flat, user_size(n)), ew.remainder(flat, user_size(n))
+        result.insert(0, place)
+    return tuple(choose(there, p, convert(f, INT64)) for p, f in zip(result, fills, strict=True))
+
+
+@implements(np.flatnonzero)
+def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """The places in the flattened array of the elements that are not zero; ``size`` as for :func:`nonzero`.
+
+    >>> flatnonzero([[0, 3], [5, 0]])
+    array([1, 2])
+    """
+    x = as_array(a)
+    if size is None and isinstance(x, Tracer):
+        needs_size("flatnonzero", "flatnonzero(x, size=n)", x)
+    return nonzero(ravel(x), size=size, fill_value=fill_value)[0]
+
+
+@implements(np.argwhere)
+def argwhere(a: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """The places of the elements that are not zero, a row for each; ``size`` as for :func:`nonzero`.
+
+    >>> argwhere([[0, 3], [5, 0]])
+    array([[0, 1],
+           [1, 0]])
+    """
+    x = as_array(a)
+    if size is None:
+        return np.argwhere(x) if not isinstance(x, Tracer) else needs_size("argwhere", "argwhere(x, size=n)", x)
+    columns = nonzero(reshape(x, (1,)) if x.ndim == 0 else x, size=size, fill_value=fill_value)
+    rows = b.concat(*[b.reshape(c, shape=(*dims_of(c), 1)) for c in columns], axis=1)
+    return rows[:, :0] if x.ndim == 0 else rows
+
+
+@implements(np.compress)
+def compress(
+    condition: Any, a: Any, axis: Any = None, out: Any = None, *, size: Any = None, fill_value: Any = 0
+) -> Any:
+    """The slices along an axis (elements of the flattened array for None) where a condition is true.
+
+    Parameters
+    ----------
+    condition: a row of truth values, no longer than the axis.
+    a: an array of any element type.
+    size: how many slices the result has; required where the condition is traced.
+    fill_value: what the slices behind the last one hold.
+
+    Raises TraceError for a traced condition without ``size``; ShapeError for one of another shape.
+
+    >>> compress([True, False, True], [5, 6, 7])
+    array([5, 7])
+    >>> compress([True, False, True], [5, 6, 7], size=3, fill_value=-1)
+    array([ 5,  7, -1])
+    """
+    flags, x = as_array(condition), as_array(a)
+    if size is None and isinstance(flags, Tracer):
+        needs_size("compress", "compress(condition, x, size=n)", flags)
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = normal_axis("compress", axis, x.ndim)
+    if flags.ndim != 1:
+        raise ShapeError("compress needs a condition of one axis", where=user_line(), fix="use zenith.numpy.extract")
+    require(dims_of(x)[at], ">=", dims_of(flags)[0], "compress: the condition is longer than the axis")
+    if size is None:
+        return b.take(x, np.flatnonzero(flags), axis=at)
+    places, there = slots(_flags("compress", flags), size)
+    found = b.take(x, places, axis=at)
+    there = b.broadcast(there, shape=dims_of(found), axes=(at,))
+    return choose(there, found, convert(fill_value, x.dtype))
+
+
+@implements()
+def _method_compress(x: Any, condition: Any, axis: Any = None) -> Any:
+    """``x.compress(condition)``."""
+    return compress(condition, x, axis)
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """The elements of ``arr`` where a condition of the same shape is true, in row-major order: ``arr[condition]``.
+
+    ``size`` and ``fill_value`` as for :func:`compress`.
+
+    >>> extract([[True, False], [False, True]], [[1, 2], [3, 4]])
+    array([1, 4])
+    """
+    flags, x = as_array(condition), as_array(arr)
+    if size is None and isinstance(flags, Tracer):
+        needs_size("extract", "extract(condition, x, size=n)", flags)
+    require(product(dims_of(x)), ">=", product(dims_of(flags)), "extract: the condition is larger than the array")
+    return compress(ravel(flags), ravel(x), size=size, fill_value=fill_value)
+
+
+@implements(np.repeat)
+def repeat(a: Any, repeats: Any, axis: Any = None, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """Every element repeated along an axis, or in the flattened array.
+
+    Parameters
+    ----------
+    a: an array of any element type.
+    repeats: how often: one number (or size) for all, or an integer for each place along the axis.
+    axis: the axis, or None for the flattened array.
+    size: how many places the axis has afterwards; required where ``repeats`` is traced.
+    fill_value: what stands behind the last repetition.
+
+    Raises TraceError for traced ``repeats`` without ``size``, ShapeError for another number of them.
+
+    >>> repeat([1, 2], 2), repeat([1, 2], [0, 3])
+    (array([1, 1, 2, 2]), array([2, 2, 2]))
+    """
+    x = as_array(a) if axis is not None else ravel(a)
+    at = normal_axis("repeat", axis or 0, x.ndim)
+    counted = isinstance(repeats, TracedSize)
+    if counted or (size is None and not isinstance(as_array(repeats), Tracer) and as_array(repeats).size == 1):
+        count = size_dim(repeats if counted else as_array(repeats).item(), "repeat: the count")
+        require_count(count, "repeat: the count is negative")
+        return repeated(x, count, at)
+    counts = convert(repeats, INT64)
+    counts = reshape(counts, (1,)) if counts.ndim == 0 else counts
+    counts = broadcast_to(counts, (user_size(dims_of(x)[at]),))
+    if isinstance(counts, Tracer) or size is not None:
+        return _repeat_computed(x, counts, at, size, fill_value)
+    return b.take(x, np.repeat(np.arange(len(counts)), counts), axis=at)
+
+
+def _repeat_computed(x: Any, counts: Any, axis: int, size: Any, fill_value: Any) -> Any:
+    """Where the repetitions of an element end there is a mark; so many marks up to a place tell its element."""
+    if size is None:
+        needs_size("repeat", "repeat(x, counts, size=n)", counts)
+    (wanted,) = sizes_of(size, "size")
+    ends = ew.minimum(cumsum(counts, 0), user_size(wanted))
+    marks = b.scatter_add(b.full(0, int64, (wanted + 1,)), b.full(1, int64, dims_of(ends)), ends)
+    source = cumsum(marks, 0)[:-1]
+    last = user_size(dims_of(x)[axis] - 1)
+    found = b.take(x, ew.minimum(source, last), axis=axis)
+    there = b.broadcast(ew.less_equal(source, last), shape=dims_of(found), axes=(axis,))
+    return choose(there, found, convert(fill_value, x.dtype))
+
+
+@implements(np.where, gives="boxed")
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = 0) -> Any:
+    """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion.
+
+    Without ``x`` and ``y`` the places where the condition is true: :func:`nonzero`, with its ``size``.
+
+    >>> where([True, False], [1, 2], 0), where([False, True])
+    (array([1, 0]), (array([1]),))
+    """
+    if x is not None and y is not None:
+        return choose(condition, x, y)
+    if x is not None or y is not None:
+        raise TraceError("where needs both choices or none", where=user_line(), fix="where(condition, x, y)")
+    flags = as_array(condition)
+    if size is None and isinstance(flags, Tracer):
+        needs_size("where(condition) alone", "where(condition, size=n)", flags)
+    return nonzero(flags, size=size, fill_value=fill_value)

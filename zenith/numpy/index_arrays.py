@@ -1,0 +1,251 @@
+"""Grids and places: coordinates from positions and back, index arrays of grids, diagonals and triangles.
+
+Sizes may be traced, except those of triangles, whose index arrays have as many elements as only numbers can tell: they
+fix the sizes that they are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
+from zenith.ir.dims import dim
+from zenith.numpy import elementwise as ew
+from zenith.numpy.creation import arange
+from zenith.numpy.data_dependent import flatnonzero
+from zenith.numpy.joining import stack
+from zenith.numpy.operands import INT64, align, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
+from zenith.numpy.shaping import reshape
+from zenith.trace.dispatch import implements
+from zenith.trace.sizes import size_dim, user_size
+
+__all__ = [
+    "diag_indices", "diag_indices_from", "fromfunction", "indices", "ix_", "mask_indices",
+    "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
+]  # fmt: skip
+
+
+# --- positions and coordinates ---------------------------------------------------------------------------------
+
+
+def _integers(name: str, value: Any) -> Any:
+    x = as_array(value)
+    if x.dtype.kind not in "iu":
+        raise DTypeError(f"{name} needs integers, not {x.dtype}", where=user_line(), fix="cast: i.astype(numpy.int64)")
+    return convert(x, INT64)
+
+
+def _order(name: str, order: str) -> bool:
+    """Whether the first coordinate moves fastest."""
+    if order not in ("C", "F"):
+        raise ArgumentError(f"{name}: {order!r} is no order", where=user_line(), fix="use 'C' or 'F'")
+    return order == "F"
+
+
+@implements(np.unravel_index)
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """The coordinates of positions in the flattened array of a shape: one array of int64 for each axis.
+
+    A computed position that lies outside has coordinates that do (of the axis that moves slowest); a concrete one is an
+    IndexError where sizes are fixed.
+
+    >>> unravel_index([1, 5], (2, 3))
+    (array([0, 1]), array([1, 2]))
+    """
+    places, sizes = _integers("unravel_index", indices), user_shape(sizes_of(shape))
+    total = math.prod(sizes)
+    if isinstance(places, np.ndarray) and isinstance(total, int) and not ((places >= 0) & (places < total)).all():
+        raise ArgumentError(f"unravel_index: a position lies outside of {total} elements", where=user_line(),
+                            fix="give positions from 0 on")  # fmt: skip
+    fastest_first = sizes if _order("unravel_index", order) else sizes[::-1]
+    found = []
+    for size in fastest_first[:-1]:
+        found.append(ew.remainder(places, size))
+        places = ew.floor_divide(places, size)
+    found = [*found, places][: len(sizes)]
+    return tuple(found if order == "F" else found[::-1])
+
+
+@implements(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """The positions in the flattened array of elements at coordinates, as int64: :func:`unravel_index` turned round.
+
+    ``mode``, one or one for each axis, says what happens to coordinates outside: "wrap" and "clip" move them inside;
+    with "raise" a concrete one is an ArgumentError, and a computed one gives the position that the formula does.
+
+    >>> ravel_multi_index(([0, 1], [1, 2]), (2, 3))
+    array([1, 5])
+    """
+    sizes = user_shape(sizes_of(dims))
+    modes = list(mode) if isinstance(mode, (list, tuple)) else [mode] * len(sizes)
+    if len(multi_index) != len(sizes) or len(modes) != len(sizes):
+        raise ShapeError(
+            f"ravel_multi_index needs coordinates for each of {len(sizes)} axes",
+            where=user_line(),
+            fix="give an array of coordinates for each axis",
+        )
+    parts = [_coordinate(*triple) for triple in zip(multi_index, sizes, modes, strict=True)]
+    pairs = list(zip(parts, sizes, strict=True))
+    total: Any = np.asarray(0)
+    for part, size in reversed(pairs) if _order("ravel_multi_index", order) else pairs:
+        total = ew.add(ew.multiply(total, size), part)
+    return total
+
+
+def _coordinate(value: Any, size: Any, mode: str) -> Any:
+    places = _integers("ravel_multi_index", value)
+    if mode == "wrap":
+        return ew.remainder(places, size)
+    if mode == "clip":
+        return ew.maximum(ew.minimum(places, size - 1), 0)
+    if mode != "raise":
+        raise ArgumentError(f"ravel_multi_index: {mode!r} is no mode", where=user_line(), fix="raise, wrap or clip")
+    if isinstance(places, np.ndarray) and isinstance(size, int) and not ((places >= 0) & (places < size)).all():
+        raise ArgumentError(f"ravel_multi_index: a coordinate lies outside of an axis of size {size}",
+                            where=user_line(), fix="use mode='wrap' or 'clip'")  # fmt: skip
+    return places
+
+
+# --- grids -----------------------------------------------------------------------------------------------------
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """The coordinates of all elements of a shape: one array for each axis, stacked unless ``sparse``.
+
+    >>> indices((2, 3))[1]
+    array([[0, 1, 2],
+           [0, 1, 2]])
+    """
+    sizes = user_shape(sizes_of(dimensions))
+    target = compute_dtype("indices", np.dtype(dtype))
+    rows = [along_one_axis(convert(arange(n), target), i, len(sizes)) for i, n in enumerate(sizes)]
+    if sparse:
+        return tuple(rows)
+    return stack(align("indices", rows)) if rows else np.empty((0,), target)
+
+
+def along_one_axis(row: Any, axis: int, rank: int) -> Any:
+    """A row as an array that varies along one axis only."""
+    return reshape(row, tuple(-1 if a == axis else 1 for a in range(rank)))
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **options: Any
+) -> Any:
+    """What a function gives for the coordinates of all elements of a shape, passed as arrays.
+
+    >>> fromfunction(lambda i, j: 10 * i + j, (2, 2))
+    array([[ 0.,  1.],
+           [10., 11.]])
+    """
+    return function(*indices(shape, dtype=dtype), **options)
+
+
+@implements(np.ix_, gives="view")
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Index arrays that pick a grid: the i-th one runs along axis i; masks stand for the places where they are true.
+
+    >>> x = np.arange(6).reshape(2, 3)
+    >>> x[ix_([0, 1], [False, True, True])]
+    array([[1, 2],
+           [4, 5]])
+    """
+    rows = []
+    for i, arg in enumerate(args):
+        row = as_array(arg)
+        if row.ndim != 1:
+            raise ShapeError("ix_ needs rows of indices", where=user_line(), fix="flatten them: numpy.ravel(i)")
+        row = convert(row, INT64) if dims_of(row) == (dim(0),) else row
+        rows.append(along_one_axis(flatnonzero(row) if row.dtype.kind == "b" else row, i, len(args)))
+    return tuple(rows)
+
+
+# --- diagonals and triangles -----------------------------------------------------------------------------------
+
+
+def diag_indices(n: Any, ndim: int = 2) -> tuple[Any, ...]:
+    """The places of the main diagonal of an array of ``ndim`` axes of size ``n``.
+
+    >>> diag_indices(3)
+    (array([0, 1, 2]), array([0, 1, 2]))
+    """
+    return (arange(user_size(size_dim(n))),) * ndim
+
+
+@implements(np.diag_indices_from)
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """The places of the main diagonal of an array of two or more equal axes.
+
+    >>> diag_indices_from(np.zeros((2, 2)))
+    (array([0, 1]), array([0, 1]))
+    """
+    sizes = dims_of(as_array(arr))
+    if len(sizes) < 2:
+        raise ShapeError(
+            "diag_indices_from needs an array of two axes or more",
+            where=user_line(),
+            fix="give a matrix, or use numpy.diag_indices(n)",
+        )
+    for n in sizes[1:]:
+        require(n, "==", sizes[0], "diag_indices_from needs axes of one size")
+    return diag_indices(user_size(sizes[0]), len(sizes))
+
+
+def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, ...]:
+    """The places at and below diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
+
+    >>> tril_indices(2)
+    (array([0, 1, 1]), array([0, 0, 1]))
+    """
+    return np.tril_indices(int(n), k, None if m is None else int(m))
+
+
+def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, ...]:
+    """The places at and above diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
+
+    >>> triu_indices(2)
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    return np.triu_indices(int(n), k, None if m is None else int(m))
+
+
+def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
+    """The places of an array ``(n, n)`` that ``mask_func(array, k)`` keeps, such as :func:`numpy.triu`; fixes ``n``.
+
+    >>> mask_indices(2, np.triu)
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    return np.mask_indices(int(n), mask_func, k)
+
+
+def _matrix_sizes(name: str, arr: Any) -> Sequence[Any]:
+    sizes = user_shape(dims_of(as_array(arr)))
+    if len(sizes) != 2:
+        raise ShapeError(f"{name} needs an array of two axes, not {len(sizes)}", where=user_line(), fix="give a matrix")
+    return sizes
+
+
+@implements(np.tril_indices_from)
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
+    """The places at and below diagonal ``k`` of a matrix, whose sizes this fixes.
+
+    >>> tril_indices_from(np.zeros((2, 2)))
+    (array([0, 1, 1]), array([0, 0, 1]))
+    """
+    n, m = _matrix_sizes("tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+@implements(np.triu_indices_from)
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
+    """The places at and above diagonal ``k`` of a matrix, whose sizes this fixes.
+
+    >>> triu_indices_from(np.zeros((2, 2)))
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    n, m = _matrix_sizes("triu_indices_from", arr)
+    return triu_indices(n, k, m)
