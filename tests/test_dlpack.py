@@ -223,7 +223,7 @@ def test_a_saved_program_takes_them_in_a_process_that_has_seen_none(tmp_path, mo
     program = zenith.jit(lambda x: x - 1)
     program(Foreign(np.ones((2, 2))))
     program.save(tmp_path / "program.zenith")
-    monkeypatch.setattr("zenith.arrays.lent_adapter._known", {})
+    monkeypatch.setattr("zenith.arrays.imported_adapter._known", {})
     monkeypatch.delitem(KEYS, Foreign)
     loaded = zenith.load(tmp_path / "program.zenith")
     assert loaded(Foreign(np.full((3, 3), 4.0))).values.tolist() == [[3.0] * 3] * 3

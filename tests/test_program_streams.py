@@ -89,7 +89,7 @@ def test_storage_is_used_again_and_given_away() -> None:
     again, given = 0, 0
     for graph, args in _programs("storage"):
         found = plan_of(graph)
-        written = [place.name for step in found.steps for place in step.places if place.kind == "slot"]
+        written = [place.name for step in found.steps for place in step.allocations if place.kind == "slot"]
         again += any(count > 3 for count in Counter(written).values())
         donation = Donation(found.steps, [(n, v.type) for n, v in zip(found.inputs, graph.inputs, strict=True)],
                             found.outputs, [True] * len(args))  # fmt: skip

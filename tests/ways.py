@@ -21,18 +21,18 @@ from zenith.ir.text import parse
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import PIPELINE, run
 
-Way = Callable[[Graph, list[Any]], list[Any]]
+TrainingPass = Callable[[Graph, list[Any]], list[Any]]
 
 
-def _backend(name: str) -> Way:
+def _backend(name: str) -> TrainingPass:
     return lambda graph, args: call(compiled(graph, name), graph, args)
 
 
-def _unfused(name: str) -> Way:
+def _unfused(name: str) -> TrainingPass:
     return lambda graph, args: call(compiled_unfused(graph, name), graph, args)
 
 
-def _without(name: str) -> Way:
+def _without(name: str) -> TrainingPass:
     return lambda graph, args: interpret(verify(run(graph, disabled={name} - {"none"})[0]), *args)
 
 
@@ -43,7 +43,7 @@ def _text(graph: Graph, args: list[Any]) -> list[Any]:
 
 
 PASSES = tuple(dict.fromkeys(p.__name__ for p in PIPELINE))
-WAYS: dict[str, Way] = {
+WAYS: dict[str, TrainingPass] = {
     "text": _text,
     **{f"without {name}": _without(name) for name in ("none", *PASSES)},
     "lanes": _backend("lanes"),

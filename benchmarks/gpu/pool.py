@@ -24,7 +24,17 @@ def count() -> dict[str, Any]:
         product(x, w)
     zenith.synchronize()
     stats = zenith.memory.stats()
-    names = ("device", "pool", "allocations", "hits", "misses", "returns", "bytes_in_use", "peak_bytes", "held_bytes")
+    names = (
+        "device",
+        "pool",
+        "allocations",
+        "hits",
+        "misses",
+        "returns",
+        "bytes_in_use",
+        "peak_bytes",
+        "reserved_bytes",
+    )
     return {name: getattr(stats, name) for name in names} | {"hit_rate": stats.hit_rate, "products": PRODUCTS}
 
 

@@ -100,7 +100,7 @@ def pool(counters: Record | None) -> str:
         return f"W2 failed: {counters['failed']}"
     return (
         f"W2: {counters['products']} products of 1024x1024: {counters['allocations']} allocations, {counters['hits']} "
-        f"hits, {counters['returns']} returns, {counters['held_bytes'] / 1e6:.1f} MB held, hit rate "
+        f"hits, {counters['returns']} returns, {counters['reserved_bytes'] / 1e6:.1f} MB held, hit rate "
         f"{counters['hit_rate']:.1%}"
     )
 

@@ -188,12 +188,12 @@ def test_outside_of_loops_memory_that_nobody_needs_is_written_over():
 def test_a_chain_of_assignments_is_written_where_it_is_returned(function):
     """No step but the first touches the whole array, and no memory but the result's is as large."""
     found = planned(function)
-    first, *others = [s for s in found.steps if any(p.name == "result0" for p in s.places)]
-    whole = [s for s in others if s.kernel.tasks.evaluate(SIZES) >= 24 and s.places[-1].name == "result0"]
+    first, *others = [s for s in found.steps if any(p.name == "result0" for p in s.allocations)]
+    whole = [s for s in others if s.kernel.tasks.evaluate(SIZES) >= 24 and s.allocations[-1].name == "result0"]
     assert not whole and first.kernel.tasks.evaluate(SIZES) == 24
-    slots = {p.name for s in found.steps for p in s.places if p.kind == "slot"}
+    slots = {p.name for s in found.steps for p in s.allocations if p.kind == "slot"}
     assert all(b.size.evaluate(SIZES) < 24 for s in found.steps
-               for b, p in zip(s.kernel.buffers, s.places, strict=True) if p.name in slots)  # fmt: skip
+               for b, p in zip(s.kernel.buffers, s.allocations, strict=True) if p.name in slots)  # fmt: skip
 
 
 def test_what_is_read_where_it_is_written_needs_no_memory():

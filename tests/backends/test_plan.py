@@ -80,10 +80,10 @@ def _clobbered(plan: Plan, sizes: Mapping[str, int]) -> Iterator[str]:
 def _touched(step: Launch | Call) -> tuple[list[str], list[str]]:
     """The slots that a step reads, and those that it writes."""
     if isinstance(step, Call):
-        first = len(step.places) - step.results
-        parts = step.places[:first], step.places[first:]
+        first = len(step.allocations) - step.results
+        parts = step.allocations[:first], step.allocations[first:]
         return tuple([p.name for p in part if p.kind == "slot"] for part in parts)
-    slots = [(p.name, b.role) for p, b in zip(step.places, step.kernel.buffers, strict=True) if p.kind == "slot"]
+    slots = [(p.name, b.role) for p, b in zip(step.allocations, step.kernel.buffers, strict=True) if p.kind == "slot"]
     return [n for n, role in slots if role == "in"], [n for n, role in slots if role != "in"]
 
 
@@ -144,7 +144,7 @@ def _check_extents(plan: Plan, sizes: Mapping[str, int]) -> None:
     assert all(r.start % ALIGN == 0 and r.stop <= arena for r in where.values())
     for step in plan.steps:
         if isinstance(step, Launch):
-            for place, buffer in zip(step.places, step.kernel.buffers, strict=True):
+            for place, buffer in zip(step.allocations, step.kernel.buffers, strict=True):
                 if place.kind == "slot":
                     assert buffer.size.evaluate(sizes) * buffer.dtype.itemsize <= len(where[place.name])
 
@@ -154,8 +154,8 @@ def test_kernels_write_results_and_slots_only_and_read_what_they_do_not_write() 
         for step in plan.steps:
             if not isinstance(step, Launch):
                 continue
-            reads = {p for p, b in zip(step.places, step.kernel.buffers, strict=True) if b.role == "in"}
-            writes = [p for p, b in zip(step.places, step.kernel.buffers, strict=True) if b.role != "in"]
+            reads = {p for p, b in zip(step.allocations, step.kernel.buffers, strict=True) if b.role == "in"}
+            writes = [p for p, b in zip(step.allocations, step.kernel.buffers, strict=True) if b.role != "in"]
             assert len(writes) == len(set(writes)) and not reads & set(writes)
             assert {p.kind for p in writes} <= {"slot", "output"}
 
@@ -276,7 +276,7 @@ def test_what_a_loop_does_not_change_is_done_ahead_of_it() -> None:
     inside = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in outer.steps]
     assert inside == ["add", "pack", "loop"]
     once = plan.steps[0].places[-1]
-    assert all(once not in step.places[:-1] for step in walk(outer.steps) if isinstance(step, Launch))
+    assert all(once not in step.allocations[:-1] for step in walk(outer.steps) if isinstance(step, Launch))
 
 
 @pytest.mark.parametrize("backend", ["lanes", "cpu"])

@@ -60,7 +60,7 @@ class Lender:
         return self.array.__dlpack__(stream=stream)
 
 
-class Lent(Lender):
+class BorrowedMemory(Lender):
     """The same on a tensor of PyTorch."""
 
     def __init__(self, tensor):
@@ -113,7 +113,7 @@ def test_torchs_results_wait_for_its_own_stream(real, cuda_torch):
         x = cuda_torch.ones(1 << 22, device="cuda")
         for _ in range(50):
             x = x + 1
-        lent = Lent(x)
+        lent = BorrowedMemory(x)
         found = zenith.jit(lambda x: x * 2)(lent)
     assert real.asnumpy(found).tolist()[:3] == [102.0] * 3 and lent.asked[0][1] == (1, 0)
 

@@ -7,12 +7,12 @@ from tests.ir.cases import type_of
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import complex_error
-from zenith.ir.ops.complex_rules import PARTS
+from zenith.ir.ops.complex_rules import COMPLEX_RULES
 from zenith.ir.primitive import get
 from zenith.passes.expand import expand
 from zenith.passes.split_complex import split_complex
 
-FUNCTIONS = sorted(PARTS.keys() - {"mul", "div", "eq", "ne", "cast", "matmul"})
+FUNCTIONS = sorted(COMPLEX_RULES.keys() - {"mul", "div", "eq", "ne", "cast", "matmul"})
 WIDER = {np.complex64: np.complex128, np.complex128: np.clongdouble}
 CUTS = [-2.0, -0.5, 0.5, 2.0]  # on both axes, where some function jumps
 
@@ -82,7 +82,7 @@ def test_products_and_quotients(name, dtype):
         pytest.skip("NumPy has no wider type here")
     found, (exact,) = by_parts(name, x, y), get(name).evaluate([x.astype(WIDER[dtype]), y.astype(WIDER[dtype])], {})
     unit = np.spacing(np.abs(exact).astype(np.dtype(dtype).type(0).real.dtype))
-    assert (np.abs(found - exact) / unit).max() <= PARTS[name].ulp
+    assert (np.abs(found - exact) / unit).max() <= COMPLEX_RULES[name].ulp
 
 
 def test_roots_and_exponentials_reach_to_the_limits():

@@ -26,8 +26,8 @@ EDGES = {
     "u": [0, 1, 2, 7, 13, 100],
     "f": [0.0, -0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 3.7, -5.25, 30.5, np.inf, -np.inf, np.nan, 1e-30, 1e30, -1e30],
 }
-PARTS = [0.0, -0.0, 1.0, -1.5, 0.25, 2.0, np.inf, -np.inf, np.nan]
-EDGES["c"] = [complex(x, y) for x in PARTS for y in PARTS]
+COMPLEX_RULES = [0.0, -0.0, 1.0, -1.5, 0.25, 2.0, np.inf, -np.inf, np.nan]
+EDGES["c"] = [complex(x, y) for x in COMPLEX_RULES for y in COMPLEX_RULES]
 NONNEGATIVE_EXPONENT = (np.left_shift, np.right_shift, np.power)
 
 

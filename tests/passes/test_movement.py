@@ -14,8 +14,8 @@ SIZES = {"n": 3, "m": 4, "k": 5, "b": 2, "s": 6}
 
 CANCEL = {
     "what is read again": (
-        "e = exp(x)\nv = transpose(e, axes=(1, 0))\nw1 = again(v)\nw2 = transpose(w1, axes=(1, 0))\nreturn (w2,)",
-        "e = exp(x)\nv = again(e)\nreturn (v,)",
+        "e = exp(x)\nv = transpose(e, axes=(1, 0))\nw1 = optimization_barrier(v)\nw2 = transpose(w1, axes=(1, 0))\nreturn (w2,)",
+        "e = exp(x)\nv = optimization_barrier(e)\nreturn (v,)",
     ),
     "reshape to itself": ("v = reshape(x, shape=(n, m))\nreturn (v,)", "return (x,)"),
     "reshape of reshape": (
@@ -236,8 +236,8 @@ SINK = {
         "e = exp(q)\nv = reduce_max(e, axes=(0, 1))\nreturn (v,)",
     ),
     "what is computed of what is read again": (
-        "e = exp(q)\nv = reshape(e, shape=(b*s, m))\nw1 = again(v)\nw2 = tanh(w1)\nreturn (w2,)",
-        "e = exp(q)\nv = again(e)\nw1 = tanh(v)\nw2 = reshape(w1, shape=(b*s, m))\nreturn (w2,)",
+        "e = exp(q)\nv = reshape(e, shape=(b*s, m))\nw1 = optimization_barrier(v)\nw2 = tanh(w1)\nreturn (w2,)",
+        "e = exp(q)\nv = optimization_barrier(e)\nw1 = tanh(v)\nw2 = reshape(w1, shape=(b*s, m))\nreturn (w2,)",
     ),
     "products with one matrix": (
         "v = broadcast(w, shape=(b, m, k), axes=(1, 2))\nw1 = matmul(q, v)\nreturn (w1,)",

@@ -12,7 +12,7 @@ import torch
 from tests.torch.compiled_modules import modules, outcome, samples
 from tests.torch.compiled_samples import by_verdict
 
-PARTS = 16
+COMPLEX_RULES = 16
 MOST = 20  # samples of a module in a mode: of most modules all
 EVERY = 6  # of the modules, one in so many is in `make test`
 
@@ -61,11 +61,11 @@ def test_kernels():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_all(part):
     """The lists are exact for float32."""
     found = {}
-    for info in modules()[part::PARTS]:
+    for info in modules()[part::COMPLEX_RULES]:
         modes = (True, False) if info.train_and_eval_differ else (True,)
         found[info.name] = {v for training in modes for v in verdicts(info, torch.float32, training, MOST)}
     listed = (BY_STEPS, FAILING, UNREACHED)
@@ -73,21 +73,21 @@ def test_all(part):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_double(part):
-    for info in modules()[part::PARTS]:
+    for info in modules()[part::COMPLEX_RULES]:
         verdicts(info, torch.float64, True, 2)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_any_sizes(part):
-    for info in modules()[part::PARTS]:
+    for info in modules()[part::COMPLEX_RULES]:
         verdicts(info, torch.float32, True, 1, dynamic=True)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_all_kernels(part):
-    for info in modules()[part::PARTS]:
+    for info in modules()[part::COMPLEX_RULES]:
         verdicts(info, torch.float32, True, 1, kind=None)

@@ -13,7 +13,7 @@ from tests.sampling import leave
 from tests.torch.compiled_samples import by_verdict, outcome, samples
 from tests.torch.test_samples import name_of, operators
 
-PARTS = 32
+COMPLEX_RULES = 32
 EVERY = 30  # of the operators, one in so many is in `make test`
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
@@ -91,11 +91,11 @@ def test_kernels():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_all(part):
     """The lists are exact for float32, forward and backward."""
     verdicts = {}
-    for op in operators()[part::PARTS]:
+    for op in operators()[part::COMPLEX_RULES]:
         if torch.float32 in op.supported_dtypes("cpu"):
             verdicts[name_of(op)] = set(check(op, torch.float32, 3))
     listed = (BY_STEPS, FAILING, UNREACHED)
@@ -103,12 +103,12 @@ def test_all(part):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_other_types(dtype, part):
     """Steps are those of float32, and those on the list."""
     tried, with_steps = set(), set()
-    for op in operators()[part::PARTS]:
+    for op in operators()[part::COMPLEX_RULES]:
         if dtype in op.supported_dtypes("cpu"):
             tried.add(name_of(op))
             with_steps |= {name_of(op) for verdict in check(op, dtype, 1) if verdict == "steps"}
@@ -116,10 +116,10 @@ def test_other_types(dtype, part):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_any_sizes(part):
     tried, with_steps = set(), set()
-    for op in operators()[part::PARTS]:
+    for op in operators()[part::COMPLEX_RULES]:
         name = name_of(op)
         if torch.float32 in op.supported_dtypes("cpu") and name not in FAILING_WITH_ANY_SIZES:
             tried.add(name)
@@ -136,9 +136,9 @@ def test_failing_with_any_sizes(name):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_all_kernels(part):
-    for op in operators()[part::PARTS]:
+    for op in operators()[part::COMPLEX_RULES]:
         if torch.float32 in op.supported_dtypes("cpu"):
             check(op, torch.float32, 1, kind=None)
 

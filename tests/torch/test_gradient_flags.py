@@ -7,7 +7,7 @@ from torch import nn
 import zenith
 
 
-class Parts(nn.Module):
+class ComplexRule(nn.Module):
     """Results of every kind: moved by weights, detached, made without gradients, rounded, whole numbers."""
 
     def __init__(self):
@@ -31,7 +31,7 @@ def both(module, *args):
 @pytest.mark.parametrize("chosen", [(0,), (3,), (0, 3), (5,)])
 def test_results_and_gradients_are_those_of_pytorch(chosen):
     x, seen = torch.tensor([1.0, 2.0]), []
-    for call in both(Parts(), x):
+    for call in both(ComplexRule(), x):
         given = x.clone().requires_grad_()
         results = call(given)
         call.zero_grad()

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 import zenith
 from zenith.errors import ZenithError
 
-PARTS = 32
+COMPLEX_RULES = 32
 VALUES = (bool, int, float, str, type(None), torch.Tensor)
 
 # Operators of which some sample is refused, by Zenith or by torch.export, and no others; a result, where there is one,
@@ -119,10 +119,10 @@ def check(op, sample, dtype):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(COMPLEX_RULES))
 def test_samples(part):
     logging.getLogger("torch").setLevel(logging.CRITICAL)
-    for op in operators()[part::PARTS]:
+    for op in operators()[part::COMPLEX_RULES]:
         refused = [
             check(op, sample, dtype)
             for dtype, most in ((torch.float32, 3), (torch.int64, 1), (torch.bool, 1))

@@ -12,7 +12,7 @@ from zenith.ir.types import float32
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import passes_for, run
 from zenith.trace import InputSpec, trace
-from zenith.transforms.blocked_residuals import keep_blocks
+from zenith.transforms.blocked_residuals import block_residuals
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import split
 
@@ -70,7 +70,7 @@ def values(parts, count):
 ])  # fmt: skip
 def test_no_array_is_turned_for_the_other_program(channels, groups, last, blocks):
     before = halves(channels, groups)
-    parts = keep_blocks(before, last)
+    parts = block_residuals(before, last)
     assert turned_at_ends(parts, passes_for(Target("a target", None, channels_last=last))) == []
     images = [v.shape for v in parts.kept if len(v.shape) > 3 and v.shape[0] == symbol("n") and v.shape[1] != READ]
     assert len(images) >= 5, "norm, masks and what convolutions read"
@@ -81,7 +81,7 @@ def test_no_array_is_turned_for_the_other_program(channels, groups, last, blocks
 def test_results_are_the_same(groups):
     """For any number of examples, and where each channel is convolved by itself."""
     before = halves(32, groups)
-    parts = keep_blocks(before)
+    parts = block_residuals(before)
     verify(parts.known)
     verify(parts.unknown)
     for count in (1, 3):
@@ -97,14 +97,14 @@ def test_what_no_convolution_reads_stays():
         return znp.reshape(y, (-1, 16 * 9)) @ znp.reshape(first, (16 * 9, READ))
 
     parts = halves(16, 1, function)
-    kept = [str(v.type) for v in keep_blocks(parts).kept if v.shape[0] == symbol("n")]
+    kept = [str(v.type) for v in block_residuals(parts).kept if v.shape[0] == symbol("n")]
     assert "bool[n, 1, 1, 3, 3, 16]" in kept and "f32[n, 16, 3, 3]" in kept, kept
 
 
 @pytest.mark.parametrize("channels", [17, 1])
 def test_channels_without_blocks_stay(channels):
     parts = halves(channels, 1)
-    assert keep_blocks(parts) is parts
+    assert block_residuals(parts) is parts
 
 
 def test_arguments_and_results_stay():
@@ -112,8 +112,8 @@ def test_arguments_and_results_stay():
         return nn.conv(nn.conv(x, first), second)
 
     parts = halves(32, 1, function)
-    assert [len(v.shape) for v in keep_blocks(parts).kept if v in keep_blocks(parts).known.inputs] == [4, 4, 4]
+    assert [len(v.shape) for v in block_residuals(parts).kept if v in block_residuals(parts).known.inputs] == [4, 4, 4]
     known = parts.known
     kept = next(v for v in parts.kept if v not in known.inputs)
     known.set_outputs([kept, *known.outputs[1:]])  # the user's, too
-    assert keep_blocks(parts) is parts
+    assert block_residuals(parts) is parts

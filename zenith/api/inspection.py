@@ -14,7 +14,7 @@ from zenith.errors import ZenithError
 from zenith.ir.graph import Graph
 from zenith.passes.separation import why_not_fused
 from zenith.passes.unrolled import unrolled
-from zenith.trace.recorder import Kept
+from zenith.trace.recorder import ResidualReport
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -140,7 +140,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _donations(program.executable)
     yield from _graphs(program.executable)
-    yield from _ways_back(origin.kept)
+    yield from _derivatives(origin.residuals)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
         yield from _unrolled_loops(origin.graph)
@@ -165,10 +165,12 @@ def _graphs(executable: Any) -> Iterable[RenderableType]:
         yield table("CUDA graphs", columns, rows)
 
 
-def _ways_back(derivatives: Iterable[Kept]) -> Iterable[RenderableType]:
+def _derivatives(derivatives: Iterable[ResidualReport]) -> Iterable[RenderableType]:
     """What derivatives keep of the way forward, and what they compute again instead."""
     kept = Counter((d.function, "kept", what, _place(line)) for d in derivatives for what, line in d.values)
-    again = Counter((d.function, "computed again", what, _place(line)) for d in derivatives for what, line in d.again)
+    again = Counter(
+        (d.function, "computed again", what, _place(line)) for d in derivatives for what, line in d.recomputed
+    )
     if kept or again:
         rows = [(*words, n) for words, n in (*kept.items(), *again.items())]
         yield table("for the way back", ("function", "how", "what", "line", "times"), rows)

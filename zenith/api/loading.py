@@ -39,7 +39,7 @@ class Saved:
     result: Result
     text: str
     specialized: tuple[()] = ()
-    kept: tuple[()] = ()
+    residuals: tuple[()] = ()
     plan: None = None
 
     @cached_property

@@ -34,7 +34,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.target import EXACT, Numerics
 from zenith.ir.text import print_graph
 from zenith.trace import Traced
-from zenith.trace.recorder import Kept
+from zenith.trace.recorder import ResidualReport
 
 REMEMBERED = 256  # misses whose reasons are kept
 
@@ -80,7 +80,7 @@ class Origin(Protocol):
         ...
 
     @property
-    def kept(self) -> Sequence[Kept]:
+    def residuals(self) -> Sequence[ResidualReport]:
         """What derivatives keep of the way forward."""
         ...
 
@@ -120,9 +120,9 @@ class Lowering:
         return self.program.traced.specialized
 
     @property
-    def kept(self) -> Sequence[Kept]:
+    def residuals(self) -> Sequence[ResidualReport]:
         """What derivatives keep of the way forward."""
-        return self.program.traced.kept
+        return self.program.traced.residuals
 
     @property
     def plan(self) -> Any:
@@ -146,11 +146,11 @@ class Specialization:
         self.bind = self.binding.function
         adapters = [kind.adapter for kind in self.kinds]
         self.results = results = maker_of_results(adapters, self.device)
-        lent = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_lent(adapter)}
+        lent = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_borrowed(adapter)}
         self.adapters = tuple(NUMPY if number in lent else a for number, a in enumerate(adapters))
         self.read: dict[int, Any] = {n: kind.read for n, kind in enumerate(self.kinds) if kind.read is not None} | lent
         self.finish = result.build_with_numbers() if results is NUMPY else result.build
-        if _is_lent(results):
+        if _is_borrowed(results):
             self.finish = lambda made: result.build([results.depart(array) for array in made])
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
@@ -382,7 +382,7 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _is_lent(adapter: Adapter) -> bool:
+def _is_borrowed(adapter: Adapter) -> bool:
     """Whether arrays are lent from the host's memory: programs see them as NumPy's."""
     return adapter.on_host and adapter.imports
 

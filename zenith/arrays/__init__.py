@@ -23,7 +23,7 @@ import numpy as np
 from zenith.arrays.adapter import Adapter, has_tangent, place_of, requires_grad
 from zenith.arrays.gpu import cupy_adapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
-from zenith.arrays.imported import lent_adapter
+from zenith.arrays.imported import imported_adapter
 from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapter
 
 __all__ = [
@@ -42,7 +42,7 @@ def adapter_for(array: Any) -> Adapter | None:
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):
         return cupy_adapter(array.data.device_id)
-    found: Adapter | None = lent_adapter(array)
+    found: Adapter | None = imported_adapter(array)
     return found
 
 
@@ -52,7 +52,7 @@ def adapter_named(library: str, device: int | None) -> Adapter:
         return torch_adapter() if device is None else cuda_tensor_adapter(device)
     if library == "numpy":
         return NUMPY
-    found: Adapter = cupy_adapter(device or 0) if library == "cupy" else lent_adapter.named(library, device)
+    found: Adapter = cupy_adapter(device or 0) if library == "cupy" else imported_adapter.named(library, device)
     return found
 
 

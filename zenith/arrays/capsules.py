@@ -59,7 +59,7 @@ _taking_version: WeakSet[type] = WeakSet()  # the classes of arrays that know ve
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class BorrowedMemory:
     """Memory that a capsule lends as long as it is kept. Strides count elements."""
 
     address: int
@@ -106,7 +106,7 @@ def ask(array: Any, **wanted: Any) -> Any:
     return lent
 
 
-def read(capsule: Any) -> Lent:
+def read(capsule: Any) -> BorrowedMemory:
     """What a capsule says.
 
     Raises UnsupportedError for one of a later major version, DTypeError for elements that NumPy has no type for.
@@ -131,10 +131,12 @@ def read(capsule: Any) -> Lent:
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _dense_strides(shape)
     address = (tensor.data or 0) + tensor.byte_offset
     read_only, copied = bool(flags & _READ_ONLY), bool(flags & _COPIED)
-    return Lent(address if 0 not in shape else 0, shape, strides, _numpy_type(tensor.dtype), read_only, copied, capsule)
+    return BorrowedMemory(
+        address if 0 not in shape else 0, shape, strides, _numpy_type(tensor.dtype), read_only, copied, capsule
+    )
 
 
-def on_host(lent: Lent) -> np.ndarray[Any, Any]:
+def on_host(lent: BorrowedMemory) -> np.ndarray[Any, Any]:
     """A NumPy array on memory of the host, which keeps the capsule; not writable where the memory is read-only.
 
     >>> x = np.arange(6.0).reshape(2, 3).T
@@ -150,7 +152,7 @@ def on_host(lent: Lent) -> np.ndarray[Any, Any]:
 class _Memory:
     """What NumPy makes an array of, whose base it becomes."""
 
-    def __init__(self, lent: Lent) -> None:
+    def __init__(self, lent: BorrowedMemory) -> None:
         size = lent.dtype.itemsize
         plain = lent.dtype.str if lent.dtype.kind != "V" else f"V{size}"
         self.capsule = lent.capsule

@@ -38,7 +38,7 @@ def is_on_gpu(array: Any) -> bool:
     return place is not None and place[0] in (CUDA, CUDA_MANAGED)
 
 
-class LentArrays:
+class BorrowedArrays:
     """What the arrays of a library that lends them are asked, wherever they are.
 
     ``namespace`` is the library's array namespace, None when it has none.
@@ -85,7 +85,7 @@ class LentArrays:
         return False
 
 
-class DlpackAdapter(LentArrays):
+class DlpackAdapter(BorrowedArrays):
     """Arrays of a library on one GPU."""
 
     on_host = False

@@ -1,6 +1,6 @@
 """Arrays of any library in the host's memory, by DLPack, such as JAX's: NumPy arrays on the memory that they lend.
 
-Programs see NumPy arrays alone: what is lent is read as one (:meth:`~HostLentAdapter.arrive`), results are made as
+Programs see NumPy arrays alone: what is lent is read as one (:meth:`~ImportedHostAdapter.arrive`), results are made as
 NumPy arrays, and the library takes those over with the ``from_dlpack`` of its array namespace. They stay NumPy arrays
 where it has no such. The library's own rules hold then: JAX makes 32-bit numbers of 64-bit ones unless
 ``jax_enable_x64`` is set.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays.capsules import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ask, lending_device, on_host, read
-from zenith.arrays.dlpack import DlpackAdapter, LentArrays
+from zenith.arrays.dlpack import BorrowedArrays, DlpackAdapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
 from zenith.errors import DeviceError
 from zenith.ir.types import DType
@@ -24,7 +24,7 @@ from zenith.ir.types import DType
 ALIGNMENT = 64  # bytes: memory that begins so is taken over without a copy, by JAX too
 
 
-class HostLentAdapter(LentArrays):
+class ImportedHostAdapter(BorrowedArrays):
     """Arrays of a library on the CPU, of any strides; read-only ones and others, none of which are written."""
 
     device, on_host = None, True
@@ -108,7 +108,7 @@ class _Adapters:
     """The adapters made so far, by library and GPU, None for the host."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int | None], LentArrays] = {}
+        self._known: dict[tuple[str, int | None], BorrowedArrays] = {}
 
     def __call__(self, array: Any) -> Any:
         """The adapter of something that lends memory of the host or of a GPU; None for anything else."""
@@ -125,9 +125,9 @@ class _Adapters:
         """The adapter of a library's arrays on a GPU, or on the host; the first array tells its namespace."""
         found = self._known.get((library, device))
         if found is None:
-            made = HostLentAdapter(library, None) if device is None else DlpackAdapter(library, device, None)
+            made = ImportedHostAdapter(library, None) if device is None else DlpackAdapter(library, device, None)
             found = self._known.setdefault((library, device), made)
         return found
 
 
-lent_adapter = _Adapters()
+imported_adapter = _Adapters()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 
-from zenith.backends.steps import ALIGN, Place, Slot
+from zenith.backends.steps import ALIGN, Allocation, Slot
 from zenith.ir.dims import Dim, dim, maximum, prove_at_least
 from zenith.ir.types import DType
 
@@ -36,28 +36,28 @@ class Arena:
     free: list[str] = field(default_factory=list)
     wanted: list[Dim] = field(default_factory=list)
 
-    def allocate(self, size: Dim, dtype: DType) -> Place:
+    def allocate(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array of ``size`` elements, maybe some that was given back."""
         length = _bytes(size, dtype)
         found = self._fitting(length) or self._growing(length)
         if found is None:
             return self.extend(size, dtype)
         self.free.remove(found)
-        return Place("slot", found)
+        return Allocation("slot", found)
 
-    def extend(self, size: Dim, dtype: DType) -> Place:
+    def extend(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array that nothing else has used before."""
         name = f"t{len(self.lengths)}"
         self.lengths[name] = _bytes(size, dtype)
-        return Place("slot", name)
+        return Allocation("slot", name)
 
-    def workspace(self, length: Dim) -> Place:
+    def workspace(self, length: Dim) -> Allocation:
         """Memory of so many bytes for one step, which has no contents before and after it."""
         if length not in self.wanted:
             self.wanted.append(length)
-        return Place("slot", "workspace")
+        return Allocation("slot", "workspace")
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: Allocation) -> None:
         """Let others have the memory of a place, if it is the arena's."""
         if place.kind == "slot":
             assert place.name not in self.free, f"{place} was given back before"

@@ -53,7 +53,7 @@ def candidates(graph: Graph) -> Iterator[Pair]:
         sums, total = _rounded(graph, number, node)
         for product in list(products):
             operand = _operand(graph, product, array)
-            if operand is not None and not graph.behind([product]) & {*sums}:
+            if operand is not None and not graph.ancestors([product]) & {*sums}:
                 del products[product]
                 yield Pair(sums, product, operand, total)
                 break

@@ -12,23 +12,23 @@ from collections.abc import Iterable, Mapping
 from zenith.backends.arena import Arena
 from zenith.backends.in_place import is_last_reader, made_of, overwritten
 from zenith.backends.outputs import root_of
-from zenith.backends.steps import Place
+from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import View
 from zenith.ir.types import ArrayType
 
 
-class Places:
+class BufferAssignment:
     """The places that values have so far, by node and output.
 
     ``still`` are the places that are the same in all steps, where the graph is the body of a loop; elsewhere None.
     """
 
-    def __init__(self, graph: Graph, arena: Arena, still: Iterable[Place] | None = None) -> None:
+    def __init__(self, graph: Graph, arena: Arena, still: Iterable[Allocation] | None = None) -> None:
         self.graph, self.arena = graph, arena
         self._still = None if still is None else {place.name for place in still}
         self.returned = tuple(v for v in graph.outputs if isinstance(v.type, ArrayType))
-        self.at: dict[tuple[int, int], Place] = {}
+        self.at: dict[tuple[int, int], Allocation] = {}
         self._bound: set[tuple[int, int]] = set()  # what lives longer than this graph
         self.passed_on: set[tuple[int, int]] = set()  # values in whose memory another one stands
         self._last_use = self._last_uses()
@@ -43,12 +43,12 @@ class Places:
                 last[root.node, root.output] = max(number, last.get((root.node, root.output), number))
         return last
 
-    def of(self, value: Value) -> Place:
+    def of(self, value: Value) -> Allocation:
         """Where a value stands."""
         root = root_of(self.graph, value)
         return self.at[root.node, root.output]
 
-    def known(self, number: int, output: int = 0) -> Place | None:
+    def known(self, number: int, output: int = 0) -> Allocation | None:
         """Where a result of a node is to stand, if that is known yet."""
         return self.at.get((number, output))
 
@@ -56,12 +56,12 @@ class Places:
         """Whether it is known of some result of a node where it is to stand."""
         return any((number, i) in self.at for i in range(len(self.graph.node(number).types)))
 
-    def put(self, number: int, place: Place, output: int = 0) -> Place:
+    def put(self, number: int, place: Allocation, output: int = 0) -> Allocation:
         """Let a result of a node stand at a place."""
         self.at[number, output] = place
         return place
 
-    def put_outputs(self, places: Iterable[Place]) -> None:
+    def put_outputs(self, places: Iterable[Allocation]) -> None:
         """Let results be made where they are returned, and so what they are made of in place."""
         arrays = [(root_of(self.graph, v), p) for v, p in zip(self.returned, places, strict=False)]
         for root, place in arrays:
@@ -72,14 +72,16 @@ class Places:
                     break
                 self.at[value.node, value.output] = place
 
-    def bind(self, inputs: Iterable[Place], outputs: Iterable[Place], between: Mapping[Value, Place]) -> None:
+    def bind(
+        self, inputs: Iterable[Allocation], outputs: Iterable[Allocation], between: Mapping[Value, Allocation]
+    ) -> None:
         """Let a body's inputs and outputs, and values ``between`` them, stand where the graph around it says."""
         self.at.update(((v.node, 0), place) for v, place in zip(self.graph.inputs, inputs, strict=True))
         self.at.update(((v.node, v.output), place) for v, place in between.items())
         self.put_outputs(outputs)
         self._bound = set(self.at)
 
-    def put_results(self, number: int) -> list[Place]:
+    def put_results(self, number: int) -> list[Allocation]:
         """Places for the arrays that a node gives, where they have none yet."""
         types = self.graph.node(number).types
         arrays = [(i, type) for i, type in enumerate(types) if isinstance(type, ArrayType)]
@@ -118,11 +120,11 @@ class Places:
             if place is not None and self._last_use.get(key, key[0]) == number and not self.are_still([place]):
                 self.arena.give_back(place)
 
-    def are_still(self, places: Iterable[Place]) -> bool:
+    def are_still(self, places: Iterable[Allocation]) -> bool:
         """Whether places are the same in all steps of the loop whose body the graph is."""
         return self._still is not None and self._still.issuperset(place.name for place in places)
 
-    def hold_still(self, place: Place) -> None:
+    def hold_still(self, place: Allocation) -> None:
         """Let a place be the same in all steps of the loop."""
         assert self._still is not None, "the graph is not the body of a loop"
         self._still.add(place.name)

@@ -14,7 +14,7 @@ from typing import Protocol
 from zenith.backends.arena import Arena
 from zenith.backends.in_place import updates
 from zenith.backends.outputs import own_outputs
-from zenith.backends.steps import Branch, Carry, Loop, Place, Slice, Step
+from zenith.backends.steps import Allocation, Branch, Carry, Loop, Slice, Step
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum, product, prove_at_least
 from zenith.ir.graph import Graph, Node, Value
@@ -26,17 +26,17 @@ class Planner(Protocol):
 
     arena: Arena
 
-    def new_moving(self) -> Place:
+    def new_moving(self) -> Allocation:
         """A place that a loop moves."""
         ...
 
     def body(
         self,
         graph: Graph,
-        inputs: Sequence[Place],
-        outputs: Sequence[Place],
-        still: Iterable[Place] | None,
-        between: Mapping[Value, Place],
+        inputs: Sequence[Allocation],
+        outputs: Sequence[Allocation],
+        still: Iterable[Allocation] | None,
+        between: Mapping[Value, Allocation],
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them.
 
@@ -44,7 +44,7 @@ class Planner(Protocol):
         """
         ...
 
-    def copy(self, value: Value, source: Place, target: Place, line: SourceLine | None) -> None:
+    def copy(self, value: Value, source: Allocation, target: Allocation, line: SourceLine | None) -> None:
         """Copy an array of the type of ``value`` from one place to another."""
         ...
 
@@ -53,7 +53,7 @@ class Planner(Protocol):
         ...
 
 
-def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
+def plan_scan(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
     """A loop with a known number of steps."""
     body, first = own_outputs(node.params["body"]), node.params["captured"]
     last = first + node.params["carried"]
@@ -70,7 +70,7 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Place], results: Sequ
     return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
 
 
-def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
+def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
     """A loop that a condition ends."""
     condition, first = node.params["condition"], node.params["condition_captured"]
     body, last = own_outputs(node.params["body"]), first + node.params["body_captured"]
@@ -84,14 +84,14 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Place], results: Seq
     return Loop(None, False, carries, (), test, flag, steps, _lines(node))
 
 
-def plan_switch(planner: Planner, node: Node, args: Sequence[Place], results: Sequence[Place]) -> Step:
+def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
     """One of several rows of steps, which all write the same results."""
     index, *operands = args
     branches = tuple(planner.body(branch, operands, results, None, {}) for branch in node.params["branches"])
     return Branch(index, branches, _lines(node))
 
 
-PLANS: dict[str, Callable[[Planner, Node, Sequence[Place], Sequence[Place]], Step]] = {
+PLANS: dict[str, Callable[[Planner, Node, Sequence[Allocation], Sequence[Allocation]], Step]] = {
     "scan": plan_scan,
     "while_loop": plan_while,
     "switch": plan_switch,
@@ -103,12 +103,12 @@ def _carries(
     node: Node,
     body: Graph,
     values: Sequence[Value],
-    starts: Sequence[Place],
-    results: Sequence[Place],
-) -> tuple[tuple[Carry[Dim], ...], dict[Value, Place]]:
+    starts: Sequence[Allocation],
+    results: Sequence[Allocation],
+) -> tuple[tuple[Carry[Dim], ...], dict[Value, Allocation]]:
     """The carried values, and the places of those between the first and the last in a step that is done in place."""
     found: list[Carry[Dim]] = []
-    between: dict[Value, Place] = {}
+    between: dict[Value, Allocation] = {}
     for value, after, start, result in zip(values, body.outputs, starts, results, strict=False):
         size, dtype, moving = _size(value), value.dtype, planner.new_moving()
         way = updates(body, after, value)
@@ -130,7 +130,7 @@ def _drop(planner: Planner, carries: Sequence[Carry[Dim]]) -> None:
     planner.end_loop()
 
 
-def _slices(planner: Planner, values: Sequence[Value], wholes: Sequence[Place]) -> tuple[Slice[Dim], ...]:
+def _slices(planner: Planner, values: Sequence[Value], wholes: Sequence[Allocation]) -> tuple[Slice[Dim], ...]:
     return tuple(
         Slice(planner.new_moving(), whole, value.dtype, _size(value) * value.dtype.itemsize)
         for value, whole in zip(values, wholes, strict=True)

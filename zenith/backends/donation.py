@@ -40,7 +40,7 @@ class Donation:
         self.copies: dict[tuple[int, int], int] = {}  # a result and the input that a step copies to it -> the step
         for number, step in enumerate(steps):
             self._note_copy(number, step)
-            for name in {place.name for inner in walk([step]) for place in inner.places}:
+            for name in {place.name for inner in walk([step]) for place in inner.allocations}:
                 self._first.setdefault(name, number)
                 self._last[name] = number
 
@@ -62,7 +62,7 @@ class Donation:
         inputs = {name: i for i, (name, _) in enumerate(self.inputs)}
         outputs = {name: i for i, (name, _) in enumerate(self.outputs)}
         if getattr(step, "copies", False):
-            source, target = (place.name for place in step.places)
+            source, target = (place.name for place in step.allocations)
             if source in inputs and target in outputs:
                 self.copies[outputs[target], inputs[source]] = number
 

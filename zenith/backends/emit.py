@@ -25,13 +25,11 @@ from zenith.backends.kernel import (
     Branch,
     CallNative,
     Check,
-    EachHeld,
     Expr,
     Fold,
     Folded,
-    FoldHeld,
-    Held,
-    HeldProduct,
+    FoldRegisters,
+    ForEachRegister,
     Kernel,
     LastOf,
     Leaf,
@@ -44,6 +42,8 @@ from zenith.backends.kernel import (
     PackPanel,
     Position,
     ProductTile,
+    RegisterMatrix,
+    RegisterProduct,
     Running,
     Scratch,
     Search,
@@ -131,10 +131,10 @@ class Printer:
                 return self.fold(statement)
             case Branch():
                 return self.branch(statement)
-            case EachHeld():
-                return self.each_held(statement)
-            case FoldHeld():
-                return self.fold_held(statement)
+            case ForEachRegister():
+                return self.for_each_register(statement)
+            case FoldRegisters():
+                return self.fold_registers(statement)
             case LastOf():
                 return self.last(statement)
             case Running() | Search():
@@ -162,7 +162,7 @@ class Printer:
                 return f"{name} = {dtype}_scratch({length})"
             case Strip(name, dtype, extent):
                 return f"{name} = {dtype}_scratch({self.size(extent)})"
-            case Held(name, rows, columns, dtype):
+            case RegisterMatrix(name, rows, columns, dtype):
                 return f"{name} = {dtype}_scratch({rows * max(columns, 1)})"
             case _:
                 return self.call(statement)
@@ -181,10 +181,10 @@ class Printer:
             case StageTile(target, rows, columns, source):
                 words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width, leaf.at))]
                 return f"stage_tile({rows}, {columns}, {target}, {', '.join(words)})"
-            case HeldProduct():
-                shape = f"{leaf.rows}, {leaf.columns}, {leaf.terms}, {int(leaf.turned)}, {int(leaf.onto)}"
+            case RegisterProduct():
+                shape = f"{leaf.rows}, {leaf.columns}, {leaf.terms}, {int(leaf.transposed)}, {int(leaf.onto)}"
                 kind = str(leaf.instruction.element)
-                return f"held_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b}, {self.size(leaf.at)})"
+                return f"register_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b}, {self.size(leaf.at)})"
             case CallNative():
                 return self.native(leaf)
 
@@ -251,12 +251,12 @@ class Printer:
             return f"{FOLDS[combine]}({accumulator}, {value})"
         return self.apply(combine, [accumulator, value])
 
-    def each_held(self, each: EachHeld) -> list[str]:
+    def for_each_register(self, each: ForEachRegister) -> list[str]:
         """Held matrices are arrays here: loops over rows and columns."""
         body = (Loop(each.column, dim(0), each.width, True, each.body),) if each.columns else ()
         return self.loop(Loop(each.row, dim(0), each.height, False, (*each.before, *body)))
 
-    def fold_held(self, fold: FoldHeld) -> list[str]:
+    def fold_registers(self, fold: FoldRegisters) -> list[str]:
         """A loop over rows, each of which is folded."""
         row, column = symbol("held_row"), symbol("held_column")
         value = Load(fold.source, row * fold.columns + column, float32)

@@ -45,7 +45,7 @@ class Calls:
 
 
 T = TypeVar("T")
-Beside = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
+RowSums = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
 Refuses = Callable[[Graph, Collection[str]], Refusal | None]
 Accepts = Callable[[Graph, Target], float | Refusal]
 Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
@@ -83,7 +83,7 @@ class Engine:
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
     library: the library that it calls; such an engine answers with :class:`Calls`.
-    beside: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
+    row_sums: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
         this type, beside it (:mod:`zenith.backends.bias_gradient`).
     refuses: ``(body, fixed) -> Refusal or None``, asked first where it matters which inputs are the same in every call.
     """
@@ -95,7 +95,7 @@ class Engine:
     accepts: Accepts
     lower: Lower
     library: str = ""
-    beside: Beside | None = None
+    row_sums: RowSums | None = None
     refuses: Refuses | None = None
 
 

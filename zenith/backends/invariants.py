@@ -60,9 +60,9 @@ class FixedMemory(Generic[State]):
         self._constants = {name: table.residence.constant(a) for name, a in plan.constants.items()}
         self._weights = plan.weights
         self._prepared = plan.prepared  # each behind those that it reads
-        self._read = {p.name: p for s in walk(plan.steps) for p in s.places if p.kind in FIXED}
+        self._read = {p.name: p for s in walk(plan.steps) for p in s.allocations if p.kind in FIXED}
         self._held: dict[str, Array] = {}
-        self._from = self._weights_behind()
+        self._from = self._weight_ancestors()
         self._followers: dict[str, list[str]] = {}  # the read places that follow from a weight
         for name in self._read:
             for weight in self._from[name]:
@@ -113,7 +113,7 @@ class FixedMemory(Generic[State]):
             weights = {name: self.table.dense(weight.name, weight.type) for name, weight in self._weights.items()}
             return {**self._constants, **weights}
 
-    def _weights_behind(self) -> dict[str, frozenset[str]]:
+    def _weight_ancestors(self) -> dict[str, frozenset[str]]:
         """The weights that the contents of each place follow from."""
         found = {name: frozenset[str]() for name in self._constants}
         found.update((name, frozenset([weight.name])) for name, weight in self._weights.items())
@@ -126,7 +126,7 @@ class FixedMemory(Generic[State]):
         keys: dict[str, Hashable] = {name: ("constant", name) for name in self._constants}
         keys.update((name, self.table.version(weight.name)) for name, weight in self._weights.items())
         for step in self._prepared:
-            read = [keys[p.name] for p in step.launch.places if p.name not in _results(step)]
+            read = [keys[p.name] for p in step.launch.allocations if p.name not in _results(step)]
             made_of = self.codes[step.launch.kernel.name], read
             digest = hashlib.sha256(repr(made_of).encode()).digest()
             keys.update((name, (digest, i)) for i, name in enumerate(_results(step)))
@@ -167,7 +167,7 @@ class FixedMemory(Generic[State]):
     def _prepare(self, step: Prepared, arrays: Mapping[str, Array], processor: Processor[State]) -> dict[str, Array]:
         """Run a launch for its results."""
         made = {name: self.table.residence.vector(size, dtype, self.table) for name, dtype, size in step.results}
-        processor.run_once(step.launch, [{**arrays, **made}[p.name] for p in step.launch.places])
+        processor.run_once(step.launch, [{**arrays, **made}[p.name] for p in step.launch.allocations])
         return made
 
 
@@ -177,4 +177,4 @@ def _results(step: Prepared) -> list[str]:
 
 def _sources(step: Prepared) -> list[str]:
     """The places that a launch reads, each once."""
-    return [name for name in dict.fromkeys(p.name for p in step.launch.places) if name not in _results(step)]
+    return [name for name in dict.fromkeys(p.name for p in step.launch.allocations) if name not in _results(step)]

@@ -25,10 +25,10 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``PackPanel``             a copy of a part of its right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
-``Held``                  a matrix, or a number a row, in the registers of a team's warps
-``EachHeld, FoldHeld``    iterate over its elements; join those of each row
+``RegisterMatrix``                  a matrix, or a number a row, in the registers of a team's warps
+``ForEachRegister, FoldRegisters``    iterate over its elements; join those of each row
 ``StageTile``             a copy of a part of a matrix, for products on tensor cores
-``HeldProduct``           such a product, whose sums are held
+``RegisterProduct``           such a product, whose sums are held
 ``CallNative``            a call of native code from outside
 ``LastOf``                what only the last of several tasks does, with what all have written
 ========================  ==========================================================================
@@ -52,11 +52,11 @@ from zenith.backends.leaves import CallNative as CallNative
 from zenith.backends.leaves import Digits as Digits
 from zenith.backends.leaves import Folded as Folded
 from zenith.backends.leaves import Gathered as Gathered
-from zenith.backends.leaves import HeldProduct as HeldProduct
 from zenith.backends.leaves import Leaf
 from zenith.backends.leaves import Operand as Operand
 from zenith.backends.leaves import PackPanel as PackPanel
 from zenith.backends.leaves import ProductTile as ProductTile
+from zenith.backends.leaves import RegisterProduct as RegisterProduct
 from zenith.backends.leaves import SharedProduct as SharedProduct
 from zenith.backends.leaves import SoftmaxTile as SoftmaxTile
 from zenith.backends.leaves import StageTile as StageTile
@@ -259,7 +259,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RegisterMatrix:
     """A row-major float32 matrix in the registers of a team's warps, each of which has ``BAND`` of its rows.
 
     Without ``columns`` it is one number a row. Only the statements that follow touch it.
@@ -272,7 +272,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class EachHeld:
+class ForEachRegister:
     """Run ``before`` for every row ``row < height`` and then ``body`` for every ``column < width`` of held matrices.
 
     Statements load and store held numbers at ``row * columns + column`` or, one a row, at ``row``. Iterations are
@@ -290,7 +290,7 @@ class EachHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldHeld:
+class FoldRegisters:
     """Join the elements of each row of the held matrix ``source`` onto the held number ``target`` of the row."""
 
     target: str
@@ -331,8 +331,10 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | Held | Leaf
-Statement = Simple | Running | Search | Source | TaskLoop | Loop | Fold | EachHeld | FoldHeld | Branch | LastOf
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | Leaf
+Statement = (
+    Simple | Running | Search | Source | TaskLoop | Loop | Fold | ForEachRegister | FoldRegisters | Branch | LastOf
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +372,7 @@ def runs(statements: tuple[Statement, ...]) -> tuple[Running, ...]:
 
 def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
-    if isinstance(statement, TaskLoop | EachHeld):
+    if isinstance(statement, TaskLoop | ForEachRegister):
         return statement.before + statement.body
     if isinstance(statement, (Loop, Fold, Search, LastOf)):
         return statement.body

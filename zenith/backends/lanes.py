@@ -18,7 +18,7 @@ from zenith.backends.invariants import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
-from zenith.backends.steps import COUNTERS, Branch, Call, Carry, Either, Launch, Loop, Place, Slice, Step, walk
+from zenith.backends.steps import COUNTERS, Allocation, Branch, Call, Carry, Either, Launch, Loop, Slice, Step, walk
 from zenith.backends.weights import WeightTable
 from zenith.ir.dims import Dim
 
@@ -45,7 +45,7 @@ class LanesExecutable:
 
     def run_once(self, launch: Launch, arrays: list[Any]) -> None:
         """Run a prepared launch."""
-        memory = {p.name: a.reshape(-1) for p, a in zip(launch.places, arrays, strict=True)}
+        memory = {p.name: a.reshape(-1) for p, a in zip(launch.allocations, arrays, strict=True)}
         self._step(launch, memory, {}, dict.fromkeys(launch.kernel.sizes, 0))
 
     def _define(self, kernel: Kernel, functions: Mapping[str, Any]) -> None:
@@ -93,7 +93,9 @@ class LanesExecutable:
 
     def _launch(self, step: Launch, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
         kernel, status = step.kernel, [0]
-        buffers = [_view(p, b.dtype.numpy, memory, arena) for p, b in zip(step.places, kernel.buffers, strict=True)]
+        buffers = [
+            _view(p, b.dtype.numpy, memory, arena) for p, b in zip(step.allocations, kernel.buffers, strict=True)
+        ]
         tasks = kernel.tasks.evaluate(sizes)
         if tasks:
             with np.errstate(all="ignore"):
@@ -106,7 +108,7 @@ class LanesExecutable:
     ) -> None:
         """The loop in Python; moving places are views."""
         count = None if loop.count is None else loop.count.evaluate(sizes)
-        carried = [[_part(p, c, sizes, memory, arena) for p in c.places] for c in loop.carries]
+        carried = [[_part(p, c, sizes, memory, arena) for p in c.allocations] for c in loop.carries]
         for number in itertools.count():
             for carry, (start, result, other) in zip(loop.carries, carried, strict=True):
                 pair = (result, other) if number % 2 == 0 else (other, result)
@@ -133,20 +135,20 @@ def _call(step: Call, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapp
     shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
     views = [
         _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)
-        for p, t, s in zip(step.places, step.types, shapes, strict=True)
+        for p, t, s in zip(step.allocations, step.types, shapes, strict=True)
     ]
     step(views)
 
 
 def _part(
-    place: Place, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Any, arena: Any, number: int = 0
+    place: Allocation, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Any, arena: Any, number: int = 0
 ) -> Any:
     """The elements of part ``number`` of what stands at a place."""
     count = of.length.evaluate(sizes) // of.dtype.itemsize
     return _view(place, of.dtype.numpy, memory, arena)[number * count : (number + 1) * count]
 
 
-def _view(place: Place, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
+def _view(place: Allocation, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
     """The elements at a place, of complex arrays the parts. Something stands behind an empty array, since reads of it
     are made and discarded.
     """

@@ -173,10 +173,10 @@ class SoftmaxTile:
 class StageTile:
     """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
 
-    In what order the tile has them is the printer's business: only a :class:`HeldProduct` reads it. ``ahead``, threads
-    do not wait for what they copy before all have begun. A scratch buffer may have several tiles, of which this one is
-    ``at`` a place; those ``in_turns`` are written for the next turn while others are read, and one that ``meets``
-    begins a turn: threads wait for each other, and for what they copied.
+    In what order the tile has them is the printer's business: only a :class:`RegisterProduct` reads it. ``ahead``,
+    threads do not wait for what they copy before all have begun. A scratch buffer may have several tiles, of which this
+    one is ``at`` a place; those ``in_turns`` are written for the next turn while others are read, and one that
+    ``meets`` begins a turn: threads wait for each other, and for what they copied.
     """
 
     target: str
@@ -192,11 +192,11 @@ class StageTile:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldProduct:
-    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``turned``, on tensor cores.
+class RegisterProduct:
+    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``transposed``, on tensor cores.
 
-    ``b`` is a staged tile, ``at`` a place, and ``a`` another one or, ``a_held``, a held matrix, whose elements are
-    rounded as the instruction's operands are. With ``onto`` the sums are added to what the target holds.
+    ``b`` is a staged tile, ``at`` a place, and ``a`` another one or, ``a_in_registers``, a held matrix, whose elements
+    are rounded as the instruction's operands are. With ``onto`` the sums are added to what the target holds.
     """
 
     instruction: MatrixInstruction
@@ -205,9 +205,9 @@ class HeldProduct:
     columns: int
     terms: int
     a: str
-    a_held: bool
+    a_in_registers: bool
     b: str
-    turned: bool
+    transposed: bool
     onto: bool
     at: Dim = NOWHERE
 
@@ -224,4 +224,4 @@ class CallNative:
     sizes: tuple[Dim, ...]
 
 
-Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | HeldProduct | CallNative
+Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | RegisterProduct | CallNative

@@ -10,8 +10,7 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
-    FoldHeld,
-    HeldProduct,
+    FoldRegisters,
     Kernel,
     LastOf,
     Let,
@@ -19,6 +18,7 @@ from zenith.backends.kernel import (
     Name,
     PackPanel,
     ProductTile,
+    RegisterProduct,
     Running,
     Search,
     SharedProduct,
@@ -73,9 +73,9 @@ def _read_by(statement: Statement) -> set[str]:
             gathered = isinstance(statement, ProductTile) and statement.gathered
             places = {gathered.places, gathered.rows} if gathered else set()
             return {a.buffer, b.buffer, *places, *([] if statement.onto == 0 else [target.buffer])}
-        case HeldProduct():
+        case RegisterProduct():
             return {statement.a, statement.b, *([statement.target] if statement.onto else [])}
-        case FoldHeld(target, source):
+        case FoldRegisters(target, source):
             return {target, source}
         case PackPanel(source=source) | StageTile(source=source):
             return {source.buffer}
@@ -91,7 +91,9 @@ def _written_by(statement: Statement) -> set[str]:
             return {buffer}
         case ProductTile(target=target) | SharedProduct(target=target):
             return {target.buffer}
-        case PackPanel(target=name) | StageTile(target=name) | HeldProduct(target=name) | FoldHeld(target=name):
+        case (
+            PackPanel(target=name) | StageTile(target=name) | RegisterProduct(target=name) | FoldRegisters(target=name)
+        ):
             return {name}
         case SoftmaxTile(scores=scores, state=state):
             return {scores.buffer, *state}

@@ -17,12 +17,12 @@ import numpy as np
 
 from zenith.backends.arena import Arena
 from zenith.backends.bias_gradient import Pair, arranged, pairs
-from zenith.backends.buffer_assignment import Places
+from zenith.backends.buffer_assignment import BufferAssignment
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
 from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower.groups import Lowered, lower_beside, lower_group, temporaries
+from zenith.backends.lower.groups import Lowered, lower_group, lower_with_row_sums, temporaries
 from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.memory_effects import symbols_of
@@ -32,10 +32,10 @@ from zenith.backends.schedule import scheduled
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,
+    Allocation,
     Call,
     Either,
     Launch,
-    Place,
     Prepared,
     Slot,
     Step,
@@ -52,7 +52,7 @@ from zenith.ir.primitive import get
 from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, Type
 
-KEPT_GROWTH = 4  # results that are larger, in terms of what they are made of, are not kept: each call computes them
+PREPARED_GROWTH = 4  # results that are larger, in terms of what they are made of, are not kept: each call computes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,13 @@ class _Planner:
     """
 
     def __init__(
-        self, graph: Graph, target: Target, around: _Planner | None = None, still: Iterable[Place] | None = None
+        self, graph: Graph, target: Target, around: _Planner | None = None, still: Iterable[Allocation] | None = None
     ) -> None:
         self.graph, self.target, self.around = graph, target, around
         self.shared: _Shared = _Shared() if around is None else around.shared
         self.arena = self.shared.arena
-        self.places = Places(graph, self.arena, still)
-        self.kept: list[Place] = []  # what launches ahead of the loop in progress have made for it
+        self.buffers = BufferAssignment(graph, self.arena, still)
+        self.kept: list[Allocation] = []  # what launches ahead of the loop in progress have made for it
         self.steps: list[Step] = []
         self.pairs = pairs(graph) if target.libraries and around is None else {}
         self.begun: dict[int, int] = {}  # how many steps there were in front of a node's
@@ -143,10 +143,10 @@ class _Planner:
         for value in self.graph.inputs:
             name = str(self.graph.node(value.node).params["name"])
             inputs.append(name)
-            self.places.put(value.node, Place("input", name))
-        self.places.put_outputs([Place("output", f"result{i}") for i in range(len(self.graph.outputs))])
+            self.buffers.put(value.node, Allocation("input", name))
+        self.buffers.put_outputs([Allocation("output", f"result{i}") for i in range(len(self.graph.outputs))])
         steps = self._all_steps()
-        returned = enumerate(self.places.returned)
+        returned = enumerate(self.buffers.returned)
         outputs = tuple((f"result{i}", v.type) for i, v in returned if isinstance(v.type, ArrayType))
         symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
         shared, slots = self.shared, self.arena.slots()
@@ -161,20 +161,20 @@ class _Planner:
         for number, node in self.graph.nodes():
             self.begun[number] = len(self.steps)
             self._visit(number, node)
-            self.places.release(number)
+            self.buffers.release(number)
         return tuple(self.steps)
 
     def body(
         self,
         graph: Graph,
-        inputs: Sequence[Place],
-        outputs: Sequence[Place],
-        still: Iterable[Place] | None,
-        between: Mapping[Value, Place],
+        inputs: Sequence[Allocation],
+        outputs: Sequence[Allocation],
+        still: Iterable[Allocation] | None,
+        between: Mapping[Value, Allocation],
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them."""
         planner = _Planner(own_outputs(graph), self.target, self, still)
-        planner.places.bind(inputs, outputs, between)
+        planner.buffers.bind(inputs, outputs, between)
         return planner._all_steps()
 
     def _outer_symbols(self) -> set[str]:
@@ -186,9 +186,9 @@ class _Planner:
 
     def _visit(self, number: int, node: Node) -> None:
         if node.primitive is get("constant"):
-            self.places.put(number, Place("constant", node.params["id"]))
+            self.buffers.put(number, Allocation("constant", node.params["id"]))
         elif node.primitive is get("weight"):
-            place = self.places.put(number, Place("weight", f"weight {node.params['name']}"))
+            place = self.buffers.put(number, Allocation("weight", f"weight {node.params['name']}"))
             (type,) = node.types
             assert isinstance(type, ArrayType)
             self.shared.weights[place.name] = Weight(node.params["name"], type)
@@ -206,48 +206,48 @@ class _Planner:
             what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
             raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
         arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
-        results = self.places.put_results(number)
+        results = self.buffers.put_results(number)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
-        places = (*map(self.places.of, arrays), *results)
+        places = (*map(self.buffers.of, arrays), *results)
         self.steps.append(Call.of(node, places, types, self.target.libraries))
 
     def _call_native(self, number: int, node: Node) -> None:
         """A kernel of its own, which finds the function's address among the program's constants."""
         function, args = node.params["function"], self.graph.args(number)
-        address = Place("constant", f"address of {function.name}")
+        address = Allocation("constant", f"address of {function.name}")
         self.shared.constants[address.name] = np.array([function.address])
-        bound = {f"p{i}": self.places.of(a) for i, a in enumerate(args)}
-        bound |= {f"out{i}": place for i, place in enumerate(self.places.put_results(number))}
+        bound = {f"p{i}": self.buffers.of(a) for i, a in enumerate(args)}
+        bound |= {f"out{i}": place for i, place in enumerate(self.buffers.put_results(number))}
         kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
         held = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
         lines = () if node.line is None else (node.line,)
         self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *held))
 
     def _control(self, number: int, node: Node) -> None:
-        self.places.reuse(number)
-        args, results = [self.places.of(a) for a in self.graph.args(number)], self.places.put_results(number)
+        self.buffers.reuse(number)
+        args, results = [self.buffers.of(a) for a in self.graph.args(number)], self.buffers.put_results(number)
         self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]
         if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
-            self.places.put_results(number)  # they never have an element: there is no kernel
+            self.buffers.put_results(number)  # they never have an element: there is no kernel
             return
-        bound = {str(body.node(v.node).params["name"]): self.places.of(a)
+        bound = {str(body.node(v.node).params["name"]): self.buffers.of(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
         fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
-        self.places.reuse(number)
+        self.buffers.reuse(number)
         by_libraries = any(place.kind not in FIXED for place in bound.values())  # what is prepared, kernels make
-        in_place = self.places.is_in_place(number)
+        in_place = self.buffers.is_in_place(number)
         lowered = self._lowered(body, node.params["anchor"], fixed, in_place, by_libraries)
         once = self._runs_once(number, node, lowered.kernels)
         home = self if once else self._home_of_group(number, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
-            place = self.places.known(number, i)
+            place = self.buffers.known(number, i)
             if place is None:
                 made = self._new_prepared() if once else self._make(home, type.size, type.dtype)
-                place = self.places.put(number, made, i)
+                place = self.buffers.put(number, made, i)
             bound[f"out{i}"] = place
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
         parts = (*(lowered.calls.parts if lowered.calls else ()), *lowered.kernels)
@@ -255,7 +255,7 @@ class _Planner:
         if lowered.calls is not None:
             self._add_either(home, lowered, bound, lines, body)
             if number in self.pairs and home is self:
-                self._add_beside(self.pairs[number], lowered.choice, bound, lines, body)
+                self._add_with_row_sums(self.pairs[number], lowered.choice, bound, lines, body)
             return
         for kernel in lowered.kernels:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
@@ -268,13 +268,13 @@ class _Planner:
             self.shared.lowered[key] = lower_group(body, kind, self.target, fixed, *others)
         return self.shared.lowered[key]
 
-    def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Place]) -> None:
+    def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
         for place in (bound[b.name] for b in temporaries):
             if self._home([place]) is self:
                 self.arena.give_back(place)
 
     def _add_either(
-        self, home: _Planner, lowered: Lowered, bound: dict[str, Place], lines: tuple[SourceLine, ...], body: Graph
+        self, home: _Planner, lowered: Lowered, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
     ) -> None:
         """Calls of a library in some calls of the program, kernels in others."""
         calls = lowered.calls
@@ -282,17 +282,20 @@ class _Planner:
         first, second = (self._parts(home, p, bound, lines, body) for p in (calls.parts, lowered.kernels))
         home.steps.append(Either(calls.gain, calls.least, first, second, lines))
 
-    def _add_beside(
-        self, pair: Pair, choice: Choice, bound: dict[str, Place], lines: tuple[SourceLine, ...], body: Graph
+    def _add_with_row_sums(
+        self, pair: Pair, choice: Choice, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
     ) -> None:
         """The steps of a pair as one choice: sums and product by one call, or as they are."""
         assert isinstance(pair.total.type, ArrayType)
-        calls, before = lower_beside(body, self.target, choice, pair.operand, pair.total.type), self.begun[pair.sums[0]]
+        calls, before = (
+            lower_with_row_sums(body, self.target, choice, pair.operand, pair.total.type),
+            self.begun[pair.sums[0]],
+        )
         if isinstance(calls, Refusal):
             told = replace(choice, others=(*choice.others, (f"sums beside by {choice.engine}", calls.why)))
             self.shared.groups[-1] = replace(self.shared.groups[-1], choice=told)
             return
-        places = {**bound, SUMS: self.places.of(pair.total)}
+        places = {**bound, SUMS: self.buffers.of(pair.total)}
         first = self._parts(self, calls.parts, places, lines, body)
         self.steps[before:] = [Either(calls.gain, calls.least, first, tuple(self.steps[before:]), lines)]
         self.shared.groups.append(PlannedGroup(choice, tuple(part.name for part in calls.parts), lines))
@@ -301,7 +304,7 @@ class _Planner:
         self,
         home: _Planner,
         parts: Sequence[Use | Kernel],
-        bound: Mapping[str, Place],
+        bound: Mapping[str, Allocation],
         lines: tuple[SourceLine, ...],
         body: Graph,
     ) -> tuple[Step, ...]:
@@ -314,7 +317,7 @@ class _Planner:
         return found
 
     def _part(
-        self, part: Use | Kernel, places: Mapping[str, Place], lines: tuple[SourceLine, ...], body: Graph
+        self, part: Use | Kernel, places: Mapping[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
     ) -> Step:
         """A part of a group on the places of its buffers."""
         places = {**places, **self._counters(part)}
@@ -327,14 +330,16 @@ class _Planner:
             found = (*found, self.arena.workspace(part.workspace))
         return Call(part.routine, found, tuple(b.type for b in part.buffers), len(written), lines, work)
 
-    def copy(self, value: Value, source: Place, target: Place, line: SourceLine | None) -> None:
+    def copy(self, value: Value, source: Allocation, target: Allocation, line: SourceLine | None) -> None:
         """Copy an array of the type of ``value`` from one place to another."""
         lowered = self._lowered(copying_body(value), "loops")
         for kernel in lowered.kernels:
             bound = {"p0": source, "out0": target}
             self._add_kernel(kernel, bound, () if line is None else (line,), work_of(kernel, copying_body(value)))
 
-    def _add_kernel(self, kernel: Kernel, bound: dict[str, Place], lines: tuple[SourceLine, ...], work: Work) -> None:
+    def _add_kernel(
+        self, kernel: Kernel, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], work: Work
+    ) -> None:
         """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
@@ -351,26 +356,26 @@ class _Planner:
         else:
             home.steps.append(launch)
 
-    def _counters(self, part: Use | Kernel) -> dict[str, Place]:
+    def _counters(self, part: Use | Kernel) -> dict[str, Allocation]:
         """The places of a part's counters."""
         found = [b for b in part.buffers if b.role == "counter"]
         self.shared.counters = functools.reduce(maximum, (b.size for b in found), self.shared.counters)
-        return {b.name: Place(COUNTERS, COUNTERS) for b in found}
+        return {b.name: Allocation(COUNTERS, COUNTERS) for b in found}
 
     # --- ahead of loops ---
 
-    def _home(self, places: Iterable[Place]) -> _Planner:
+    def _home(self, places: Iterable[Allocation]) -> _Planner:
         """The outermost planner in which a launch that works on these places can run as well."""
         planner, moving = self, [p for p in places if p.kind not in FIXED]
-        while planner.around is not None and planner.places.are_still(moving):
+        while planner.around is not None and planner.buffers.are_still(moving):
             planner = planner.around
         return planner
 
-    def _home_of_group(self, number: int, kernels: Sequence[Kernel], reads: Iterable[Place]) -> _Planner:
+    def _home_of_group(self, number: int, kernels: Sequence[Kernel], reads: Iterable[Allocation]) -> _Planner:
         """Where a whole group runs. What may fail stays where it is: the loop may have no step."""
-        return self if self.places.is_any_known(number) or any(k.checks for k in kernels) else self._home(reads)
+        return self if self.buffers.is_any_known(number) or any(k.checks for k in kernels) else self._home(reads)
 
-    def _make(self, home: _Planner, size: Dim, dtype: DType) -> Place:
+    def _make(self, home: _Planner, size: Dim, dtype: DType) -> Allocation:
         """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""
         if home is self:
             return self.arena.allocate(size, dtype)
@@ -378,7 +383,7 @@ class _Planner:
         planner = self
         while planner is not home:
             assert planner.around is not None
-            planner.places.hold_still(place)
+            planner.buffers.hold_still(place)
             planner = planner.around
         home.kept.append(place)
         return place
@@ -392,22 +397,22 @@ class _Planner:
     def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
         """Whether a group's results are prepared: made of fixed values only, and not much larger than these."""
         args = self.graph.args(number)
-        if not args or not all(self.places.of(a).kind in FIXED for a in args) or not all(map(_is_static, kernels)):
+        if not args or not all(self.buffers.of(a).kind in FIXED for a in args) or not all(map(_is_static, kernels)):
             return False
-        if self.places.is_any_known(number):
+        if self.buffers.is_any_known(number):
             return False  # the caller's results are written by every call
         if node.params["anchor"] in UPDATES:
             return False  # a result is prepared by one launch
-        return _total_bytes(node.types) <= KEPT_GROWTH * _total_bytes([a.type for a in args])
+        return _total_bytes(node.types) <= PREPARED_GROWTH * _total_bytes([a.type for a in args])
 
-    def _new_prepared(self) -> Place:
+    def _new_prepared(self) -> Allocation:
         self.shared.kept += 1
-        return Place("prepared", f"once{self.shared.kept}")
+        return Allocation("prepared", f"once{self.shared.kept}")
 
-    def new_moving(self) -> Place:
+    def new_moving(self) -> Allocation:
         """A place that a loop moves."""
         self.shared.moving += 1
-        return Place("moving", f"moving{self.shared.moving}")
+        return Allocation("moving", f"moving{self.shared.moving}")
 
 
 def _is_static(kernel: Kernel) -> bool:

@@ -34,21 +34,21 @@ def stage_tile(
     tile[:height, :width] = source[at + rows * row + columns * column]
 
 
-def held_product(
-    ROWS: int, COLUMNS: int, TERMS: int, TURNED: int, ONTO: int, KIND: str, target: Any, a: Any, b: Any, place: int
+def register_product(
+    ROWS: int, COLUMNS: int, TERMS: int, TRANSPOSED: int, ONTO: int, KIND: str, target: Any, a: Any, b: Any, place: int
 ) -> None:
-    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, of ``b[k, j]`` where TURNED, added to it where ONTO.
+    """``target[r, j] = sum over k of a[r, k] * b[j, k]``, of ``b[k, j]`` where TRANSPOSED, added to it where ONTO.
 
     ``a`` is rounded to elements of the type KIND, which ``b`` has, from ``place`` on.
 
     >>> target = np.zeros(2, np.float32)
-    >>> held_product(1, 2, 2, 0, 0, "f16", target, np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0, 6.0]), 0)
+    >>> register_product(1, 2, 2, 0, 0, "f16", target, np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0, 6.0]), 0)
     >>> target
     array([11., 17.], dtype=float32)
     """
     with np.errstate(all="ignore"):
         left = a[: ROWS * TERMS].reshape(ROWS, TERMS).astype(_TYPES[KIND]).astype(np.float32)
         lines = b[place : place + COLUMNS * TERMS]
-        right = lines.reshape(TERMS, COLUMNS) if TURNED else lines.reshape(COLUMNS, TERMS).T
+        right = lines.reshape(TERMS, COLUMNS) if TRANSPOSED else lines.reshape(COLUMNS, TERMS).T
         sums = target[: ROWS * COLUMNS].reshape(ROWS, COLUMNS)
         sums[...] = left @ right.astype(np.float32) + (sums if ONTO else np.float32(0))

@@ -31,7 +31,7 @@ M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Allocation:
     """Where a value lives; ``name`` says which.
 
     ``kind`` is input, output, constant, weight, prepared, slot, counters, or moving: what a loop lets point elsewhere
@@ -50,7 +50,7 @@ class Launch:
     """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from, ``work`` its cost."""
 
     kernel: Kernel
-    places: tuple[Place, ...]
+    allocations: tuple[Allocation, ...]
     lines: tuple[SourceLine, ...]
     work: Work = NO_WORK
 
@@ -60,7 +60,7 @@ class Launch:
         return is_copy(self.kernel)
 
     def __str__(self) -> str:
-        moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.places, strict=True))
+        moves = ", ".join(f"{b.name}={p}" for b, p in zip(self.kernel.buffers, self.allocations, strict=True))
         lines = ", ".join(dict.fromkeys(str(line) for line in self.lines))
         return f"launch {self.kernel.name}({moves}) over {self.kernel.tasks}" + (f"  # {lines}" if lines else "")
 
@@ -73,7 +73,7 @@ class Call:
     """
 
     routine: Routine
-    places: tuple[Place, ...]
+    allocations: tuple[Allocation, ...]
     types: tuple[ArrayType, ...]
     results: int
     lines: tuple[SourceLine, ...] = ()
@@ -86,7 +86,7 @@ class Call:
 
     @classmethod
     def of(
-        cls, node: Node, places: Sequence[Place], types: Sequence[ArrayType], libraries: Collection[str] = ()
+        cls, node: Node, places: Sequence[Allocation], types: Sequence[ArrayType], libraries: Collection[str] = ()
     ) -> Call:
         """The call of what no kernel computes; ``types`` are those of the arguments and the results."""
         results, work = sum(isinstance(t, ArrayType) for t in node.types), Work(dim(0), bytes_of(types), dim(0))
@@ -100,7 +100,7 @@ class Call:
 
     def __str__(self) -> str:
         lines = ", ".join(dict.fromkeys(map(str, self.lines)))
-        return f"call {self.routine}({', '.join(map(str, self.places))})" + (f"  # {lines}" if lines else "")
+        return f"call {self.routine}({', '.join(map(str, self.allocations))})" + (f"  # {lines}" if lines else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +111,16 @@ class Carry(Generic[N]):
     the end. ``length`` is in bytes.
     """
 
-    current: Place
-    following: Place
-    start: Place
-    result: Place
-    other: Place
+    current: Allocation
+    following: Allocation
+    start: Allocation
+    result: Allocation
+    other: Allocation
     dtype: DType
     length: N
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def allocations(self) -> tuple[Allocation, ...]:
         """What stands still."""
         return self.start, self.result, self.other
 
@@ -134,8 +134,8 @@ class Carry(Generic[N]):
 class Slice(Generic[N]):
     """The part of an array that one step of a loop reads or writes; ``length`` of a part is in bytes."""
 
-    part: Place
-    whole: Place
+    part: Allocation
+    whole: Allocation
     dtype: DType
     length: N
 
@@ -153,14 +153,14 @@ class Loop(Generic[S, N]):
     carries: tuple[Carry[N], ...]
     slices: tuple[Slice[N], ...]
     condition: tuple[S, ...]
-    flag: Place | None
+    flag: Allocation | None
     steps: tuple[S, ...]
     lines: tuple[SourceLine, ...]
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def allocations(self) -> tuple[Allocation, ...]:
         """What the loop itself reads and writes, and stands still."""
-        still = [p for c in self.carries for p in c.places] + [s.whole for s in self.slices]
+        still = [p for c in self.carries for p in c.allocations] + [s.whole for s in self.slices]
         return (*still, *([] if self.flag is None else [self.flag]))
 
     def mapped(self, step: Callable[[S], T], size: Callable[[N], M]) -> Loop[T, M]:
@@ -183,12 +183,12 @@ class Loop(Generic[S, N]):
 class Branch(Generic[S]):
     """Run the steps of one of the branches: that whose number stands at ``index``, clamped."""
 
-    index: Place
+    index: Allocation
     branches: tuple[tuple[S, ...], ...]
     lines: tuple[SourceLine, ...]
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def allocations(self) -> tuple[Allocation, ...]:
         """What the branch itself reads."""
         return (self.index,)
 
@@ -215,7 +215,7 @@ class Either(Generic[S, N]):
     lines: tuple[SourceLine, ...]
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def allocations(self) -> tuple[Allocation, ...]:
         """It reads and writes nothing itself."""
         return ()
 

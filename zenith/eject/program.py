@@ -11,7 +11,7 @@ import numpy as np
 
 from zenith.backends.cpu.program import Launch, Prepared, Program, Step
 from zenith.backends.failures import Failure
-from zenith.backends.steps import FIXED, Branch, Loop, Place, walk
+from zenith.backends.steps import FIXED, Allocation, Branch, Loop, walk
 from zenith.eject import runtime
 from zenith.eject.interface import BUILTINS, Interface, Writer
 from zenith.errors import SourceLine, printable
@@ -105,30 +105,30 @@ class ProgramWriter:
 
     # --- what a call does ---
 
-    def _places(self) -> Iterator[Place]:
-        yield from (Place("input", name) for name in self.program.inputs)
-        yield from (Place("output", name) for name, _ in self.program.outputs)
+    def _places(self) -> Iterator[Allocation]:
+        yield from (Allocation("input", name) for name in self.program.inputs)
+        yield from (Allocation("output", name) for name, _ in self.program.outputs)
         for step in walk(self.program.steps):
-            yield from step.places
+            yield from step.allocations
             if isinstance(step, Loop):
                 yield from (p for c in step.carries for p in (c.current, c.following))
                 yield from (s.part for s in step.slices)
         for prepared in self.program.prepared:
-            yield from prepared.launch.places
+            yield from prepared.launch.allocations
 
     @property
-    def _fixed(self) -> list[Place]:
+    def _fixed(self) -> list[Allocation]:
         """The fixed places that steps read."""
-        return [p for p in dict.fromkeys(p for s in walk(self.program.steps) for p in s.places) if p.kind in FIXED]
+        return [p for p in dict.fromkeys(p for s in walk(self.program.steps) for p in s.allocations) if p.kind in FIXED]
 
     def _steps(self) -> list[str]:
         program = self.program
-        given = [Place("input", n) for n in program.inputs] + [Place("output", n) for n, _ in program.outputs]
+        given = [Allocation("input", n) for n in program.inputs] + [Allocation("output", n) for n, _ in program.outputs]
         head = f"def {self._helpers['steps']}({', '.join([*map(self._at, given), *program.symbols])}):"
         body = ['"""One call, step by step; arguments are addresses of arrays, then sizes."""']
         body += [f"fixed = {self._helpers['constants']}()"] if self._fixed else []
         body += [f'{self._at(p)} = {self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in self._fixed]
-        slots = {p.name: p for step in walk(program.steps) for p in step.places if p.kind == "slot"}
+        slots = {p.name: p for step in walk(program.steps) for p in step.allocations if p.kind == "slot"}
         if slots:
             body.append(f"memory, first = {self._helpers['arena']}({program.arena})  # which values on the way share")
             offsets = {p: program.slots[name] for name, p in slots.items()}
@@ -136,7 +136,7 @@ class ProgramWriter:
         body += self._of_steps(program.steps)
         return [head, *_indented(body)]
 
-    def _at(self, place: Place) -> str:
+    def _at(self, place: Allocation) -> str:
         return self._variables[place]
 
     def _of_steps(self, steps: Iterable[Step]) -> list[str]:
@@ -155,7 +155,7 @@ class ProgramWriter:
 
     def _launch(self, launch: Launch) -> list[str]:
         name = launch.kernel.name
-        places = ", ".join(map(self._at, launch.places))
+        places = ", ".join(map(self._at, launch.allocations))
         sizes = ", ".join(self.kernels[name].sizes)
         words = [name, launch.tasks, launch.grain, f"[{places}]", f"[{sizes}]"]
         words += [repr({f.code: _told(f) for f in launch.failures})] if launch.failures else []
@@ -226,7 +226,7 @@ class ProgramWriter:
     def stored(self) -> dict[str, Any]:
         """The constants and weights that the file beside holds, by name."""
         made = {name for p in self.program.prepared for name, _, _ in p.results}
-        used = {p.name for p in self._fixed} | {p.name for q in self.program.prepared for p in q.launch.places}
+        used = {p.name for p in self._fixed} | {p.name for q in self.program.prepared for p in q.launch.allocations}
         return {self._key(name): _storable(self._sources[name]) for name in sorted(used - made)}
 
     def _key(self, place: str) -> str:
@@ -237,7 +237,7 @@ class ProgramWriter:
         launch = prepared.launch
         lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{_stored_name(dtype.numpy_name)}")'
                  for name, dtype, size in prepared.results]  # fmt: skip
-        places = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.places)
+        places = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.allocations)
         zeros = ", ".join("0" for _ in self.kernels[launch.kernel.name].sizes)
         return [
             *lines,

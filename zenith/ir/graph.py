@@ -260,7 +260,7 @@ class Graph:
             self._networkx = nx.freeze(made)
         return self._networkx
 
-    def behind(self, numbers: Iterable[int]) -> set[int]:
+    def ancestors(self, numbers: Iterable[int]) -> set[int]:
         """Nodes, and all that they follow from."""
         found = set(numbers)
         pending = list(found)

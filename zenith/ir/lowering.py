@@ -19,7 +19,7 @@ Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in
 every printer provides; the result is cast to the result's element type.
 
 No kernel computes with complex numbers: a pass writes them as pairs of real ones. What moves elements moves the real
-and the imaginary parts alike; what computes with them says how in its :class:`Parts`.
+and the imaginary parts alike; what computes with them says how in its :class:`ComplexRule`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from zenith.ir.dims import Dim
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ComplexRule:
     """How complex operands are computed with: ``write(b, *args, **params)`` does so by their parts, which are real.
 
     It may use the operation's complex form of other primitives. ``ulp`` is the error of a complex result: the magnitude
@@ -58,7 +58,7 @@ class Scalar:
 
     expression: str | dict[str, str]
     cost: int
-    parts: Parts | None = None
+    complex_rule: ComplexRule | None = None
     checks: str = ""
 
     def text(self, kind: str) -> str:
@@ -103,7 +103,7 @@ class Fold:
 
     combine: str
     identity: Callable[[Any], Any]
-    parts: Parts | None = None
+    complex_rule: ComplexRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Prefix:
     combine: str
     identity: Callable[[Any], Any]
     cost: int
-    parts: Parts | None = None
+    complex_rule: ComplexRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Tile:
     operations: Callable[[Sequence[Any], Sequence[Any]], Dim]
     matrices: int
     summed: int | None = None
-    parts: Parts | None = None
+    complex_rule: ComplexRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Composite:
     """
 
     expand: Callable[..., Any]
-    parts: Parts | None = None
+    complex_rule: ComplexRule | None = None
     sums: bool = False
 
 
@@ -229,5 +229,5 @@ Lowering = (
 
 def complex_error(lowering: Lowering, ulp: float) -> float:
     """The declared error of a complex result, for a primitive whose real results are off by ``ulp``: both its parts."""
-    parts = getattr(lowering, "parts", None)
+    parts = getattr(lowering, "complex_rule", None)
     return ulp * math.sqrt(2.0) if parts is None else parts.ulp

@@ -7,7 +7,7 @@ from zenith.ir.graph import Graph, Node, stored_name
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, TokenType, dtype_of
 
-Place = tuple[int, int]  # a node and the number of a result
+Allocation = tuple[int, int]  # a node and the number of a result
 
 
 def verify(graph: Graph) -> Graph:
@@ -18,7 +18,7 @@ def verify(graph: Graph) -> Graph:
     constants and weights are stored, with the type that their node says; the same in every subgraph.
     """
     _check_inputs(graph)
-    used: set[Place] = set()
+    used: set[Allocation] = set()
     for number, node in graph.nodes():
         _check_arguments(graph, number, node)
         _check_types(graph, number, node)
@@ -85,7 +85,7 @@ def _check_stored(graph: Graph, number: int, node: Node) -> None:
         raise _fail(graph, number, node, what)
 
 
-def _check_tokens(graph: Graph, number: int, used: set[Place]) -> None:
+def _check_tokens(graph: Graph, number: int, used: set[Allocation]) -> None:
     """No token that the node takes is among the ``used`` ones, which those then are, too."""
     for arg in graph.args(number):
         if isinstance(arg.type, TokenType):

@@ -19,7 +19,7 @@ _BITS = (LIMIT - 1).bit_length()
 _INT = known_dtype(np.dtype(np.int64))
 _NAN = complex("nan+nanj")
 
-Parts = tuple[Any, Any]
+ComplexRule = tuple[Any, Any]
 
 
 def whole_numbers(exponent: Any) -> Any:
@@ -49,20 +49,20 @@ def to_fraction(x: Any, y: Any) -> Any:
     return _of_zero(x, _by_logarithm(x, y), b.zeros_like(x), b.gt(b.real(y), 0.0))
 
 
-def _parts(x: Any) -> Parts:
+def _parts(x: Any) -> ComplexRule:
     return b.real(x), b.imag(x)
 
 
-def _times(x: Parts, y: Parts) -> Parts:
+def _times(x: ComplexRule, y: ComplexRule) -> ComplexRule:
     """The schoolbook product, each of whose steps is rounded."""
     return b.sub(b.mul(x[0], y[0]), b.mul(x[1], y[1])), b.add(b.mul(x[0], y[1]), b.mul(x[1], y[0]))
 
 
-def _one(x: Parts) -> Parts:
+def _one(x: ComplexRule) -> ComplexRule:
     return f.full_like(1.0, x[0]), b.zeros_like(x[0])
 
 
-def _products(x: Parts, exponent: int) -> Parts:
+def _products(x: ComplexRule, exponent: int) -> ComplexRule:
     """A power by products alone: of squares of squares, up to the third of the number itself."""
     if 0 < exponent <= 3:
         return x if exponent == 1 else _times(x, x) if exponent == 2 else _times(x, _times(x, x))
@@ -128,7 +128,7 @@ def _by_bits(x: Any, n: Any, bits: int) -> Any:
     return b.where(negative, b.div(f.full_like(1.0, x), divisor), result)
 
 
-def _chosen(condition: Any, x: Parts, y: Parts) -> Parts:
+def _chosen(condition: Any, x: ComplexRule, y: ComplexRule) -> ComplexRule:
     return b.where(condition, x[0], y[0]), b.where(condition, x[1], y[1])
 
 

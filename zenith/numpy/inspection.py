@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays.capsules import CPU, Lent, ask, on_host, read
+from zenith.arrays.capsules import CPU, BorrowedMemory, ask, on_host, read
 from zenith.arrays.imported import is_on_host
 from zenith.errors import ArgumentError, DeviceError, ZenithError, user_line
 from zenith.ir.types import DTYPES
@@ -90,7 +90,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     return array(found, copy=True) if copy and not lent.copied else found
 
 
-def _lent(x: Any, device: Any, copy: Any) -> Lent:
+def _lent(x: Any, device: Any, copy: Any) -> BorrowedMemory:
     """What an array lends on the host, asked for with no more than is needed, so that older libraries understand."""
     wanted: dict[str, Any] = {"copy": False} if copy is False else {}
     if not is_on_host(x):

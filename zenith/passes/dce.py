@@ -10,7 +10,7 @@ def dce(graph: Graph) -> Graph:
     """The graph without unused nodes; inputs and effects stay."""
     live = {v.node for v in graph.outputs}
     live.update(number for number, node in graph.nodes() if has_effect(node))
-    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=graph.behind(live))
+    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=graph.ancestors(live))
 
 
 def has_effect(node: Node) -> bool:

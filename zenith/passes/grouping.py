@@ -103,7 +103,9 @@ class Grouping:
         self.args = self.maps.args
         self.units = Units()
         self.groups: dict[int, Group] = {}
-        self.turned: set[int] = set()  # results stored transposed or inside a border: nothing in their group reads them
+        self.transposed: set[int] = (
+            set()
+        )  # results stored transposed or inside a border: nothing in their group reads them
         for number, _ in graph.nodes():
             if not self.maps.is_virtual(number):
                 self._place(number)
@@ -122,8 +124,8 @@ class Grouping:
             self._place_tile(number, lowering)
         elif isinstance(lowering, Overwrite):
             self._place_update(number)
-        elif self._is_turned_result(number) or self._is_bordered_result(number):
-            self.turned.add(number)
+        elif self._is_transposed_result(number) or self._is_bordered_result(number):
+            self.transposed.add(number)
             self._add(number, self.units.of[self.args[number][0].node])
         elif self._is_rounded_result(number):
             self._add(number, self.units.of[self.args[number][0].node])
@@ -169,7 +171,7 @@ class Grouping:
         only = folds == [number] and self.maps.readers_of(number) == {reader}
         return group.kind == "rows" and only and inside and not returned
 
-    def _is_turned_result(self, number: int) -> bool:
+    def _is_transposed_result(self, number: int) -> bool:
         """Whether a transpose of a tile kernel's result leaves its rows together, and is all that reads it.
 
         Attention's result may have other readers: it is then stored twice, which is less than to read it again.
@@ -179,21 +181,21 @@ class Grouping:
             return False
         (source,), last = self.args[number], len(node.params["axes"]) - 1
         kind = self._kind_of(source)
-        if source.node in self.turned or kind not in TILES or node.params["axes"][last] != last:
+        if source.node in self.transposed or kind not in TILES or node.params["axes"][last] != last:
             return False
         alone = self.maps.users[source.node] == {number} and source.node not in self.maps.materialized
-        return alone or (kind in ATTENTION and not self._users_of(source) & self.turned)
+        return alone or (kind in ATTENTION and not self._users_of(source) & self.transposed)
 
     def _is_bordered_result(self, number: int) -> bool:
         """Whether a result is stored inside a border; it may have other readers, and is stored twice."""
         if number not in self.maps.borders or self._kind_of(self.args[number][0]) not in BORDERED:
             return False
         source = self.args[number][0]
-        return source.node not in self.turned and not self._users_of(source) & self.turned
+        return source.node not in self.transposed and not self._users_of(source) & self.transposed
 
     def _has_border(self, group: Group) -> bool:
         """Whether a group writes a result inside a border, which keeps its kind."""
-        return any(member in self.maps.borders and member in self.turned for member in group.members)
+        return any(member in self.maps.borders and member in self.transposed for member in group.members)
 
     def _is_rounded_result(self, number: int) -> bool:
         """Whether a cast to a 16-bit float is all that reads a result of attention."""
@@ -300,7 +302,7 @@ class Grouping:
 
     def reads_in_place(self, read: Read, group: Group, level: str) -> bool:
         """Whether a read finds its value in a register, for a result at ``level`` of the group."""
-        if read.value.node in self.turned or self._is_interleaved(read.value.node):
+        if read.value.node in self.transposed or self._is_interleaved(read.value.node):
             return False
         source = group.level(read.value.shape)
         if read.access == "same":

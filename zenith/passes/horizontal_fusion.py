@@ -39,7 +39,7 @@ class _Family:
     slices: dict[int, Value] = field(default_factory=dict)
 
 
-def merged_products(graph: Graph) -> Graph:
+def horizontal_fusion(graph: Graph) -> Graph:
     """The graph with such products merged."""
     families = _families(graph)
     of = {number: family for family in families for m in family.members for number in (m.product, m.result)}
@@ -53,7 +53,7 @@ def merged_products(graph: Graph) -> Graph:
             _merge(graph, b, family, args[0], copies)
         return (family.slices[b.number],)
 
-    return rebuild(graph, visit, inner=merged_products)
+    return rebuild(graph, visit, inner=horizontal_fusion)
 
 
 def _families(graph: Graph) -> list[_Family]:

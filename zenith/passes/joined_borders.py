@@ -19,7 +19,7 @@ from zenith.passes.rewrite import Rewriter, rebuild
 
 def joined_borders(graph: Graph) -> Graph:
     """The graph with borders of the last axis but one on both last axes as one."""
-    written = Grouping(graph).turned if written_borders(graph) else ()
+    written = Grouping(graph).transposed if written_borders(graph) else ()
     return rebuild(graph, partial(_visit, written), inner=joined_borders)
 
 

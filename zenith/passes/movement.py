@@ -51,7 +51,7 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return _without_empty(b, node, args)
     if node.primitive.name == "pad":
         return _pad(b, node, *args)
-    if node.primitive.name == "again":
+    if node.primitive.name == "optimization_barrier":
         return _again(b, args[0])
     if node.primitive.name in _JOIN:
         return _JOIN[node.primitive.name](b, node, args[0])
@@ -252,7 +252,7 @@ def _again(b: Rewriter, x: Value) -> Value | None:
     made = b.definition(x)
     if made.primitive.name not in ("reshape", "transpose", "broadcast"):
         return None
-    return _value(getattr(b, made.primitive.name)(b.again(*b.operands(x)), **made.params))
+    return _value(getattr(b, made.primitive.name)(b.optimization_barrier(*b.operands(x)), **made.params))
 
 
 def _without_empty(b: Rewriter, node: Node, parts: tuple[Value, ...]) -> Value | None:

@@ -26,19 +26,19 @@ from zenith.passes.dce import dce
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
-from zenith.passes.horizontal_fusion import merged_products
+from zenith.passes.horizontal_fusion import horizontal_fusion
 from zenith.passes.joined_borders import joined_borders
 from zenith.passes.movement import movement
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
-from zenith.passes.producer_duplication import own_terms
+from zenith.passes.producer_duplication import producer_duplication
 from zenith.passes.prune import prune
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.small_windows import small_windows
 from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
-from zenith.passes.transposed_products import turned_products
+from zenith.passes.transposed_products import transposed_products
 from zenith.passes.updates import updates
 from zenith.passes.widenings import widenings
 
@@ -60,7 +60,7 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,
     prune,
     precompute,
-    turned_products,
+    transposed_products,
     updates,
     small_windows,
     movement,
@@ -70,14 +70,14 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,
     attention,
     movement,
-    merged_products,
+    horizontal_fusion,
     slices_of_views,
     joined_borders,
     split_reductions,
     widenings,
     cse,
     dce,
-    own_terms,
+    producer_duplication,
     fuse,
 )
 

@@ -24,7 +24,7 @@ DEAREST = 24  # simple operations of a term that may be computed twice
 READS = 2  # times the bytes of a term, that it may read
 
 
-def own_terms(graph: Graph) -> Graph:
+def producer_duplication(graph: Graph) -> Graph:
     """The graph with own elementwise operations in front of such sums."""
     found = _sums_with_terms(graph) if any(_is_sum_of_columns(graph, n) for n, _ in graph.nodes()) else {}
 
@@ -34,7 +34,7 @@ def own_terms(graph: Graph) -> Graph:
         terms = _Copy(b, graph, found[b.number]).of(graph.args(b.number)[0], args[0])
         return b.graph.add(node.primitive, [terms], node.params, node.line)
 
-    changed = rebuild(graph, visit, inner=own_terms)
+    changed = rebuild(graph, visit, inner=producer_duplication)
     return dce(changed) if found else changed
 
 

@@ -35,7 +35,7 @@ def prune(graph: Graph) -> Graph:
 
 def _sources(body: Graph, outputs: Iterable[int]) -> set[int]:
     """The inputs, by number, that some outputs of a body follow from."""
-    seen = body.behind(body.outputs[i].node for i in outputs)
+    seen = body.ancestors(body.outputs[i].node for i in outputs)
     return {i for i, v in enumerate(body.inputs) if v.node in seen}
 
 

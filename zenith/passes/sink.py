@@ -97,7 +97,7 @@ def _shows_part(b: Rewriter, value: Value, shape: Shape) -> bool:
 def _is_computed(b: Rewriter, value: Value) -> bool:
     """Whether a value is a computed one, as it is, with its axes turned, or read again, or turned from an argument."""
     is_turned = b.definition(value).primitive.name == "transpose"
-    while b.definition(value).primitive.name in ("transpose", "reshape", "again"):
+    while b.definition(value).primitive.name in ("transpose", "reshape", "optimization_barrier"):
         (value,) = b.operands(value)
     made = b.definition(value).primitive
     return isinstance(made.lowering, Scalar | Fold | Prefix | Tile) or (is_turned and made.name == "input")

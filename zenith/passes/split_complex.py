@@ -4,7 +4,7 @@ Behind this pass a complex array is only a shape of memory: what comes from outs
 loops and of calls) is read as ``as_parts``, a real array with one more axis of size 2, and what goes there is made by
 ``of_parts(interleave(re, im))``. Both are views, and cost nothing. Between them are real values:
 
-* arithmetic is written by its record's :class:`~zenith.ir.lowering.Parts`;
+* arithmetic is written by its record's :class:`~zenith.ir.lowering.ComplexRule`;
 * what moves elements moves real and imaginary parts alike; a reshape of what is in memory stays a reshape of it;
 * a part of what was just put together is that part, so that nothing is put together that nobody reads.
 
@@ -55,9 +55,9 @@ def _split(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     how = node.primitive.lowering
     if isinstance(how, WHOLE) or (isinstance(how, View) and _as_written(b, args[0]) is None):
         return None
-    parts = getattr(how, "parts", None)
-    if parts is not None:
-        return results_of(parts.write(b, *args, **node.params))
+    rule = getattr(how, "complex_rule", None)
+    if rule is not None:
+        return results_of(rule.write(b, *args, **node.params))
     emit = getattr(b, node.primitive.name)
     halves = [emit(*(part(a) if _is_complex(a.type) else a for a in args), **node.params) for part in (b.real, b.imag)]
     return [b.complex(*halves)]

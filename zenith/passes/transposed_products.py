@@ -12,7 +12,7 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
-def turned_products(graph: Graph) -> Graph:
+def transposed_products(graph: Graph) -> Graph:
     """The graph with such products written the other way round."""
     readers = Counter(v.node for v in graph.outputs)
     readers.update(a.node for number, _ in graph.nodes() for a in graph.args(number))
@@ -29,7 +29,7 @@ def turned_products(graph: Graph) -> Graph:
             return (b.matmul(_swapped(b, right), _swapped(b, left)),)
         return args if b.number in found else None
 
-    return rebuild(graph, visit, inner=turned_products)
+    return rebuild(graph, visit, inner=transposed_products)
 
 
 def _is_turnable(graph: Graph, value: Value) -> bool:

@@ -39,7 +39,7 @@ from zenith.torch.examples import Examples, enlarged
 from zenith.torch.float_sizes import recorded_with_floats
 from zenith.torch.frozen import Reads, observed
 from zenith.torch.recorded import detach_unrecorded, recorded
-from zenith.torch.recurrent import KeptWhole
+from zenith.torch.recurrent import Undecomposed
 from zenith.torch.unchecked import Unchecked, cumulative_batch_norms
 from zenith.torch.undecomposed import without_early_decompositions
 from zenith.torch.unexportable import explained, first_of_unknown_size
@@ -198,7 +198,7 @@ def _decompositions() -> dict[Any, Any]:
 @contextmanager
 def _written() -> Iterator[None]:
     """With functions of PyTorch written in operators that have rules, where PyTorch writes them in others."""
-    with KeptWhole(), Unchecked(), without_early_decompositions(), cumulative_batch_norms():
+    with Undecomposed(), Unchecked(), without_early_decompositions(), cumulative_batch_norms():
         yield
 
 

@@ -46,11 +46,11 @@ class Layout:
         """The sizes of the axes in the order of memory."""
         return tuple(sizes[axis] for axis in self.order)
 
-    def turned(self, array: Any) -> Any:
+    def to_memory_order(self, array: Any) -> Any:
         """A program's array with its axes in the order of memory."""
         return znp.transpose(array, self.order)
 
-    def turned_back(self, array: Any) -> Any:
+    def from_memory_order(self, array: Any) -> Any:
         """A program's array that has its axes in the order of memory, as PyTorch counts them."""
         return znp.transpose(array, self.inverse)
 

@@ -41,7 +41,7 @@ def in_layers(
     return (x.transpose(0, 1) if batch_first else x, *lasts)
 
 
-class KeptWhole(TorchFunctionMode):
+class Undecomposed(TorchFunctionMode):
     """A context in which layers of ``torch.lstm``, ``gru``, ``rnn_tanh``, ``rnn_relu`` stay whole, but packed ones."""
 
     def __torch_function__(
@@ -71,7 +71,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(x, *state, *params)
 
 
-def _way_back(name: str) -> Callable[..., Any]:
+def _backward_pass(name: str) -> Callable[..., Any]:
     """The gradients of a layer's arguments, in their structure: one operator, too."""
 
     def back(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ def _define() -> None:
         own = f"{NAMESPACE}::{name}"
         torch.library.register_fake(own, _sizes, lib=LIBRARY)
         torch.library.register_fake(f"{own}_backward", _sizes_of_gradients, lib=LIBRARY)
-        torch.library.register_autograd(own, _way_back(name), setup_context=_keep, lib=LIBRARY)
+        torch.library.register_autograd(own, _backward_pass(name), setup_context=_keep, lib=LIBRARY)
 
 
 _define()

@@ -30,9 +30,9 @@ from zenith.ir.types import ArrayType, has_derivative, uint8
 from zenith.torch.sizes import Size
 from zenith.trace import InputSpec, Recorder, Traced
 from zenith.trace.recorder import recording
-from zenith.transforms.blocked_residuals import keep_blocks
+from zenith.transforms.blocked_residuals import block_residuals
 from zenith.transforms.reverse import vjp_graph
-from zenith.transforms.split import Split, split_for_way_back
+from zenith.transforms.split import Split, split_for_backward
 
 _numbers = count(1)
 Tensors = Sequence[torch.Tensor]
@@ -50,7 +50,7 @@ class Recorded:
     written: Sequence[int]
 
 
-class Way(Inspectable):
+class TrainingPass(Inspectable):
     """One of the two ways of a step: ``show``, ``explain``, ``cache_info`` and ``graph`` tell of its programs."""
 
     def __init__(self, name: str, like: Specializer) -> None:
@@ -76,7 +76,7 @@ class Training:
     """
 
     def __init__(self, name: str, like: Specializer) -> None:
-        self.forward, self.backward = Way(f"{name}_forward", like), Way(f"{name}_backward", like)
+        self.forward, self.backward = TrainingPass(f"{name}_forward", like), TrainingPass(f"{name}_backward", like)
 
     def clear(self, why: str) -> None:
         """Forget all programs."""
@@ -89,7 +89,7 @@ class Training:
         ``build`` traces a program of these tensors.
         """
         wanted = tuple(t.requires_grad for t in tensors)
-        call = _Call(self.forward, (key, wanted), where, lambda: _way_forward(build(), wanted, self.backward, where))
+        call = _Call(self.forward, (key, wanted), where, lambda: _forward_pass(build(), wanted, self.backward, where))
         results = _Step.apply(call, *tensors)
         with torch.no_grad():
             return call.halves.finish(list(results))
@@ -99,7 +99,7 @@ class Training:
 class _Call:
     """One call of a way forward; ``halves`` are those of its program, once it ran."""
 
-    way: Way
+    way: TrainingPass
     key: Hashable
     where: Where
     build: Callable[[], Program]
@@ -152,7 +152,7 @@ class _Halves:
     definitions: of the sizes that Python computes.
     """
 
-    way: Way
+    way: TrainingPass
     where: Where
     graph: Graph
     finish: Callable[[list[Any]], Any]
@@ -233,7 +233,7 @@ def _adjoint(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.conj().resolve_conj() if tensor.is_complex() else tensor.resolve_neg()
 
 
-def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Where) -> Program:
+def _forward_pass(recorded: Recorded, wanted: Sequence[bool], way: TrainingPass, where: Where) -> Program:
     """The way forward of a program; its results are a pair of :class:`_Halves` and all tensors that it makes."""
     program, traced = recorded.program, recorded.program.traced
     graph, count_of_results = traced.graph, len(traced.outputs_weak)
@@ -246,8 +246,8 @@ def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Wh
     recorder = Recorder(graph.name, (), where.traffic)
     with recording(recorder):
         late = [False] * len(graph.inputs) + [True] * sum(seeded)
-        parts = split_for_way_back(joint, late, None, ())  # two programs: what is computed again cannot be merged
-    parts = keep_blocks(parts, channels_last=where.backend == "cuda")
+        parts = split_for_backward(joint, late, None, ())  # two programs: what is computed again cannot be merged
+    parts = block_residuals(parts, channels_last=where.backend == "cuda")
     parts.known.name, parts.unknown.name = f"{graph.name}_forward", f"{graph.name}_backward"
     handed = _hand_over(parts, count_of_results, len(graph.outputs), set(recorded.written))
     sizes = _tell_sizes(parts.unknown, graph)
@@ -261,7 +261,7 @@ def _way_forward(recorded: Recorded, wanted: Sequence[bool], way: Way, where: Wh
         next(_numbers),
     )  # fmt: skip
     weak = (False,) * (len(parts.known.outputs) - traced.has_effects)
-    forward = replace(traced, graph=parts.known, outputs_weak=weak, kept=tuple(recorder.kept))
+    forward = replace(traced, graph=parts.known, outputs_weak=weak, residuals=tuple(recorder.residuals))
     return Program(forward, _flat(lambda results: (halves, results)), program.conditions)
 
 

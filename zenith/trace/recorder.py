@@ -42,7 +42,7 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ResidualReport:
     """What the way back through a function keeps of the way forward, and what it computes again.
 
     ``values`` are types and ``again`` primitives, both with the lines of the nodes.
@@ -50,7 +50,7 @@ class Kept:
 
     function: str
     values: tuple[tuple[str, SourceLine | None], ...]
-    again: tuple[tuple[str, SourceLine | None], ...]
+    recomputed: tuple[tuple[str, SourceLine | None], ...]
 
 
 class Recorder:
@@ -65,7 +65,7 @@ class Recorder:
         self.definitions: dict[str, str] = {}  # of sizes that Python computes
         self.guards: list[Guard] = []
         self.specialized: list[tuple[Dim, SourceLine | None]] = []
-        self.kept: list[Kept] = []  # a record for each derivative in reverse mode
+        self.residuals: list[ResidualReport] = []  # a record for each derivative in reverse mode
         self.equal: dict[str, Dim] = {}
         self.finished = False
         self.token: Value | None = None
@@ -136,7 +136,7 @@ class Recorder:
         """Know of sizes what ``other`` knows, and let it know what is found out here."""
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
-        self.kept, self.definitions = other.kept, other.definitions
+        self.residuals, self.definitions = other.residuals, other.definitions
 
     # --- sizes -------------------------------------------------------------------------------------------------
 

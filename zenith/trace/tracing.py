@@ -19,7 +19,7 @@ from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
-from zenith.trace.recorder import InputSpec, Kept, Recorder, input_type, prove, recording
+from zenith.trace.recorder import InputSpec, Recorder, ResidualReport, input_type, prove, recording
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer, argument
 
@@ -38,7 +38,7 @@ class Traced:
     numbers: the outputs that are numbers in NumPy, and no arrays without axes.
     specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
     has_effects: whether the program prints or does anything else that must stay in order.
-    kept: what derivatives in reverse mode keep, and what they compute again.
+    residuals: what derivatives in reverse mode keep, and what they compute again.
     definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
     """
 
@@ -49,7 +49,7 @@ class Traced:
     numbers: tuple[int, ...]
     specialized: tuple[tuple[Dim, SourceLine | None], ...]
     has_effects: bool
-    kept: tuple[Kept, ...]
+    residuals: tuple[ResidualReport, ...]
     definitions: tuple[tuple[str, str], ...] = ()
 
 
@@ -88,7 +88,7 @@ def trace(
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
     numbers = tuple(i for i, o in enumerate(outputs) if is_number(o))
-    specialized, kept = tuple(recorder.specialized), tuple(recorder.kept)
+    specialized, kept = tuple(recorder.specialized), tuple(recorder.residuals)
     guards, definitions = tuple(recorder.guards), tuple(recorder.definitions.items())
     return Traced(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, kept, definitions)
 

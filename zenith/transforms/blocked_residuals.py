@@ -24,7 +24,7 @@ from zenith.transforms.split import Split
 Blocks = tuple[Dim, Dim]  # groups, and the channels of a block
 
 
-def keep_blocks(parts: Split, channels_last: bool = False) -> Split:
+def block_residuals(parts: Split, channels_last: bool = False) -> Split:
     """The parts of a derivative as two programs that hand over blocks; ``channels_last`` as their target computes.
 
     A residual that is an argument or a result of the first part, too, stays as it is.

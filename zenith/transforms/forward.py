@@ -38,7 +38,7 @@ def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:
         for v, name, moves in zip(graph.inputs, names, active, strict=True)
         if moves
     }
-    used = graph.behind(v.node for v in graph.outputs)
+    used = graph.ancestors(v.node for v in graph.outputs)
     for number, node in graph.nodes():
         if node.primitive.name == "input":
             continue

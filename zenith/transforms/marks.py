@@ -5,7 +5,7 @@ the function are computed again there.
 from __future__ import annotations
 
 from zenith.ir.graph import Graph, Value
-from zenith.transforms.residuals import Place
+from zenith.transforms.residuals import Allocation
 from zenith.transforms.split import copy_nodes
 
 _MARKS = ("saved", "checkpoint_name")  # they give their argument back
@@ -18,10 +18,10 @@ def split_at_marks(joint: Graph, primals: int, results: int) -> tuple[Graph, Gra
     primals and gives the results, then the marked values that the way back needs; that takes the primals, those values
     and the cotangents, and gives the other outputs.
     """
-    marked = {_behind_marks(joint, number) for number, node in joint.nodes() if node.primitive.name == "saved"}
+    marked = {_unmarked(joint, number) for number, node in joint.nodes() if node.primitive.name == "saved"}
     again, handed = _needed(joint, [(v.node, v.output) for v in joint.outputs[results:]], marked)
     forward, moved = _start(joint, joint.inputs[:primals], [])
-    ahead = joint.behind([*(v.node for v in joint.outputs[:results]), *(place[0] for place in handed)])
+    ahead = joint.ancestors([*(v.node for v in joint.outputs[:results]), *(place[0] for place in handed)])
     copy_nodes(joint, forward, moved, ahead)
     forward.set_outputs(moved[p] for p in [*((v.node, v.output) for v in joint.outputs[:results]), *handed])
     back, moved = _start(joint, joint.inputs, handed)
@@ -35,7 +35,7 @@ def split_at_marks(joint: Graph, primals: int, results: int) -> tuple[Graph, Gra
     return forward, back
 
 
-def _behind_marks(graph: Graph, number: int) -> Place:
+def _unmarked(graph: Graph, number: int) -> Allocation:
     """The value that a mark stands on."""
     while graph.node(number).primitive.name in _MARKS:
         (value,) = graph.args(number)
@@ -43,9 +43,9 @@ def _behind_marks(graph: Graph, number: int) -> Place:
     return number, output
 
 
-def _needed(graph: Graph, wanted: list[Place], marked: set[Place]) -> tuple[set[int], list[Place]]:
+def _needed(graph: Graph, wanted: list[Allocation], marked: set[Allocation]) -> tuple[set[int], list[Allocation]]:
     """The nodes that some values follow from when marked ones are there, and the marked ones that they need."""
-    nodes, handed, pending = set[int](), set[Place](), wanted
+    nodes, handed, pending = set[int](), set[Allocation](), wanted
     while pending:
         place = pending.pop()
         if place in marked:
@@ -56,9 +56,9 @@ def _needed(graph: Graph, wanted: list[Place], marked: set[Place]) -> tuple[set[
     return nodes, sorted(handed)
 
 
-def _start(graph: Graph, inputs: list[Value], handed: list[Place]) -> tuple[Graph, dict[Place, Value]]:
+def _start(graph: Graph, inputs: list[Value], handed: list[Allocation]) -> tuple[Graph, dict[Allocation, Value]]:
     """A new graph with some inputs of another, and further ones for values that are handed over."""
-    new, moved = Graph(graph.name), dict[Place, Value]()
+    new, moved = Graph(graph.name), dict[Allocation, Value]()
     for value in inputs:
         moved[value.node, 0] = new.add_input(value.type, str(graph.node(value.node).params["name"]))
     for i, (node, output) in enumerate(handed):

@@ -16,7 +16,7 @@ from zenith.trace.results import own_memory
 from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
 from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
-from zenith.transforms.split import split, split_for_way_back
+from zenith.transforms.split import split, split_for_backward
 
 
 def jvp(
@@ -94,7 +94,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     seeded = [i < call.flat.count and has_derivative(v.type) for i, v in enumerate(outputs)]
     graph = vjp_graph(call.inner.graph, call.floats(), seeded)
     late = [False] * len(call.inner.graph.inputs) + [True] * sum(seeded)
-    parts = split_for_way_back(graph, late)
+    parts = split_for_backward(graph, late)
     known = replay(parts.known, [*call.arguments.arrays, *call.inner.captured])
     residuals = known[len(known) - parts.residuals :]
     values = parts.merge(known)

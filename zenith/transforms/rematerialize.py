@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
-from zenith.transforms.residuals import Place, after, choose_residuals, operations_again, tell_kept, waiting
+from zenith.transforms.residuals import (
+    Allocation,
+    choose_residuals,
+    descendants,
+    recomputed_operations,
+    report_residuals,
+    waiting,
+)
 
 
 def rematerialize(graph: Graph, late: Sequence[bool]) -> Graph:
@@ -20,14 +27,14 @@ def rematerialize(graph: Graph, late: Sequence[bool]) -> Graph:
     ``late`` inputs are cotangents. What depends on them is the way back, which stays where it is; what it reads of the
     rest is kept, or computed again in front of its first reader.
     """
-    back = _way_back(graph, late)
+    back = _backward_pass(graph, late)
     handed, again = choose_residuals(graph, back, (*graph.inputs, *graph.outputs))
     sources = {(a.node, a.output) for number in again for a in graph.args(number)}
-    new, moved, twice = Graph(graph.name), dict[Place, Value](), dict[Place, Value]()
+    new, moved, twice = Graph(graph.name), dict[Allocation, Value](), dict[Allocation, Value]()
     b = Builder(new)
 
-    def second(place: Place) -> Value:
-        pending, needed = [place], set[Place]()
+    def second(place: Allocation) -> Value:
+        pending, needed = [place], set[Allocation]()
         while pending:
             at = pending.pop()
             if at not in twice and at not in needed:
@@ -38,7 +45,7 @@ def rematerialize(graph: Graph, late: Sequence[bool]) -> Graph:
                 args = [twice[a.node, a.output] for a in graph.args(at[0])]
                 (twice[at],) = b.transplant(graph, graph.node(at[0]), args)
             else:
-                twice[at] = b.again(moved[at])
+                twice[at] = b.optimization_barrier(moved[at])
         return twice[place]
 
     for number, node in graph.nodes():
@@ -50,21 +57,21 @@ def rematerialize(graph: Graph, late: Sequence[bool]) -> Graph:
         moved.update({(number, i): value for i, value in enumerate(b.transplant(graph, node, args))})
     new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
     kept = [(graph.node(n).types[i], graph.node(n)) for n, i in handed]
-    tell_kept(graph.name, kept, [graph.node(n) for n in sorted(again) if operations_again(graph.node(n))])
+    report_residuals(graph.name, kept, [graph.node(n) for n in sorted(again) if recomputed_operations(graph.node(n))])
     return new
 
 
-def _way_back(graph: Graph, late: Sequence[bool]) -> set[int]:
+def _backward_pass(graph: Graph, late: Sequence[bool]) -> set[int]:
     """The nodes that depend on cotangents, and of what rules compute for these alone all that is never done twice.
 
     The rest of it, a slope such as ``1 - y * y``, is kept or computed again like what the way forward computes.
     """
     back = waiting(graph, late)
-    forward = graph.behind(v.node for v in graph.outputs if v.node not in back)
-    fixed = {n for n, node in graph.nodes() if node.primitive.name != "input" and operations_again(node) is None}
-    back |= after(graph, fixed - forward)
+    forward = graph.ancestors(v.node for v in graph.outputs if v.node not in back)
+    fixed = {n for n, node in graph.nodes() if node.primitive.name != "input" and recomputed_operations(node) is None}
+    back |= descendants(graph, fixed - forward)
     for number, node in reversed(list(graph.nodes())):
         users = {user for _, user, _ in graph.users(number)}
-        if number not in forward and users and users <= back and operations_again(node) == 0:
+        if number not in forward and users and users <= back and recomputed_operations(node) == 0:
             back.add(number)  # an index map is where it is read
     return back

@@ -15,14 +15,14 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Data, Elements, Scalar, View
 from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType, Type
-from zenith.trace.recorder import Kept, current_recorder
+from zenith.trace.recorder import ResidualReport, current_recorder
 
-Place = tuple[int, int]
+Allocation = tuple[int, int]
 
 
 def choose_residuals(
     graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int] = ()
-) -> tuple[list[Place], set[int]]:
+) -> tuple[list[Allocation], set[int]]:
     """The places that the nodes ``later`` are handed, in program order, and the nodes that are computed again for them.
 
     Values ``there`` cost nothing to hand over; ``same`` inputs, by number, are the same in all steps of a loop.
@@ -32,12 +32,14 @@ def choose_residuals(
 
 def waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
     """The nodes that depend on a ``late`` input, these included, and what is computed again for these alone."""
-    found = after(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
-    second = after(graph, {number for number, node in graph.nodes() if node.primitive.name == "again"})
-    return found | (second - graph.behind(v.node for v in graph.outputs if v.node not in found))
+    found = descendants(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
+    second = descendants(
+        graph, {number for number, node in graph.nodes() if node.primitive.name == "optimization_barrier"}
+    )
+    return found | (second - graph.ancestors(v.node for v in graph.outputs if v.node not in found))
 
 
-def after(graph: Graph, first: set[int]) -> set[int]:
+def descendants(graph: Graph, first: set[int]) -> set[int]:
     """Nodes, and all that depend on them."""
     found = set(first)
     for number, _ in graph.nodes():
@@ -46,12 +48,12 @@ def after(graph: Graph, first: set[int]) -> set[int]:
     return found
 
 
-def tell_kept(name: str, kept: Sequence[tuple[Type, Node]], again: Sequence[Node]) -> None:
+def report_residuals(name: str, residuals: Sequence[tuple[Type, Node]], again: Sequence[Node]) -> None:
     """Tell the trace in progress what a derivative in reverse mode keeps: ``explain()`` shows it."""
     recorder = current_recorder()
     if recorder is not None:
-        values = tuple((str(type), node.line) for type, node in kept if node.primitive.name != "input")
-        recorder.kept.append(Kept(name, values, tuple((n.primitive.name, n.line) for n in again)))
+        values = tuple((str(type), node.line) for type, node in residuals if node.primitive.name != "input")
+        recorder.residuals.append(ResidualReport(name, values, tuple((n.primitive.name, n.line) for n in again)))
 
 
 class _Choice:
@@ -68,7 +70,7 @@ class _Choice:
             if fixed and {a.node for a in graph.args(number)} <= self.same:
                 self.same.add(number)
 
-    def made(self) -> tuple[list[Place], set[int]]:
+    def made(self) -> tuple[list[Allocation], set[int]]:
         """Places to hand over, in program order, and numbers of nodes."""
         read = {(a.node, a.output) for number in self.later for a in self.graph.args(number)}
         wanted = {place for place in read if place[0] not in self.later}
@@ -90,18 +92,18 @@ class _Choice:
         type = node.types[output]
         if (number, output) in self.there or not isinstance(type, ArrayType):
             return 0
-        return self.traffic * elements(type) * type.dtype.itemsize + (operations_again(node) == 0)
+        return self.traffic * elements(type) * type.dtype.itemsize + (recomputed_operations(node) == 0)
 
     def _again(self, number: int, output: int) -> int | None:
         """What computing a value again costs, in operations; None for one that is not computed again."""
         node = self.graph.node(number)
-        cost = operations_again(node)
+        cost = recomputed_operations(node)
         if number in self.same and node.primitive.name != "input":
             return 0
         return None if cost is None or output else cost
 
 
-def operations_again(node: Node) -> int | None:
+def recomputed_operations(node: Node) -> int | None:
     """The operations of a node that may be computed again where its result is read; None for others."""
     how, (type, *others) = node.primitive.lowering, node.types or (None,)
     if node.primitive.name == "input" or node.primitive.effect or others or not isinstance(type, ArrayType):

@@ -17,7 +17,7 @@ from zenith.ir.primitive import WithResiduals
 from zenith.ir.types import has_derivative
 from zenith.transforms.rules import RuleBuilder
 
-Place = tuple[int, int]
+Allocation = tuple[int, int]
 
 
 def vjp_graph(graph: Graph, wanted: Sequence[bool], seeded: Sequence[bool]) -> Graph:
@@ -42,8 +42,8 @@ class _Reverse:
     def __init__(self, graph: Graph, wanted: Sequence[bool]) -> None:
         self.old, self.new = graph, Graph(graph.name)
         self.b = RuleBuilder(self.new)
-        self.primal: dict[Place, Value] = {}
-        self.cotangent: dict[Place, Value] = {}
+        self.primal: dict[Allocation, Value] = {}
+        self.cotangent: dict[Allocation, Value] = {}
         self.kept: dict[int, Any] = {}  # what a node's way forward left for its way back
         self.wanted = [(v.node, 0) for v, flag in zip(graph.inputs, wanted, strict=True) if flag]
         self.active = self._reachable()
@@ -64,7 +64,7 @@ class _Reverse:
         self.new.set_outputs([*outputs, *gradients])
         return self.new
 
-    def _reachable(self) -> set[Place]:
+    def _reachable(self) -> set[Allocation]:
         """The floating-point values that depend on a wanted input."""
         found = set(self.wanted)
         for number, node in self.old.nodes():
@@ -103,7 +103,7 @@ class _Reverse:
                     if cotangent is not None and place in self.active:
                         self._accumulate(place, cotangent)
 
-    def _pull(self, number: int, node: Node, args: Sequence[Place]) -> Sequence[Value | None]:
+    def _pull(self, number: int, node: Node, args: Sequence[Allocation]) -> Sequence[Value | None]:
         """The cotangents of a node's arguments."""
         results = [(number, i) for i in range(len(node.types))]
         primals, outputs = [self.primal[p] for p in args], [self.primal[p] for p in results]
@@ -118,6 +118,6 @@ class _Reverse:
         except ZenithError as error:
             raise error.at(node.line) from None
 
-    def _accumulate(self, place: Place, cotangent: Value) -> None:
+    def _accumulate(self, place: Allocation, cotangent: Value) -> None:
         before = self.cotangent.get(place)
         self.cotangent[place] = cotangent if before is None else self.b.add(before, cotangent)

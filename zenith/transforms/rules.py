@@ -27,10 +27,10 @@ class RuleBuilder(Builder):
         there: Sequence[Value] | None = None,
         same: Collection[int] | None = None,
     ) -> Split:
-        """See :func:`~zenith.transforms.split.split_for_way_back`."""
-        from zenith.transforms.split import split_for_way_back
+        """See :func:`~zenith.transforms.split.split_for_backward`."""
+        from zenith.transforms.split import split_for_backward
 
-        return split_for_way_back(graph, late, there, same)
+        return split_for_backward(graph, late, there, same)
 
     def split_at_marks(self, joint: Graph, primals: int, results: int) -> tuple[Graph, Graph]:
         """See :func:`~zenith.transforms.marks.split_at_marks`."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Node, Value
-from zenith.transforms.residuals import Place, choose_residuals, operations_again, tell_kept, waiting
+from zenith.transforms.residuals import Allocation, choose_residuals, recomputed_operations, report_residuals, waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def split(
     waits = waiting(graph, late)
     kept_anyway = (*graph.inputs, *graph.outputs) if there is None else there
     handed, again = choose_residuals(graph, waits, kept_anyway, same or ())
-    known, moved = Graph(graph.name), dict[Place, Value]()
+    known, moved = Graph(graph.name), dict[Allocation, Value]()
     for value, is_late in zip(graph.inputs, late, strict=True):
         if not is_late:
             moved[value.node, 0] = known.add_input(value.type, graph.node(value.node).params["name"])
@@ -70,23 +70,23 @@ def split(
     sources = {(a.node, a.output) for number in again for a in graph.args(number)} & {*handed}
     later = dict(moved)
     if same is None:
-        later.update({place: Builder(unknown).again(moved[place]) for place in sorted(sources)})
+        later.update({place: Builder(unknown).optimization_barrier(moved[place]) for place in sorted(sources)})
     copy_nodes(graph, unknown, later, again)
     moved.update({place: value for place, value in later.items() if place[0] in again or place in sources})
     copy_nodes(graph, unknown, moved, waits)
     unknown.set_outputs(moved[v.node, v.output] for v in graph.outputs if v.node in waits)
-    twice = tuple(graph.node(number) for number in sorted(again) if operations_again(graph.node(number)))
+    twice = tuple(graph.node(number) for number in sorted(again) if recomputed_operations(graph.node(number)))
     return Split(known, unknown, len(handed), tuple(v.node in waits for v in graph.outputs), twice)
 
 
-def split_for_way_back(graph: Graph, late: Sequence[bool], *options: Any) -> Split:
+def split_for_backward(graph: Graph, late: Sequence[bool], *options: Any) -> Split:
     """Split a derivative in reverse mode, and tell the trace in progress what is kept: ``explain()`` shows it."""
     parts = split(graph, late, *options)
-    tell_kept(graph.name, [(v.type, parts.known.node(v.node)) for v in parts.kept], parts.again)
+    report_residuals(graph.name, [(v.type, parts.known.node(v.node)) for v in parts.kept], parts.again)
     return parts
 
 
-def copy_nodes(graph: Graph, new: Graph, moved: dict[Place, Value], nodes: set[int]) -> None:
+def copy_nodes(graph: Graph, new: Graph, moved: dict[Allocation, Value], nodes: set[int]) -> None:
     """Append some nodes to another graph; ``moved`` knows where the values are that they read, and what they give."""
     builder = Builder(new)
     for number, node in graph.nodes():

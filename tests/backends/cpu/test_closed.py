@@ -89,7 +89,7 @@ def f(x: f32[n, 64]) -> (f32[n, 96]):
     again = moved(executable, tmp_path / "program")
     program = again.program
     assert executable.program.prepared and not program.prepared and not program.weights
-    places = {p for step in walk(program.steps) for p in step.places if p.kind in FIXED}
+    places = {p for step in walk(program.steps) for p in step.allocations if p.kind in FIXED}
     assert {p.name for p in places} == program.constants.keys() and {p.kind for p in places} == {"constant"}
     graph.weights.change({"w": -weight})
     np.testing.assert_array_equal(call(again, graph, args)[0], before)

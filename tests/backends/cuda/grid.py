@@ -177,7 +177,7 @@ def _tensor_core(warp, lane):
         scope[instruction.name] = _mma(instruction, warp, lane)
     for count in (1, 2, 4):
         for turned in (False, True):
-            scope[f"ldmatrix_{count}{'_turned' if turned else ''}"] = _ldmatrix(count, turned, warp, lane)
+            scope[f"ldmatrix_{count}{'_transposed' if turned else ''}"] = _ldmatrix(count, turned, warp, lane)
     return scope
 
 

@@ -24,7 +24,7 @@ from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.schedules import CHIPS
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.kernel import Held, HeldProduct, walk
+from zenith.backends.kernel import RegisterMatrix, RegisterProduct, walk
 from zenith.backends.lower.attention.register_writer import padded
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.steps import Launch
@@ -65,7 +65,7 @@ def test_values_of_every_shape_on_lanes(mask, causal, kinds):
     """Lengths are symbols, 0 and 1 and no multiples of tiles among them; heads are of sizes that fill no tile."""
     for d, e in ((64, 64), (20, 36), (80, 128)):
         program = graph(("s", "t", d, e), kinds, mask, causal)
-        assert all(any(isinstance(s, Held) for s in walk(k.body)) for k in kernels(program, "sm_90a"))
+        assert all(any(isinstance(s, RegisterMatrix) for s in walk(k.body)) for k in kernels(program, "sm_90a"))
         executable = compiled(program, "cuda on lanes")
         for seed, (s, t) in enumerate([(1, 1), (1, 70), (70, 1), (0, 5), (5, 0), (64, 64), (130, 67), (3, 200)]):
             values = narrow((s, t, d, e), kinds, mask, seed=seed)
@@ -153,7 +153,7 @@ def test_sums_stay_in_registers(kinds, arch, head):
     found = kernels(graph(("s", "t", head, head), kinds, causal=True, lead=("b",)), arch)
     assert len(found) == (4 if head == 256 else 3), "there is no room for the sums of two results"
     for kernel in found:
-        (product, *_) = [s for s in walk(kernel.body) if isinstance(s, HeldProduct)]
+        (product, *_) = [s for s in walk(kernel.body) if isinstance(s, RegisterProduct)]
         assert product.instruction.shape == ("m16n8k8" if arch == "sm_75" else "m16n8k16")
         code = compile_kernel(kernel, forms(kernel)[-1], arch)
         used = resources(code.cubin)

@@ -15,7 +15,7 @@ from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import all_primitives
 from zenith.trace.bind import bind
 
-PARTS = [p for p in all_primitives() if isinstance(p.lowering, HostCall) and p.lowering.part]
+COMPLEX_RULES = [p for p in all_primitives() if isinstance(p.lowering, HostCall) and p.lowering.part]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def copies(gpu, function, *arrays):
     return found, gpu.copies[before:]
 
 
-@pytest.mark.parametrize("primitive", PARTS, ids=[p.name for p in PARTS])
+@pytest.mark.parametrize("primitive", COMPLEX_RULES, ids=[p.name for p in COMPLEX_RULES])
 def test_every_primitive_computes_on_the_device_what_it_does_on_the_host(gpu, parts, primitive):
     """All samples of all types in one program, which copies nothing to the host."""
     samples = [s for t in "fdFD" for s in primitive.samples(np.dtype(t))]

@@ -38,14 +38,14 @@ class Namespace:
 
     @staticmethod
     def from_dlpack(array):
-        return Lent(on_host(array))
+        return BorrowedMemory(on_host(array))
 
     @staticmethod
     def reshape(array, shape):
-        return Lent(np.ascontiguousarray(array.values.reshape(shape)))
+        return BorrowedMemory(np.ascontiguousarray(array.values.reshape(shape)))
 
 
-class Lent:
+class BorrowedMemory:
     """An array of a library that Zenith has never heard of."""
 
     versioned = True
@@ -67,7 +67,7 @@ class Lent:
         return capsule(self.kept.data.ptr, self.shape, strides, self.dtype, self.kept)
 
 
-class Older(Lent):
+class Older(BorrowedMemory):
     """The protocol without versions."""
 
     def __dlpack__(self, *, stream=None):
@@ -75,15 +75,15 @@ class Older(Lent):
         return capsule(self.kept.data.ptr, self.shape, None, self.dtype, self.kept, versioned=False)
 
 
-@pytest.mark.parametrize("kind", [Lent, Older])
+@pytest.mark.parametrize("kind", [BorrowedMemory, Older])
 def test_in_and_out_without_a_copy(gpu, kind):
     x = kind(np.arange(6, dtype=np.float32).reshape(2, 3))
     gpu.current_stream = 9
     step = zenith.jit(lambda x: np.exp(x))
     found = step(x)
-    assert type(found) is Lent
+    assert type(found) is BorrowedMemory
     np.testing.assert_allclose(found.values, np.exp(x.values), rtol=1e-6)
-    assert x.streams == [(9, (1, 0) if kind is Lent else None)]
+    assert x.streams == [(9, (1, 0) if kind is BorrowedMemory else None)]
     assert x.kept.data.ptr in gpu.launches[0].buffers
     step(kind(np.ones((4, 3), np.float32)))
     assert step.cache_info().misses == 1
@@ -93,7 +93,7 @@ def test_in_and_out_without_a_copy(gpu, kind):
 def test_the_stream_is_the_one_of_the_results_library(gpu, current, written):
     """The legacy default stream, 0 in CUDA, is 1 in DLPack, and 2 the one of each thread in both."""
     gpu.current_stream = current
-    x, y = Lent(np.ones(3, np.float32)), Older(np.ones(3, np.float32))
+    x, y = BorrowedMemory(np.ones(3, np.float32)), Older(np.ones(3, np.float32))
     zenith.jit(lambda x, y: x + y)(x, y)
     assert x.streams == [(written, (1, 0))] and y.streams == [(written, None)]
 
@@ -101,12 +101,12 @@ def test_the_stream_is_the_one_of_the_results_library(gpu, current, written):
 def test_what_is_lent_is_never_written(gpu):
     """Nobody knows who else has the memory, and whether it is read-only: a donated array is left alone."""
     step = zenith.jit(lambda x: x + 1, donate_argnums=0)
-    x = Lent(np.ones(3, np.float32))
+    x = BorrowedMemory(np.ones(3, np.float32))
     found = step(x)
     assert found.values.tolist() == [2, 2, 2] and on_host(x.kept).tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("kind", [Lent, Older])
+@pytest.mark.parametrize("kind", [BorrowedMemory, Older])
 def test_errors_inside_a_library_are_not_taken_for_an_older_protocol(gpu, kind):
     class Failing(kind):
         fails = False
@@ -127,27 +127,27 @@ def test_errors_inside_a_library_are_not_taken_for_an_older_protocol(gpu, kind):
 
 def test_arrays_that_are_not_dense_are_copied_by_their_library(gpu):
     values = np.arange(6, dtype=np.float32).reshape(2, 3).T
-    found = zenith.jit(lambda x: x * 2)(Lent(values))
+    found = zenith.jit(lambda x: x * 2)(BorrowedMemory(values))
     np.testing.assert_array_equal(found.values, values * 2)
 
 
 def test_arrays_are_kept_until_they_are_read(gpu):
     step = zenith.jit(lambda x: x + 1)
-    step(Lent(np.ones(3, np.float32)))
+    step(BorrowedMemory(np.ones(3, np.float32)))
     (lease,) = step._specializer.latest.executable._leases
     gpu.delayed = []
     for pending in (1, 2, 3):  # the driver without a device takes no event for done while work waits
-        step(Lent(np.ones(3, np.float32)))
+        step(BorrowedMemory(np.ones(3, np.float32)))
         assert len(lease.events) == pending
     gpu.finish()
     gpu.delayed = None
-    step(Lent(np.ones(3, np.float32)))
+    step(BorrowedMemory(np.ones(3, np.float32)))
     assert len(lease.events) == len(gpu.events) == 1
 
 
 def test_any_later_call_lets_go_of_what_was_read(gpu):
     step = zenith.jit(lambda x, y: (x, y)[0] + 1)
-    step(Lent(np.ones(3, np.float32)), on_device(np.ones(3, np.float32)))
+    step(BorrowedMemory(np.ones(3, np.float32)), on_device(np.ones(3, np.float32)))
     executable = step._specializer.latest.executable
     (lease,) = executable._leases
     assert len(lease.events) == len(gpu.events) == 1
@@ -164,7 +164,7 @@ def test_arrays_are_kept_when_a_step_raises_after_kernels_were_launched(gpu):
     shape = zenith.ShapeDtypeStruct((3,), np.float32)
     step = zenith.jit(lambda x: zenith.pure_callback(fail, shape, np.exp(x)) + x)
     with pytest.raises(Exception, match="no"):
-        step(Lent(np.ones(3, np.float32)))
+        step(BorrowedMemory(np.ones(3, np.float32)))
     (lease,) = step._specializer.latest.executable._leases
     ((_, (arrays, _)),) = lease.events
     assert arrays[0].address in gpu.launches[0].buffers
@@ -173,7 +173,7 @@ def test_arrays_are_kept_when_a_step_raises_after_kernels_were_launched(gpu):
 def test_mixed_libraries_wait_for_each_other(gpu):
     """The capsule says nothing of CuPy's own array: both are on CuPy's stream here, so that nobody waits."""
     add = zenith.jit(lambda x, y: x + y)
-    found = add(on_device(np.ones(3, np.float32)), Lent(np.ones(3, np.float32)))
+    found = add(on_device(np.ones(3, np.float32)), BorrowedMemory(np.ones(3, np.float32)))
     assert on_host(found).tolist() == [2.0] * 3 and not gpu.waits
 
 
@@ -193,7 +193,7 @@ def test_later_versions_are_refused():
 
 
 def test_arrays_on_other_devices_are_converted_by_hand(gpu):
-    class OnRocm(Lent):
+    class OnRocm(BorrowedMemory):
         def __dlpack_device__(self):
             return (10, 0)
 
@@ -203,13 +203,13 @@ def test_arrays_on_other_devices_are_converted_by_hand(gpu):
 
 def test_the_namespace_copies_nothing_from_a_gpu_unless_asked(gpu):
     """``device="cpu"`` goes to the library, which may not know how."""
-    x = Lent(np.ones(3, np.float32))
+    x = BorrowedMemory(np.ones(3, np.float32))
     with pytest.raises(DeviceError, match='device="cpu"'):
         znp.from_dlpack(x)
     with pytest.raises(ArgumentError, match=r"does not lend it with dl_device=\(1, 0\)"):
         znp.from_dlpack(x, device="cpu")
 
-    class Copying(Lent):
+    class Copying(BorrowedMemory):
         def __dlpack__(self, **given):
             self.given = given
             return self.values.__dlpack__(max_version=given["max_version"])

@@ -194,7 +194,7 @@ def test_nothing_is_left_behind_after_many_calls(fake, rng):
         repeat(1000)
         fake.launches.clear()
     after = pool().stats()
-    assert after.bytes_in_use == before.bytes_in_use and after.held_bytes == before.held_bytes
+    assert after.bytes_in_use == before.bytes_in_use and after.reserved_bytes == before.reserved_bytes
     assert after.allocations - before.allocations == after.returns - before.returns == 10_000
     assert (len(fake.events), fake.calls["pinned"], pool().source.misses) == (events, pinned, misses)
     assert after.hit_rate > 0.99

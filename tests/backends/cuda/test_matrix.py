@@ -178,7 +178,7 @@ def product_source(i, turned=False):
         "    for j in range(4):",
         f"        sums[j] = c[u32((row + j // 2 * 8) * {i.columns}) + column + j % 2]",
         f"    ldmatrix_{i.left_words}(left, 0, tile_a, {left})",
-        f"    ldmatrix_{i.right_words}{'_turned' if turned else ''}(right, 0, tile_b, {right})",
+        f"    ldmatrix_{i.right_words}{'_transposed' if turned else ''}(right, 0, tile_b, {right})",
         *rounds,
         f"    {i.name}(sums, 0, left, 0, right, 0)",
         "    for j in range(4):",

@@ -20,7 +20,7 @@ def test_a_block_that_came_back_is_given_out_again(fake):
     assert again.address == address
     stats = zenith.memory.stats()
     assert (stats.allocations, stats.hits, stats.misses, stats.returns) == (2, 1, 1, 1)
-    assert stats.bytes_in_use == stats.peak_bytes == stats.held_bytes == 1024
+    assert stats.bytes_in_use == stats.peak_bytes == stats.reserved_bytes == 1024
     assert stats.hit_rate == 0.5 and stats.device == "fake 0"
     assert "2 allocations, 1 hits, 1 returns, hit rate 50.0%" in str(stats)
 
@@ -38,7 +38,7 @@ def test_kept_memory_can_be_given_back(fake):
     del block
     assert fake.allocated > 0
     zenith.memory.release()
-    assert fake.allocated == 0 and zenith.memory.stats().held_bytes == 0
+    assert fake.allocated == 0 and zenith.memory.stats().reserved_bytes == 0
 
 
 def test_out_of_memory_says_what_was_wanted_and_what_is_held():

@@ -29,12 +29,12 @@ def program(name, widest, args, sizes):
     launches = []
     for launch in walk(plan.steps):
         kernel, form = launch.kernel, forms(launch.kernel)[-1 if widest else 0]
-        for b, place in zip(kernel.buffers, launch.places, strict=True):
+        for b, place in zip(kernel.buffers, launch.allocations, strict=True):
             memory.setdefault(place.name, np.zeros(b.size.evaluate(sizes), b.dtype.numpy))
         tasks = kernel.tasks.evaluate(sizes)
         given = {n: np.uint32(sizes[n]) for n in kernel.sizes} | {"status": "status"}
         given["tasks"] = np.uint32(tasks if is_team(kernel) else tasks // form.width)
-        given |= {b.name: place.name for b, place in zip(kernel.buffers, launch.places, strict=True)}
+        given |= {b.name: place.name for b, place in zip(kernel.buffers, launch.allocations, strict=True)}
         source, threads = CudaPrinter(form).kernel(kernel), block_threads(kernel) if is_block(kernel) else THREADS
         launches.append((kernel.name, source, BLOCKS, threads, [given[p] for p in parameters(kernel)]))
     return memory, launches

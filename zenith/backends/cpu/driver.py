@@ -61,7 +61,7 @@ from zenith.backends.cpu.block import (
 )
 from zenith.backends.cpu.program import Launch, Program, Step
 from zenith.backends.cpu.step_table import Control, first_rows, rows_of
-from zenith.backends.steps import FIXED, Branch, Call, Carry, Loop, Place, Slice
+from zenith.backends.steps import FIXED, Allocation, Branch, Call, Carry, Loop, Slice
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class Frame:
         return block
 
     def _arguments(self, step: Launch | Call) -> None:
-        for place in step.places:
+        for place in step.allocations:
             self._place(self._new_words(1), place)
         for size in step.sizes:
             self._size(self._new_words(1), size)
@@ -203,7 +203,7 @@ class Frame:
         self.length += count
         return first
 
-    def _place(self, word: int, place: Place) -> None:
+    def _place(self, word: int, place: Allocation) -> None:
         if place.kind == "slot":
             self._slots.add(word, self._number(self.slots_of[place.name]))
         elif place.kind in FIXED:

@@ -294,11 +294,11 @@ class _HostCall:
 
     def __init__(self, step: Call, block: int) -> None:
         self.step, self.block = step, block
-        self.length = len(step.places) + len(step.sizes)
+        self.length = len(step.allocations) + len(step.sizes)
 
     def __call__(self, frame_address: int) -> None:
         words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * self.block))
-        addresses, sizes = words[: len(self.step.places)], iter(words[len(self.step.places) :])
+        addresses, sizes = words[: len(self.step.allocations)], iter(words[len(self.step.allocations) :])
         shapes = [tuple(itertools.islice(sizes, type.rank)) for type in self.step.types]
         self.step([_memory_at(*item) for item in zip(addresses, self.step.types, shapes, strict=True)])
 

@@ -15,7 +15,7 @@ from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.texts import kernel_text
 from zenith.backends.failures import Failures, failures
 from zenith.backends.kernel import Kernel
-from zenith.backends.steps import FIXED, Branch, Call, Either, Loop, Place, Weight, walk
+from zenith.backends.steps import FIXED, Allocation, Branch, Call, Either, Loop, Weight, walk
 from zenith.errors import SourceLine
 from zenith.ir.types import ArrayType, DType
 
@@ -43,7 +43,7 @@ class Launch:
     """
 
     kernel: Code
-    places: tuple[Place, ...]
+    allocations: tuple[Allocation, ...]
     tasks: str
     grain: str
     sizes: tuple[str, ...]
@@ -52,7 +52,7 @@ class Launch:
     lines: tuple[SourceLine, ...]
 
     def __str__(self) -> str:
-        words = [*map(str, self.places), *self.sizes]
+        words = [*map(str, self.allocations), *self.sizes]
         return f"{self.kernel.name}({', '.join(words)}) in chunks of {self.grain}"
 
 
@@ -125,7 +125,7 @@ def closed(program: Program, arrays: Mapping[str, Any]) -> Program:
 def _closed(step: Step) -> Step:
     match step:
         case Launch() | Call():
-            return replace(step, places=tuple(map(_stored, step.places)))
+            return replace(step, allocations=tuple(map(_stored, step.allocations)))
         case Loop():
             mapped = step.mapped(_closed, str)
             carries = tuple(replace(carry, start=_stored(carry.start)) for carry in mapped.carries)
@@ -135,8 +135,8 @@ def _closed(step: Step) -> Step:
             return replace(step.mapped(_closed), index=_stored(step.index))
 
 
-def _stored(place: Place) -> Place:
-    return Place("constant", place.name) if place.kind in FIXED else place
+def _stored(place: Allocation) -> Allocation:
+    return Allocation("constant", place.name) if place.kind in FIXED else place
 
 
 def kernel_sources(plan: Plan) -> str:
@@ -168,7 +168,7 @@ def _launch(step: planned.Launch, codes: _Codes) -> Launch:
     code, sizes = codes[kernel.name]
     return Launch(
         code,
-        step.places,
+        step.allocations,
         str(kernel.tasks),
         _grain(kernel),
         sizes,

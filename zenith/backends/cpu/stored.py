@@ -26,7 +26,7 @@ from zenith.backends.cache import store
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.program import Code, Launch, Prepared, Program, Step
 from zenith.backends.failures import Failure
-from zenith.backends.steps import Branch, Call, Carry, Loop, Place, Slice, Weight
+from zenith.backends.steps import Allocation, Branch, Call, Carry, Loop, Slice, Weight
 from zenith.errors import SourceLine
 from zenith.ir import dims
 from zenith.ir.graph import Graph, Node
@@ -148,7 +148,7 @@ class _Tables:
     def launch(self, launch: Launch) -> list[Any]:
         """A launch as a list."""
         kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
-        places = [_place(p) for p in launch.places]
+        places = [_place(p) for p in launch.allocations]
         failures = [[f.code, f.why, self._numbers(f.lines)] for f in launch.failures]
         lines = self._numbers(launch.lines)
         return [kernel, places, launch.tasks, launch.grain, launch.sizes, failures, launch.copies, lines]
@@ -165,7 +165,7 @@ class _Tables:
                 return self.launch(step)
             case Call() if step.routine.node is not None:
                 text = _call_text(step.routine.node, step.types)
-                return {"call": text, "places": list(map(_place, step.places)), "lines": self._numbers(step.lines)}
+                return {"call": text, "places": list(map(_place, step.allocations)), "lines": self._numbers(step.lines)}
         raise TypeError(f"a program with {step} is not stored")
 
     def _loop(self, loop: Loop[Step, str]) -> Json:
@@ -173,7 +173,7 @@ class _Tables:
             "count": loop.count,
             "reverse": loop.reverse,
             "carries": [
-                [*map(_place, (c.current, c.following, *c.places)), c.dtype.name, c.length] for c in loop.carries
+                [*map(_place, (c.current, c.following, *c.allocations)), c.dtype.name, c.length] for c in loop.carries
             ],
             "slices": [[_place(s.part), _place(s.whole), s.dtype.name, s.length] for s in loop.slices],
             "condition": [self.step(step) for step in loop.condition],
@@ -195,7 +195,7 @@ class _Reader:
     def launch(self, parts: list[Any]) -> Launch:
         """A launch."""
         kernel, places, tasks, grain, sizes, failures, copies, lines = parts
-        at = tuple(Place(*p) for p in places)
+        at = tuple(Allocation(*p) for p in places)
         told = tuple(Failure(code, why, self._lines(where)) for code, why, where in failures)
         return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), told, copies, self._lines(lines))
 
@@ -208,17 +208,17 @@ class _Reader:
             graph = parse(stored["call"])
             node = replace(graph.node(graph.outputs[0].node), line=next(iter(lines), None))
             types = [v.type for v in (*graph.inputs, *graph.outputs) if isinstance(v.type, ArrayType)]
-            return Call.of(node, [Place(*p) for p in stored["places"]], types)
+            return Call.of(node, [Allocation(*p) for p in stored["places"]], types)
         if "branches" in stored:
             branches = tuple(tuple(map(self.step, steps)) for steps in stored["branches"])
-            return Branch(Place(*stored["index"]), branches, lines)
+            return Branch(Allocation(*stored["index"]), branches, lines)
         return Loop(
             stored["count"],
             stored["reverse"],
             tuple(map(_read_carry, stored["carries"])),
-            tuple(Slice(Place(*s[0]), Place(*s[1]), BY_NAME[s[2]], s[3]) for s in stored["slices"]),
+            tuple(Slice(Allocation(*s[0]), Allocation(*s[1]), BY_NAME[s[2]], s[3]) for s in stored["slices"]),
             tuple(map(self.step, stored["condition"])),
-            stored["flag"] and Place(*stored["flag"]),
+            stored["flag"] and Allocation(*stored["flag"]),
             tuple(map(self.step, stored["steps"])),
             lines,
         )
@@ -237,11 +237,11 @@ def _call_text(node: Node, types: Sequence[ArrayType]) -> str:
 
 def _read_carry(parts: list[Any]) -> Carry[str]:
     *places, dtype, length = parts
-    current, following, start, result, other = (Place(*p) for p in places)
+    current, following, start, result, other = (Allocation(*p) for p in places)
     return Carry(current, following, start, result, other, BY_NAME[dtype], length)
 
 
-def _place(place: Place) -> list[str]:
+def _place(place: Allocation) -> list[str]:
     return [place.kind, place.name]
 
 

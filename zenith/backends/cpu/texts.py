@@ -21,14 +21,14 @@ from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
 from zenith.backends.kernel import Kernel
-from zenith.backends.register_tiles import held_product, stage_tile
+from zenith.backends.register_tiles import register_product, stage_tile
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.shared_product import shared_product, tf32_product
 
 TILE_FUNCTIONS = {
     "product_tile": product_tile, "gathered_tile": gathered_tile,
     "pack_panel": pack_panel, "shared_product": shared_product,
-    "stage_tile": stage_tile, "held_product": held_product,
+    "stage_tile": stage_tile, "register_product": register_product,
     "tf32_product": tf32_product,
     "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,
 }  # fmt: skip

@@ -19,8 +19,10 @@ from zenith.backends.cuda.schedules import KB, chip
 from zenith.ir.target import AttentionShape, AttentionTile
 
 ROWS, BLOCKS = (64, 32, 16), (64, 32, 16)  # of a task, and of other rows at a time
-HELD = 176  # registers of a thread for scores and sums, of 255
-HELD_AHEAD = 144  # the same where the next block is copied meanwhile, for whose addresses a thread needs the others
+REGISTERS = 176  # registers of a thread for scores and sums, of 255
+REGISTERS_AHEAD = (
+    144  # the same where the next block is copied meanwhile, for whose addresses a thread needs the others
+)
 STAGES = 2  # blocks of other rows in shared memory: one is computed with, one on its way
 LANE_SHARE = 2  # a lane has half as many numbers of a held matrix as that has columns
 
@@ -35,8 +37,8 @@ def attention_tile(shape: AttentionShape, capability: tuple[int, ...]) -> Attent
     for rows in ROWS:
         for block in BLOCKS:
             held = (shape.scores * block + sum(shape.sums)) // LANE_SHARE
-            if (rows + block) * line <= available and held <= HELD:
-                room = (rows + STAGES * block) * line <= available and held <= HELD_AHEAD
+            if (rows + block) * line <= available and held <= REGISTERS:
+                room = (rows + STAGES * block) * line <= available and held <= REGISTERS_AHEAD
                 stages = STAGES if ahead and room else 1
                 return AttentionTile(instruction, rows, block, ahead, stages)
     return f"heads of {max(shape.staged)} columns leave no room for scores"

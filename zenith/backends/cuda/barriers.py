@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Held, Kernel, Scratch, StageTile, Statement, Strip, walk
+from zenith.backends.kernel import Kernel, RegisterMatrix, Scratch, StageTile, Statement, Strip, walk
 from zenith.backends.memory_effects import touched
 
 
@@ -25,7 +25,7 @@ class Barriers:
     def of(cls, kernel: Kernel) -> Barriers:
         """Before the first statement of a kernel."""
         read, written = touched(kernel.body)
-        own = {s.name for s in walk(kernel.body) if isinstance(s, Held | Strip)}  # in registers: nobody else's
+        own = {s.name for s in walk(kernel.body) if isinstance(s, RegisterMatrix | Strip)}
         own |= {s.target for s in walk(kernel.body) if isinstance(s, StageTile) and s.in_turns}
         return cls((read & written | {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}) - own)
 

@@ -28,12 +28,10 @@ from zenith.backends.kernel import (
     Branch,
     CallNative,
     Check,
-    EachHeld,
     Expr,
     Fold,
-    FoldHeld,
-    Held,
-    HeldProduct,
+    FoldRegisters,
+    ForEachRegister,
     Kernel,
     LastOf,
     Let,
@@ -43,6 +41,8 @@ from zenith.backends.kernel import (
     PackPanel,
     Position,
     ProductTile,
+    RegisterMatrix,
+    RegisterProduct,
     Running,
     Scratch,
     SharedProduct,
@@ -86,7 +86,7 @@ class CudaPrinter(Printer):
         self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.kept = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
-        self.held = {s.name: s for s in walk(kernel.body) if isinstance(s, Held)}
+        self.held = {s.name: s for s in walk(kernel.body) if isinstance(s, RegisterMatrix)}
         own_team = str(block_threads(kernel)) if is_block(kernel) else str(self.form.team or "team")
         self.team = own_team if is_team(kernel) else ""
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
@@ -199,11 +199,11 @@ class CudaPrinter(Printer):
                 return list(warp_tiles.product(statement, frozenset(wide.sides if wide else ()), whole, self.indices))
             case SharedProduct():
                 return list(tiles.product(statement, self.buffers[statement.target.buffer], self.indices))
-            case Held(name, dtype=dtype):
+            case RegisterMatrix(name, dtype=dtype):
                 return [f"{name} = {dtype}_local({register_matrices.registers(statement)})"]
             case StageTile():
                 return self.stage(statement)
-            case HeldProduct():
+            case RegisterProduct():
                 return list(register_matrices.product(statement, self.indices))
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
@@ -237,14 +237,14 @@ class CudaPrinter(Printer):
         self.copying |= in_chunks and s.ahead
         return [*lines, *register_matrices.stage(s, self.buffers[s.target], int(self.team), in_chunks, self.indices)]
 
-    def each_held(self, each: EachHeld) -> list[str]:
+    def for_each_register(self, each: ForEachRegister) -> list[str]:
         """Held elements are in registers: each lane goes through its own."""
         self.alone, self.strips = True, register_matrices.places(each, self.held)
         before, body = self.statements(each.before), self.statements(each.body)
         self.alone, self.strips = False, {}
         return list(register_matrices.each(each, before, body, self.indices))
 
-    def fold_held(self, fold: FoldHeld) -> list[str]:
+    def fold_registers(self, fold: FoldRegisters) -> list[str]:
         initial = self.expression(Number(fold.initial, float32))
         return list(register_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
 

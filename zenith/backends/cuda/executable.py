@@ -34,11 +34,11 @@ from zenith.backends.cuda.setup import Maker, Program, Setup
 from zenith.backends.donation import Donation, results_in
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.plan import Plan
-from zenith.backends.steps import FIXED, Launch, Place
+from zenith.backends.steps import FIXED, Allocation, Launch
 from zenith.backends.weights import WeightTable
 
 Watch = Callable[[list[Action]], Iterator[Action]]
-KEPT_LEASES = 16  # leases that wait for the next call on their streams
+POOLED_LEASES = 16  # leases that wait for the next call on their streams
 EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
 
 
@@ -73,7 +73,7 @@ class _Fixed:
     number: int
     words: Any
     addresses: Any
-    low: Mapping[Place, int]
+    low: Mapping[Allocation, int]
     arrays: Mapping[str, DeviceArray]
 
 
@@ -193,7 +193,7 @@ class Executable:
             if fixed is not self._fixed.state:  # weights changed meanwhile, and the device was waited for too early
                 lease.events.append((self.driver.record(stream), fixed))
             self._leases.append(lease)
-            if len(self._leases) > KEPT_LEASES:
+            if len(self._leases) > POOLED_LEASES:
                 self._drop_lease()
 
     def _call(
@@ -230,7 +230,9 @@ class Executable:
         unaligned = reduce(or_, addresses, 0) % ACCESS or fixed.low
         if unaligned:
             low = {
-                Place("input", n): a % ACCESS for n, a in zip(self.plan.inputs, addresses, strict=True) if a % ACCESS
+                Allocation("input", n): a % ACCESS
+                for n, a in zip(self.plan.inputs, addresses, strict=True)
+                if a % ACCESS
             }
             low.update(fixed.low)
             setup = lease.setup(sizes, (*sizes.values(), tuple(low.items())), low)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from zenith.backends.cuda.operand_staging import sides
 from zenith.backends.cuda.register_matrices import PER_CHUNK, threads
 from zenith.backends.cuda.register_rows import THREADS as MOST_HOLDING
-from zenith.backends.cuda.register_rows import HeldRows, held_rows, holding
+from zenith.backends.cuda.register_rows import RegisterRows, holding, register_rows
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.kernel import (
     Accumulator,
@@ -26,13 +26,13 @@ from zenith.backends.kernel import (
     Check,
     Expr,
     Fold,
-    Held,
     Kernel,
     Let,
     Load,
     Loop,
     PackPanel,
     ProductTile,
+    RegisterMatrix,
     Running,
     Scratch,
     SharedProduct,
@@ -120,19 +120,21 @@ def is_team(kernel: Kernel) -> bool:
 
 def is_block(kernel: Kernel) -> bool:
     """Whether a task is computed by a whole block, whose threads share memory."""
-    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile | Held) for s in walk(kernel.body))
+    return any(isinstance(s, Scratch | SharedProduct | SoftmaxTile | RegisterMatrix) for s in walk(kernel.body))
 
 
 def block_threads(kernel: Kernel) -> int:
     """The threads of a team that is a whole block: schedules of products and what is held may say how many."""
     wanted = [p.schedule.threads for p in scheduled(kernel) if p.schedule]
-    wanted += [threads(s.rows) for s in walk(kernel.body) if isinstance(s, Held)]
+    wanted += [threads(s.rows) for s in walk(kernel.body) if isinstance(s, RegisterMatrix)]
     return max(wanted, default=BLOCK)
 
 
 def _joins(statement: Statement) -> bool:
     """Whether a statement is work for a team; a fold inside lanes is a thread's own."""
-    if isinstance(statement, Fold | Running | Scratch | Held | SharedProduct | ProductTile | PackPanel | SoftmaxTile):
+    if isinstance(
+        statement, Fold | Running | Scratch | RegisterMatrix | SharedProduct | ProductTile | PackPanel | SoftmaxTile
+    ):
         return True
     if isinstance(statement, TaskLoop | Loop) and statement.lanes:
         return False
@@ -147,7 +149,7 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
     """
     width = wide_loops(kernel).width if kernel.wide else 1
     plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
-    found = held_rows(kernel)
+    found = register_rows(kernel)
     if found is None:
         return plain
     held = [_held(found, form.width) for form in plain]
@@ -156,10 +158,10 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
     return plain if held[-1] is None else (*plain, held[-1])
 
 
-def _held(rows: HeldRows, width: int) -> Form | None:
+def _held(rows: RegisterRows, width: int) -> Form | None:
     """The form of this width that holds rows; None where threads cannot have so much, or loops differ in width."""
     wide = wide_loops(rows.kernel).loops
-    if width > 1 and not all(id(s) in wide for s in held_loops(rows.kernel)):
+    if width > 1 and not all(id(s) in wide for s in register_loops(rows.kernel)):
         return None
     turns, length = rows.turns(width), rows.extent.static
     if turns < 1:
@@ -170,7 +172,7 @@ def _held(rows: HeldRows, width: int) -> Form | None:
     return Form(width=width, turns=turns, team=team) if team <= MOST_HOLDING else None
 
 
-def held_loops(kernel: Kernel) -> tuple[Statement, ...]:
+def register_loops(kernel: Kernel) -> tuple[Statement, ...]:
     """The loops of a kernel with held rows that touch what is kept."""
     strips = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
     return tuple(s for s in walk(kernel.body) if isinstance(s, Loop | Fold) and strips & buffers_of((s,)))
@@ -178,7 +180,7 @@ def held_loops(kernel: Kernel) -> tuple[Statement, ...]:
 
 def printed(kernel: Kernel, form: Form) -> Kernel:
     """The kernel whose statements a form prints: with rows held or as it is."""
-    rows = held_rows(kernel) if form.turns else None
+    rows = register_rows(kernel) if form.turns else None
     return kernel if rows is None else rows.kernel
 
 
@@ -187,7 +189,7 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
     if form.index == "u32" and any(size.evaluate(sizes) >= LONGEST_32 for size in _spans(kernel)):
         return False
     if form.turns and form.team is None:
-        rows = held_rows(kernel)
+        rows = register_rows(kernel)
         assert rows is not None, "only kernels that can hold rows have a form that does"
         if rows.extent.evaluate(sizes) > form.turns * form.width * MOST_HOLDING:
             return False

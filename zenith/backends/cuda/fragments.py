@@ -25,10 +25,10 @@ LINES = 8  # of a small matrix
 LINE = 16  # bytes
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
-Places = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+BufferAssignment = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
-def operand_places(lines: int, registers: int, itemsize: int) -> Places:
+def operand_places(lines: int, registers: int, itemsize: int) -> BufferAssignment:
     """The line and the term of each element ``[lane, register, part]`` of an operand with so many lines.
 
     A's lines are rows, B's are columns. Elements of 2 bytes lie two in a register, the first in its lower half.
@@ -42,7 +42,7 @@ def operand_places(lines: int, registers: int, itemsize: int) -> Places:
     return line, term
 
 
-def sum_places(registers: int) -> Places:
+def sum_places(registers: int) -> BufferAssignment:
     """The row and the column of each element ``[lane, register]`` of the sums."""
     lane, register = np.arange(LANES)[:, None], np.arange(registers)
     return lane // 4 + register // 2 * LINES, lane % 4 * 2 + register % 2

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from zenith.backends.plan import Plan
-from zenith.backends.steps import FIXED, Launch, Loop, Place, walk
+from zenith.backends.steps import FIXED, Allocation, Launch, Loop, walk
 
 
 class Layout:
@@ -30,7 +30,9 @@ class Layout:
         self.plan = plan
         self.launches = [step for step in walk(plan.steps) if isinstance(step, Launch)]
         self.failing = [number for number, launch in enumerate(self.launches) if launch.kernel.checks]
-        places = [Place("input", name) for name in plan.inputs] + [Place("output", name) for name, _ in plan.outputs]
+        places = [Allocation("input", name) for name in plan.inputs] + [
+            Allocation("output", name) for name, _ in plan.outputs
+        ]
         self.arguments = len(places)
         found = dict.fromkeys([*places, *(p for step in walk(plan.steps) for p in _places(step))])
         self.words = {place: number for number, place in enumerate(found)}
@@ -54,14 +56,14 @@ class Layout:
         """The words of a launch's parameters, by their names (:func:`zenith.backends.cuda.emit.parameters`)."""
         launch, own = self.launches[number], self._own + len(self.OWN) * number
         words = {name: own + place for name, place in self.OWN.items()}
-        words.update((b.name, self.words[p]) for b, p in zip(launch.kernel.buffers, launch.places, strict=True))
+        words.update((b.name, self.words[p]) for b, p in zip(launch.kernel.buffers, launch.allocations, strict=True))
         words.update((name, self.sizes[name]) for name in launch.kernel.sizes)
         return words
 
 
-def _places(step: Any) -> Iterator[Place]:
+def _places(step: Any) -> Iterator[Allocation]:
     """All places that a step itself names, moving ones too."""
-    yield from step.places
+    yield from step.allocations
     if isinstance(step, Loop):
         for carry in step.carries:
             yield from (carry.current, carry.following)

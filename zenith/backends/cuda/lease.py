@@ -15,9 +15,9 @@ from zenith.backends.cuda.replay import Starter
 from zenith.backends.cuda.setup import Program, Setup
 from zenith.backends.cuda.status import StatusWords, words_of
 from zenith.backends.failures import failures
-from zenith.backends.steps import Place
+from zenith.backends.steps import Allocation
 
-KEPT_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
+CACHED_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
 WORD, COUNTER = 8, 4  # bytes
 
 
@@ -41,13 +41,13 @@ class Lease:
         self.numbers: Any = None
         self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
 
-    def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Place, int]) -> Setup:
+    def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Allocation, int]) -> Setup:
         """What follows from the sizes, made when they are new."""
         found = self.setups.get(key)
         if found is None:
             status = 0 if self.status is None else self.status.address
             found = self.setups[key] = Setup(self._program, sizes, low, status, self.pinned)
-            if len(self.setups) > KEPT_SETUPS:
+            if len(self.setups) > CACHED_SETUPS:
                 self.setups.popitem(last=False)
         else:
             self.setups.move_to_end(key)
@@ -112,7 +112,7 @@ class Lease:
     def forget_read(self) -> None:
         """Let go of what has been read."""
         driver = self._program.driver
-        while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > KEPT_SETUPS):
+        while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > CACHED_SETUPS):
             if not driver.is_done(self.events[0][0]):
                 driver.synchronize(self.stream)
             driver.discard(self.events.pop(0)[0])

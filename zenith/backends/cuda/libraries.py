@@ -15,7 +15,7 @@ from functools import partial
 
 from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, dnn_attention, dnn_convolution, lt_product
 from zenith.backends.cuda.library import Door
-from zenith.backends.engines import Beside, Calls, Engine, Refusal, in_two_steps
+from zenith.backends.engines import Calls, Engine, Refusal, RowSums, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention import library as library_attention
 from zenith.backends.lower.attention.library import Attention
@@ -27,8 +27,8 @@ from zenith.backends.lower.product.library import (
     Product,
     buffers_of,
     describe,
-    kernel_behind,
-    kernel_beside,
+    epilogue_kernel,
+    remaining_kernel,
     summed_side,
 )
 from zenith.backends.lower.product.library_cut import cut
@@ -107,11 +107,11 @@ def _group(body: Graph) -> _Group | str:
     if not isinstance(where, str):
         found = describe(body, where)
         if _fits(found):
-            return _Group(found, kernel_beside(body, where), where.why)
+            return _Group(found, remaining_kernel(body, where), where.why)
         where = "its epilogue has other types or steps"
     if len({v.shape for v in body.outputs}) > 1:
         return "its results have several shapes"
-    return _Group(plain, kernel_behind(body), where)
+    return _Group(plain, epilogue_kernel(body), where)
 
 
 def _fits(found: Product) -> bool:
@@ -122,7 +122,7 @@ def _fits(found: Product) -> bool:
     return result.dtype.name in RESULTS[found.left.dtype.name] and alike and result.steps[-1] == 1
 
 
-def _sums_beside(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls | Refusal:
+def _row_sums(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls | Refusal:
     """A product with the sums of an operand's rows, which the library has in an epilogue's place."""
     found = _group(body)
     assert not isinstance(found, str), "an engine lowers what it accepted"
@@ -170,7 +170,7 @@ def _convolution_calls(body: Graph, target: Target) -> Calls | str:
         return found
     if len({v.shape for v in body.outputs}) > 1:
         return "its results have several shapes"
-    return _convolution_call(body, target, alone, kernel_behind(body), found)
+    return _convolution_call(body, target, alone, epilogue_kernel(body), found)
 
 
 def _convolution_with_epilogue(body: Graph, target: Target) -> Convolution | str:
@@ -205,7 +205,7 @@ def _has_cores(target: Target, factors: DType) -> bool:
 
 def _engine(
     name: str, kind: str, doc: str, library: Door, calls: Callable[[Graph, Target], Calls | str],
-    beside: Beside | None = None,
+    row_sums: RowSums | None = None,
 ) -> Engine:  # fmt: skip
     """An engine whose calls are worth it for some sizes. The library is looked for last: that takes long."""
 
@@ -222,16 +222,16 @@ def _engine(
         return Refusal(why) if why else found
 
     accepts, lower = in_two_steps(COST, offer, lambda body, target, fixed, found: found)
-    return Engine(name, (kind,), doc, 0, accepts, lower, library.name, beside)
+    return Engine(name, (kind,), doc, 0, accepts, lower, library.name, row_sums)
 
 
 LIBRARY_ENGINES: tuple[Engine, ...] = (
     _engine("cublaslt", "product", "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind",
-            cublaslt.DOOR, _product_calls, _sums_beside),
+            cublaslt.DOOR, _product_calls, _row_sums),
     _engine("cudnn", "attention", "attention of 16-bit floats without a mask by NVIDIA's cuDNN",
             cudnn.DOOR, partial(_attention_calls, library_attention.describe)),
     _engine("cudnn_vjp", "attention_vjp", "the way back through such attention, by cuDNN too",
-            cudnn.DOOR, partial(_attention_calls, library_attention.describe_way_back)),
+            cudnn.DOOR, partial(_attention_calls, library_attention.describe_vjp)),
     _engine("cudnn_convolution", "convolution", "convolutions over two axes by cuDNN, with sums, bias and relu behind",
             cudnn.DOOR, _convolution_calls),
 )  # fmt: skip

@@ -5,7 +5,7 @@
                                                         memory into ``words[first:first + N]``. Lane l says where line
                                                         ``l % 8`` of matrix ``l // 8`` begins: a place in ``buffer``,
                                                         aligned to 16 bytes; each lane's must be a valid one
-``ldmatrix_N_turned(words, first, buffer, at)``         the same, each small matrix of 2-byte elements transposed
+``ldmatrix_N_transposed(words, first, buffer, at)``         the same, each small matrix of 2-byte elements transposed
 ``mma_m16n8k16_f16(c, first, a, a_first, b, b_first)``  ``C += A B`` by all lanes of a warp: ``c`` holds float32 sums,
                                                         ``a`` and ``b`` words, each an array of the thread's own from
                                                         an index on. One for each entry of the table ``INSTRUCTIONS``
@@ -47,7 +47,7 @@ def matrix_functions() -> dict[str, Any]:
     """All intrinsics by the names in kernel sources."""
     names: dict[str, Any] = {i.name: _mma(i) for i in INSTRUCTIONS}
     for count in (1, 2, 4):
-        names |= {f"ldmatrix_{count}": _ldmatrix(count, ""), f"ldmatrix_{count}_turned": _ldmatrix(count, ".trans")}
+        names |= {f"ldmatrix_{count}": _ldmatrix(count, ""), f"ldmatrix_{count}_transposed": _ldmatrix(count, ".trans")}
     names |= {f"pair_{kind.name}": _pair(kind) for kind in (HALF, BRAIN)}
     copies = {"copy_async": _copy_async(), "commit_copies": _commit_copies(), "wait_copies": _wait_copies()}
     return {**names, "tf32": _tf32(), **copies}

@@ -83,9 +83,9 @@ class MemoryStats:
     """What happened in the pool so far, in blocks and bytes.
 
     ``allocations`` are requests; ``hits`` were answered without asking the device, ``misses`` were not. ``returns`` are
-    blocks that came back. ``bytes_in_use``, ``peak_bytes`` and ``held_bytes`` (in use or kept for the next request) are
-    as of now; ``by_purpose`` is Zenith's own part of ``bytes_in_use``. ``device`` is None on a machine without a usable
-    GPU, and when none has been used yet; ``note`` says which.
+    blocks that came back. ``bytes_in_use``, ``peak_bytes`` and ``reserved_bytes`` (in use or kept for the next request)
+    are as of now; ``by_purpose`` is Zenith's own part of ``bytes_in_use``. ``device`` is None on a machine without a
+    usable GPU, and when none has been used yet; ``note`` says which.
     """
 
     device: str | None = None
@@ -96,7 +96,7 @@ class MemoryStats:
     returns: int = 0
     bytes_in_use: int = 0
     peak_bytes: int = 0
-    held_bytes: int = 0
+    reserved_bytes: int = 0
     by_purpose: dict[str, int] = field(default_factory=dict)
     note: str = ""
 
@@ -112,7 +112,7 @@ class MemoryStats:
         return (
             f"{self.device}, {self.pool}: {self.allocations} allocations, {self.hits} hits, {self.returns} returns, "
             f"hit rate {self.hit_rate:.1%}; {megabytes(self.bytes_in_use)} in use (peak {megabytes(self.peak_bytes)}, "
-            f"held {megabytes(self.held_bytes)}){'; ' + parts if parts else ''}"
+            f"held {megabytes(self.reserved_bytes)}){'; ' + parts if parts else ''}"
         )
 
 

@@ -15,7 +15,15 @@ from collections.abc import Callable, Iterator
 
 from zenith.backends.cuda.index import Indices
 from zenith.backends.cuda.operand_staging import CHUNK, SMALL, key
-from zenith.backends.kernel import BAND, NOWHERE, EachHeld, FoldHeld, Held, HeldProduct, StageTile
+from zenith.backends.kernel import (
+    BAND,
+    NOWHERE,
+    FoldRegisters,
+    ForEachRegister,
+    RegisterMatrix,
+    RegisterProduct,
+    StageTile,
+)
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.target import LANES
 from zenith.ir.types import DType
@@ -28,7 +36,7 @@ WORDS = 4  # the most that one ldmatrix gives
 PER_CHUNK = CHUNK // ITEM
 
 
-def registers(held: Held) -> int:
+def registers(held: RegisterMatrix) -> int:
     """How many numbers of what is held a thread has."""
     return HALVES * max(1, held.columns // SMALL * PAIR)
 
@@ -38,7 +46,7 @@ def threads(rows: int) -> int:
     return rows // BAND * LANES
 
 
-def each(loop: EachHeld, before: list[str], body: list[str], indices: Indices) -> Iterator[str]:
+def each(loop: ForEachRegister, before: list[str], body: list[str], indices: Indices) -> Iterator[str]:
     """The lines of a loop over held elements: those of a lane, in registers, which all have literal numbers."""
     u, guard = indices.kind, loop.height.static is None or loop.height.static < loop.rows
     yield f"for tile_half in range({HALVES}):"
@@ -60,7 +68,7 @@ def each(loop: EachHeld, before: list[str], body: list[str], indices: Indices) -
     yield from (indent + line for line in body)
 
 
-def places(loop: EachHeld, held: dict[str, Held]) -> dict[tuple[str, Dim], str]:
+def places(loop: ForEachRegister, held: dict[str, RegisterMatrix]) -> dict[tuple[str, Dim], str]:
     """How the elements of this loop are written: held matrices as wide as it is, and held numbers of its rows."""
     row, found = symbol(loop.row), dict[tuple[str, Dim], str]()
     for name, h in held.items():
@@ -72,7 +80,7 @@ def places(loop: EachHeld, held: dict[str, Held]) -> dict[tuple[str, Dim], str]:
     return found
 
 
-def fold(s: FoldHeld, combine: Callable[[str, str], str], initial: str) -> Iterator[str]:
+def fold(s: FoldRegisters, combine: Callable[[str, str], str], initial: str) -> Iterator[str]:
     """The lines of a fold along rows: a lane's own elements, then those of its quad by shuffles."""
     yield f"for tile_half in range({HALVES}):"
     yield f"    tile_joined = {initial}"
@@ -135,12 +143,12 @@ def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -
 # --- products ---
 
 
-def product(p: HeldProduct, indices: Indices) -> Iterator[str]:
+def product(p: RegisterProduct, indices: Indices) -> Iterator[str]:
     """The lines of a product; where the left operand is held, turns of the loop over terms are written out."""
     i, u, groups = p.instruction, indices.kind, p.columns // SMALL
     together = min(WORDS // i.right_words, groups)
     sign = "+=" if p.onto else "="
-    yield f"# {p.target}[r, j] {sign} sum of {p.a}[r, k] * {p.b}[{'k, j' if p.turned else 'j, k'}]"
+    yield f"# {p.target}[r, j] {sign} sum of {p.a}[r, k] * {p.b}[{'k, j' if p.transposed else 'j, k'}]"
     yield f"tile_lane = {u}(lane % {LANES})"
     yield f"tile_of_a = u32_local({i.left_words})"
     yield f"tile_of_b = u32_local({together * i.right_words})"
@@ -148,7 +156,7 @@ def product(p: HeldProduct, indices: Indices) -> Iterator[str]:
         yield f"for tile_i in range({groups * i.sums}):"
         yield f"    {p.target}[tile_i] = f32(0)"
     turn = list(_turn(p, together, indices))
-    if p.a_held:
+    if p.a_in_registers:
         for number in range(p.terms // i.terms):
             yield from _rounded(p, number)
             yield f"tile_k = {u}({number})"
@@ -162,7 +170,7 @@ def product(p: HeldProduct, indices: Indices) -> Iterator[str]:
     yield from ("    " + line for line in turn)
 
 
-def _rounded(p: HeldProduct, number: int) -> Iterator[str]:
+def _rounded(p: RegisterProduct, number: int) -> Iterator[str]:
     """The left operand's words for one turn: pairs of neighbours of what is held."""
     i = p.instruction
     for word in range(i.left_words):
@@ -170,11 +178,11 @@ def _rounded(p: HeldProduct, number: int) -> Iterator[str]:
         yield f"tile_of_a[{word}] = pair_{i.element}({p.a}[{first}], {p.a}[{first + 1}])"
 
 
-def _turn(p: HeldProduct, together: int, indices: Indices) -> Iterator[str]:
+def _turn(p: RegisterProduct, together: int, indices: Indices) -> Iterator[str]:
     """The products of one turn: fragments of the right operand, some at once, each onto its sums."""
     i, u = p.instruction, indices.kind
     group = f"tile_j * {together}"
-    if p.turned:
+    if p.transposed:
         line = f"tile_k * {i.terms} + tile_lane // {SMALL} % {i.right_words} * {SMALL} + tile_lane % {SMALL}"
         chunk = f"{group} + tile_lane // {SMALL * i.right_words} % {together}"
         at = _place(line, f"{u}({chunk})", p.columns, p.at, indices)
@@ -186,7 +194,7 @@ def _turn(p: HeldProduct, together: int, indices: Indices) -> Iterator[str]:
     words = together * i.right_words
     yield f"for tile_j in range({p.columns // SMALL // together}):"
     yield f"    tile_at = {u}({at})"
-    yield f"    ldmatrix_{words}{'_turned' if p.turned else ''}(tile_of_b, 0, {p.b}, tile_at)"
+    yield f"    ldmatrix_{words}{'_transposed' if p.transposed else ''}(tile_of_b, 0, {p.b}, tile_at)"
     yield f"    for tile_i in range({together}):"
     sums = f"{p.target}, (tile_j * {together} + tile_i) * {i.sums}"
     yield f"        {i.name}({sums}, tile_of_a, 0, tile_of_b, tile_i * {i.right_words})"

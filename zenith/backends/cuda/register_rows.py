@@ -43,7 +43,7 @@ RowLoop = Loop | Fold
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRows:
+class RegisterRows:
     """A kernel that keeps its rows; ``extent`` is their length, ``strips`` the most that are needed at a time."""
 
     kernel: Kernel
@@ -87,7 +87,7 @@ class _Values:
         return self.known.setdefault(key, f"value{len(self.known)}_held")
 
 
-def held_rows(kernel: Kernel) -> HeldRows | None:
+def register_rows(kernel: Kernel) -> RegisterRows | None:
     """The kernel with what its loops have in common kept; None where there is no such thing."""
     tasks = [s for s in kernel.body if isinstance(s, TaskLoop)]
     if len(tasks) != 1 or tasks[0].lanes or not all(isinstance(s, Let | Bind | TaskLoop) for s in kernel.body):
@@ -102,7 +102,7 @@ def held_rows(kernel: Kernel) -> HeldRows | None:
         return None  # what is read ahead of the first loop serves that one alone
     held = replace(task, body=keeping.body(task.body))
     body = tuple(held if s is task else s for s in kernel.body)
-    return HeldRows(replace(kernel, body=body), loops[0].stop, keeping.most())
+    return RegisterRows(replace(kernel, body=body), loops[0].stop, keeping.most())
 
 
 def _is_over_row(s: RowLoop) -> bool:

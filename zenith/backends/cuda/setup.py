@@ -37,14 +37,14 @@ from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
 from zenith.backends.donation import Pairs
 from zenith.backends.routines import Ready
-from zenith.backends.steps import COUNTERS, Branch, Call, Either, Launch, Loop, Place, waits
+from zenith.backends.steps import COUNTERS, Allocation, Branch, Call, Either, Launch, Loop, waits
 from zenith.cached import cached_property
 from zenith.errors import SourceLine, UnsupportedError
 
 if TYPE_CHECKING:
     from zenith.backends.cuda.replay import Replay
 
-COUNTER_PLACE = Place(COUNTERS, COUNTERS)
+COUNTER_ALLOCATION = Allocation(COUNTERS, COUNTERS)
 
 
 class Maker(Protocol):
@@ -82,7 +82,7 @@ class Setup:
         self,
         program: Program,
         sizes: Mapping[str, int],
-        low: Mapping[Place, int],
+        low: Mapping[Allocation, int],
         status: int,
         pinned: Pinned,
     ) -> None:
@@ -143,7 +143,7 @@ class Setup:
 
     def place_counters(self, address: int) -> None:
         """Have the counters at an address."""
-        self.words[self.layout.words[COUNTER_PLACE]] = self._counters_address = address
+        self.words[self.layout.words[COUNTER_ALLOCATION]] = self._counters_address = address
 
     def take_fixed(self, number: int, words: Any, addresses: Any) -> None:
         """Write the addresses of what is fixed."""
@@ -176,7 +176,7 @@ class Setup:
         words = self.layout.words
         match step:
             case Call():
-                places = [words[p] for p in step.places]
+                places = [words[p] for p in step.allocations]
                 if not step.routine.from_python:
                     return LibraryCall(self._words, step, places, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
@@ -206,7 +206,7 @@ class Setup:
     def _is_taken(self, call: Call) -> bool:
         """Whether a routine takes these sizes; what calls it is kept for its action."""
         assert call.routine.ready is not None
-        lows = [self._low.get(place, 0) for place in call.places]
+        lows = [self._low.get(place, 0) for place in call.allocations]
         found = call.routine.ready(self.sizes, [low & -low or ACCESS for low in lows])
         if isinstance(found, str):
             self._program.refused[str(call.routine), found] = None
@@ -245,7 +245,7 @@ class Setup:
         ]
         sliced = [Sliced(words[s.part], words[s.whole], s.length.evaluate(self.sizes)) for s in loop.slices]
         for carry in loop.carries:
-            low[carry.current] = low[carry.following] = _joined(low.get(p, 0) for p in carry.places)
+            low[carry.current] = low[carry.following] = _joined(low.get(p, 0) for p in carry.allocations)
         for part, found in zip(loop.slices, sliced, strict=True):
             low[part.part] = _joined((low.get(part.whole, 0), found.length % ACCESS))
         count = None if loop.count is None else loop.count.evaluate(self.sizes)
@@ -261,7 +261,7 @@ class Setup:
             return []
         functions = self._program.functions[kernel.name]
         sizes = {name: self.sizes[name] for name in kernel.sizes}
-        function = functions.choose(sizes, [self._low.get(place, 0) for place in launch.places])
+        function = functions.choose(sizes, [self._low.get(place, 0) for place in launch.allocations])
         grid = geometry(kernel, function.form, tasks, sizes)
         words, names = self.layout.parameters(number), parameters(kernel)
         for name, value in own_words(kernel, function.form, tasks, grid).items():

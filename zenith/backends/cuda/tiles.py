@@ -45,7 +45,7 @@ def product(tile: SharedProduct, dtype: DType, indices: Indices) -> Iterator[str
     yield f"while tile_first_term < {indices.typed(tile.terms)}:"
     for line in (
         *_stage("a", tile.a, (tile.rows, tile.height), tile.terms, dtype, indices),
-        *_stage("b", _turned(tile.b), (tile.columns, tile.width), tile.terms, dtype, indices),
+        *_stage("b", _transposed(tile.b), (tile.columns, tile.width), tile.terms, dtype, indices),
         "cuda.syncthreads()",
         f"for tile_k in range({STEP}):",
         f"    for tile_i in range({rows}):",
@@ -61,7 +61,7 @@ def product(tile: SharedProduct, dtype: DType, indices: Indices) -> Iterator[str
     yield from _add_to_target(tile, dtype, rows, columns, indices)
 
 
-def _turned(operand: Operand) -> Operand:
+def _transposed(operand: Operand) -> Operand:
     """An operand with its axes exchanged."""
     return Operand(operand.buffer, operand.at, operand.strides[::-1])
 

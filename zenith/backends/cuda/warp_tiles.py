@@ -177,7 +177,7 @@ def _matrices(side: Side, together: int, u: str) -> Iterator[str]:
     else:
         line = f"{i.terms} * tile_k + ({term_group}) * {chunk} + tile_lane % 8"
         number = f"{side.first} // {chunk} + {step // chunk} * tile_i + {line_group}"
-    turned = "" if side.along_terms else "_turned"
+    turned = "" if side.along_terms else "_transposed"
     place = side.place(line, f"{u}({number})", side.key("tile_lane"))
     yield f"for tile_i in range({side.fragments // together}):"
     yield f"    tile_at = {u}(tile_part * {side.length} + {place})"

@@ -21,7 +21,7 @@ from zenith.ir.types import DType, bool_, int64, uint64
 Index = tuple[Dim, ...]
 
 
-class Kept(NamedTuple):
+class Saved(NamedTuple):
     """Where elements of a value stand for a while: a buffer, and how many leading axes of the value it has not."""
 
     buffer: str
@@ -47,7 +47,7 @@ class ElementBuilder:
         self.levels = [Level(set())]
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
-        self.kept: dict[int, Kept] = {}
+        self.saved: dict[int, Saved] = {}
         self.starts: dict[int, Expr] = {}  # of prefixes: what has been joined where the loop around begins
         self.uses: list[Dim] = []
         self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: nothing is to be read there
@@ -87,7 +87,7 @@ class ElementBuilder:
             return max((self._depth(a) for a in expr.args), default=0)
         if isinstance(expr, (Load, Position)):
             depth = self._index_depth(expr.at)
-            changes = isinstance(expr, Load) and expr.buffer in {kept.buffer for kept in self.kept.values()}
+            changes = isinstance(expr, Load) and expr.buffer in {kept.buffer for kept in self.saved.values()}
             return max(depth, len(self.levels) - 1) if changes else depth
         return 0
 
@@ -118,8 +118,8 @@ class ElementBuilder:
             return self.known[key]
         if any(n == 0 for n in value.shape):  # asked for in loops that never turn; a read might be moved out of them
             return Number(False, value.dtype)
-        if value.node in self.kept:
-            buffer, outer = self.kept[value.node]
+        if value.node in self.saved:
+            buffer, outer = self.saved[value.node]
             return self.let(Load(buffer, row_major(value.shape[outer:], index[outer:]), value.dtype, value.node))
         if key in self.buffers:
             at = row_major(value.shape, tuple(map(self._inside, index, value.shape)))

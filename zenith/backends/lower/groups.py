@@ -16,7 +16,7 @@ from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import tensor_cores as attention_cores
 from zenith.backends.lower.attention.cpu import lower_attention
 from zenith.backends.lower.attention.cpu_vjp import lower_attention_vjp
-from zenith.backends.lower.attention.delta import with_mean_changes
+from zenith.backends.lower.attention.delta import with_delta
 from zenith.backends.lower.attention.gpu import lower_shared_attention
 from zenith.backends.lower.attention.gpu_vjp import lower_shared_attention_vjp
 from zenith.backends.lower.convolution.cpu import lower_convolution
@@ -166,8 +166,8 @@ def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) ->
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
         cut = tile.fitting(None, result.shape[-1].static)
-        return with_mean_changes(body, target, lambda rest: lower_shared_attention_vjp(rest, cut))
-    return with_mean_changes(body, target, lambda rest: lower_attention_vjp(rest, tile))
+        return with_delta(body, target, lambda rest: lower_shared_attention_vjp(rest, cut))
+    return with_delta(body, target, lambda rest: lower_attention_vjp(rest, tile))
 
 
 OWN: tuple[Engine, ...] = (
@@ -292,12 +292,12 @@ def lower_group(
     return replace(_lowered([*border_kernels(body), *kernels], both), calls=_wished(engine, calls))
 
 
-def lower_beside(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
+def lower_with_row_sums(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
     """A group that was given to a library's engine, with the sums of an input's rows beside it."""
     engine = next(e for e in engines() if e.name == choice.engine)
-    if engine.beside is None:
+    if engine.row_sums is None:
         return Refusal("it has no sums beside products")
-    calls = engine.beside(body, target, name, sums)
+    calls = engine.row_sums(body, target, name, sums)
     return calls if isinstance(calls, Refusal) else _wished(engine, calls)
 
 

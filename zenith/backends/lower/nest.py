@@ -239,8 +239,8 @@ def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str
     for name, value in zip(face.outputs, face.body.outputs, strict=True):
         found = tile_result_of(face.body, value)
         if result == (found or 0):
-            is_beside = found is None and not _is_bordered(face.body, value)
-            yield name, value, index if is_beside else _turned(face.body, value, index)
+            has_row_sums = found is None and not _is_bordered(face.body, value)
+            yield name, value, index if has_row_sums else _transposed(face.body, value, index)
 
 
 def tile_result(body: Graph) -> Value:
@@ -267,12 +267,12 @@ def _is_bordered(body: Graph, value: Value) -> bool:
     return inside(body, value) is not None and value.shape != tile_result(body).shape
 
 
-def _turned(body: Graph, value: Value, index: Index) -> Index:
+def _transposed(body: Graph, value: Value, index: Index) -> Index:
     """Where a value that may be the result transposed, or inside a border, has the element of an index of it."""
     node = body.node(value.node)
     if node.primitive.name not in ("transpose", "pad"):
         return index
-    source = _turned(body, body.args(value.node)[0], index)
+    source = _transposed(body, body.args(value.node)[0], index)
     if node.primitive.name == "pad":
         return tuple(i + low for i, low in zip(source, node.params["low"], strict=True))
     return tuple(source[a] for a in node.params["axes"])

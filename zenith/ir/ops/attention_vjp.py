@@ -109,7 +109,7 @@ class _Expanded:
         """An elementwise product; None when a factor is."""
         return None if x is None or y is None else self.b.mul(x, y)
 
-    def turned(self, x: Any) -> Any:
+    def transposed(self, x: Any) -> Any:
         """A matrix turned round; None stays."""
         return None if x is None else swap_last(self.b, x)
 
@@ -120,8 +120,8 @@ def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> S
     moved = change_of_scores(b, e.operands, (dq, dk, dv, *dmask), params)
     dw = e.times(e.weights, total_of(b, [moved, None if dl is None else b.neg(e.of_rows(dl))]))
     slopes = [
-        e.product(dct, e.turned(e.v)),
-        e.product(e.ct, e.turned(dv)),
+        e.product(dct, e.transposed(e.v)),
+        e.product(e.ct, e.transposed(dv)),
         None if dm is None else b.neg(e.of_rows(dm)),
     ]
     dc = total_of(b, [e.times(dw, e.slope), e.times(e.weights, total_of(b, slopes))])
@@ -137,9 +137,9 @@ def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> S
 def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     e = _Expanded(b, primals, params)
     gq, gk, gv = e.wide(or_zeros(b, cotangents, outputs))
-    reached = b.mul(b.add(e.product(gq, e.turned(e.k)), e.product(e.q, e.turned(gk))), e.scale)
+    reached = b.mul(b.add(e.product(gq, e.transposed(e.k)), e.product(e.q, e.transposed(gk))), e.scale)
     slope = b.mul(e.weights, reached)
-    score = b.mul(e.weights, total_of(b, [b.mul(reached, e.slope), e.product(e.ct, e.turned(gv))]))
+    score = b.mul(e.weights, total_of(b, [b.mul(reached, e.slope), e.product(e.ct, e.transposed(gv))]))
     found = [
         b.add(e.product(score, e.k, scale=e.scale), e.product(e.change, gk, scale=e.scale)),
         b.add(e.product(score, e.q, True, e.scale), e.product(e.change, gq, True, e.scale)),

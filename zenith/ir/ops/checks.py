@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import CheckError, DTypeError
-from zenith.ir.lowering import Parts, Scalar
+from zenith.ir.lowering import ComplexRule, Scalar
 from zenith.ir.ops.common import arrays, random_array, require_same_shape, rng
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
@@ -41,7 +41,8 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="error_if", doc="The first operand; an error when the program runs and the second is true for an element.",
-    params={"why": "text"}, typing=_type, evaluate=_evaluate, lowering=Scalar("x", 2, Parts(_complex, 0), checks="why"),
+    params={"why": "text"}, typing=_type, evaluate=_evaluate,
+    lowering=Scalar("x", 2, ComplexRule(_complex, 0), checks="why"),
     jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
     vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0], None],
     batch=batch_elementwise("error_if"), ulp=0, effect=False, samples=_samples,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zenith.ir.lowering import Parts
+from zenith.ir.lowering import ComplexRule
 from zenith.ir.ops import complex_functions as f
 
 
@@ -77,28 +77,28 @@ def matmul(b: Any, x: Any, y: Any) -> Any:
     return b.of_parts(b.reshape(b.matmul(left, right), shape=(*batch, rows, columns, 2)))
 
 
-PARTS: dict[str, Parts] = {
-    "mul": Parts(multiply, 3),
-    "div": Parts(divide, 8),
-    "eq": Parts(equal, 0),
-    "ne": Parts(not_equal, 0),
-    "cast": Parts(cast, 0.5),
-    "matmul": Parts(matmul, 4),
-    "sqrt": Parts(f.sqrt, 4),
-    "exp": Parts(f.exp, 5),
-    "expm1": Parts(f.expm1, 6),
-    "log": Parts(f.log, 6),
-    "log1p": Parts(f.log1p, 6),
-    "sin": Parts(f.sin, 5),
-    "cos": Parts(f.cos, 5),
-    "tan": Parts(f.tan, 10),
-    "sinh": Parts(f.sinh, 5),
-    "cosh": Parts(f.cosh, 5),
-    "tanh": Parts(f.tanh, 10),
-    "arcsin": Parts(f.arcsin, 8),
-    "arccos": Parts(f.arccos, 8),
-    "arctan": Parts(f.arctan, 8),
-    "arcsinh": Parts(f.arcsinh, 8),
-    "arccosh": Parts(f.arccosh, 8),
-    "arctanh": Parts(f.arctanh, 8),
+COMPLEX_RULES: dict[str, ComplexRule] = {
+    "mul": ComplexRule(multiply, 3),
+    "div": ComplexRule(divide, 8),
+    "eq": ComplexRule(equal, 0),
+    "ne": ComplexRule(not_equal, 0),
+    "cast": ComplexRule(cast, 0.5),
+    "matmul": ComplexRule(matmul, 4),
+    "sqrt": ComplexRule(f.sqrt, 4),
+    "exp": ComplexRule(f.exp, 5),
+    "expm1": ComplexRule(f.expm1, 6),
+    "log": ComplexRule(f.log, 6),
+    "log1p": ComplexRule(f.log1p, 6),
+    "sin": ComplexRule(f.sin, 5),
+    "cos": ComplexRule(f.cos, 5),
+    "tan": ComplexRule(f.tan, 10),
+    "sinh": ComplexRule(f.sinh, 5),
+    "cosh": ComplexRule(f.cosh, 5),
+    "tanh": ComplexRule(f.tanh, 10),
+    "arcsin": ComplexRule(f.arcsin, 8),
+    "arccos": ComplexRule(f.arccos, 8),
+    "arctan": ComplexRule(f.arctan, 8),
+    "arcsinh": ComplexRule(f.arcsinh, 8),
+    "arccosh": ComplexRule(f.arccosh, 8),
+    "arctanh": ComplexRule(f.arctanh, 8),
 }

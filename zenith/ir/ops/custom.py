@@ -128,7 +128,7 @@ def _checkpoint_backward(
 ) -> Sequence[Any]:
     saved, back = kept
     given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
-    found = iter(b.inline(back, [*map(b.again, (*primals, *saved)), *given]))
+    found = iter(b.inline(back, [*map(b.optimization_barrier, (*primals, *saved)), *given]))
     return [next(found) if moves else None for moves in floats(primals)]
 
 
@@ -190,9 +190,11 @@ register(Primitive(
     samples=lambda dtype: [Sample(s.values, {"label": "hidden"}) for s in _samples("checkpoint_name")(dtype)],
 ))  # fmt: skip
 register(Primitive(
-    name="again", doc="Its argument, as a value of its own: what follows from it is not merged with what was before.",
-    params={}, typing=_same_type("again"), evaluate=lambda values, params: (values[0],), lowering=View(),
+    name="optimization_barrier",
+    doc="Its argument, as a value of its own: no pass merges what follows from it with what was before.",
+    params={}, typing=_same_type("optimization_barrier"), evaluate=lambda values, params: (values[0],), lowering=View(),
     jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
     vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0]],
-    batch=lambda b, args, batched, size, params: [b.again(args[0])], ulp=0, effect=False, samples=_samples("again"),
+    batch=lambda b, args, batched, size, params: [b.optimization_barrier(args[0])],
+    ulp=0, effect=False, samples=_samples("optimization_barrier"),
 ))  # fmt: skip

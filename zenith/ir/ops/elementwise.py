@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.lowering import Composite, HostCall, Lowering, Parts, Scalar
+from zenith.ir.lowering import ComplexRule, Composite, HostCall, Lowering, Scalar
 from zenith.ir.ops import complex_rules
 from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import (
@@ -50,7 +50,7 @@ def elementwise(
     :class:`~zenith.ir.lowering.HostCall` is called by Python between kernels. How complex operands (kind ``c``) are
     computed with, if not part by part, stands in :mod:`zenith.ir.ops.complex_rules`.
     """
-    parts = complex_rules.PARTS.get(name)
+    parts = complex_rules.COMPLEX_RULES.get(name)
 
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         operands = arrays(name, types, arity)
@@ -84,20 +84,23 @@ def elementwise(
 
 
 def _in_kernels(
-    expression: str | dict[str, str] | Callable[..., Any], cost: int, parts: Parts | None, result: DType | None
+    expression: str | dict[str, str] | Callable[..., Any],
+    cost: int,
+    complex_rule: ComplexRule | None,
+    result: DType | None,
 ) -> Lowering:
     if not callable(expression):
-        return Scalar(expression, cost, parts)
+        return Scalar(expression, cost, complex_rule)
 
     def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
-        if parts is not None and args[0].dtype.is_complex:
-            return [parts.write(b, *args)]
+        if complex_rule is not None and args[0].dtype.is_complex:
+            return [complex_rule.write(b, *args)]
         if not args[0].dtype.is_narrow:
             return [expression(b, *args)]
         wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
         return [b.cast(expression(b, *wider), dtype=result or args[0].dtype)]
 
-    return Composite(expand, parts)
+    return Composite(expand, complex_rule)
 
 
 def batch_elementwise(name: str) -> Callable[..., Sequence[Any]]:

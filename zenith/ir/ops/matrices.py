@@ -96,7 +96,7 @@ def of_moving(rule: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]
 # --- words of rules --------------------------------------------------------------------------------------------------
 
 
-def turned(b: Any, x: Any) -> Any:
+def transposed(b: Any, x: Any) -> Any:
     """The transpose of each matrix."""
     rank = len(x.shape)
     return b.transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
@@ -109,7 +109,7 @@ def conjugate(b: Any, x: Any) -> Any:
 
 def adjoint(b: Any, x: Any) -> Any:
     """The conjugate transpose of each matrix."""
-    return conjugate(b, turned(b, x))
+    return conjugate(b, transposed(b, x))
 
 
 def real(b: Any, x: Any) -> Any:

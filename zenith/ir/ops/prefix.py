@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.lowering import Parts, Prefix
+from zenith.ir.lowering import ComplexRule, Prefix
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -222,7 +222,7 @@ def _number(value: float) -> Callable[[DType], Any]:
 _prefix("cumsum", "The sum of all elements up to each one.", Prefix("x + y", _number(-0.0), 1), _of_ufunc(np.add),
         _cumsum_jvp, _cumsum_vjp, kinds="iufc", ulp=4)  # fmt: skip
 _prefix("cumprod", "The product of all elements up to each one.",
-        Prefix("x * y", _number(1.0), 1, Parts(products_so_far, 24)), _of_ufunc(np.multiply), _cumprod_jvp,
+        Prefix("x * y", _number(1.0), 1, ComplexRule(products_so_far, 24)), _of_ufunc(np.multiply), _cumprod_jvp,
         _cumprod_vjp, kinds="iufc", ulp=8)  # fmt: skip
 _prefix("cummax", "The largest of all elements up to each one, nan from the first nan on; the derivative is that of "
         "the last place that attains it.", Prefix("maximum(x, y)", lowest, 1), _of_ufunc(np.maximum),
@@ -234,5 +234,6 @@ _prefix("cumlogsumexp", "log of the sum of exp of all elements up to each one; a
         Prefix("logaddexp(x, y)", _number(-INF), 30), _log_of_sums, _cumlogsumexp_jvp, _cumlogsumexp_vjp,
         kinds="f", ulp=8)  # fmt: skip
 _prefix("recurrence", "y[i] = x[i] * y[i - 1] + z[i] for factors x and terms z, where y[-1] is 0.",
-        Prefix("x * z + y", _number(0.0), 2, Parts(recurrence_so_far, 40)), _recur, _recurrence_jvp, _recurrence_vjp,
-        kinds="fc", operands=2, ulp=8)  # fmt: skip
+        Prefix("x * z + y", _number(0.0), 2, ComplexRule(recurrence_so_far, 40)),
+        _recur, _recurrence_jvp,
+        _recurrence_vjp, kinds="fc", operands=2, ulp=8)  # fmt: skip

@@ -20,7 +20,7 @@ from zenith.ir.ops.common import (
     sample,
     wide,
 )
-from zenith.ir.ops.complex_rules import PARTS
+from zenith.ir.ops.complex_rules import COMPLEX_RULES
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, kind_of
 
@@ -85,6 +85,7 @@ def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
-    typing=_matmul_type, evaluate=_matmul, lowering=Tile("product", _matmul_operations, 2, parts=PARTS["matmul"]),
+    typing=_matmul_type, evaluate=_matmul,
+    lowering=Tile("product", _matmul_operations, 2, complex_rule=COMPLEX_RULES["matmul"]),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.lowering import Composite, Fold, Parts
+from zenith.ir.lowering import ComplexRule, Composite, Fold
 from zenith.ir.ops.common import (
     arrays,
     moved_axes,
@@ -40,7 +40,7 @@ def spread(b: Any, value: Any, model: Any, axes: Sequence[int]) -> Any:
 
 def _reduction(
     name: str, doc: str, combine: str, identity: Callable[[DType], Any], function: Callable[..., Any],
-    jvp: Any, vjp: Any, *, kinds: str = "iuf", ulp: float = 0, parts: Parts | None = None,
+    jvp: Any, vjp: Any, *, kinds: str = "iuf", ulp: float = 0, complex_rule: ComplexRule | None = None,
 ) -> Primitive:  # fmt: skip
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         (x,) = arrays(name, types, 1)
@@ -67,7 +67,7 @@ def _reduction(
 
     return register(Primitive(
         name=name, doc=doc, params={"axes": "ints"}, typing=typing, evaluate=evaluate,
-        lowering=Fold(combine, identity, parts), jvp=jvp, vjp=vjp, batch=lambda b, args, batched, size, params: [
+        lowering=Fold(combine, identity, complex_rule), jvp=jvp, vjp=vjp, batch=lambda b, args, batched, size, params: [
             getattr(b, name)(args[0], axes=moved_axes(params["axes"]))],
         ulp=ulp, effect=False, samples=samples,
     ))  # fmt: skip
@@ -132,7 +132,7 @@ _LOGICAL: NoRule = not_differentiable("it is a logical operation")
 _reduction("reduce_sum", "Sum over axes.", "x + y", _number(0), np.sum, same_op_jvp("reduce_sum"), _sum_vjp, ulp=4,
            kinds="iufc")  # fmt: skip
 _reduction("reduce_prod", "Product over axes.", "x * y", _number(1), np.prod, _prod_jvp, _prod_vjp, ulp=8,
-           kinds="iufc", parts=Parts(product_over, 24))  # fmt: skip
+           kinds="iufc", complex_rule=ComplexRule(product_over, 24))  # fmt: skip
 _reduction("reduce_max", "Maximum over axes; nan if any is; the derivative is shared on ties.", "maximum(x, y)", lowest,
            np.max, _extreme_jvp, _extreme_vjp)  # fmt: skip
 _reduction("reduce_min", "Minimum over axes; nan if any is; the derivative is shared on ties.", "minimum(x, y)",

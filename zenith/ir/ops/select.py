@@ -17,7 +17,7 @@ from zenith.ir.ops.common import (
     rng,
     sample,
 )
-from zenith.ir.ops.complex_rules import PARTS
+from zenith.ir.ops.complex_rules import COMPLEX_RULES
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import DTYPES, ArrayType, Type, has_derivative, kind_of
@@ -89,6 +89,6 @@ register(Primitive(
     "stay; nan and what is out of range become the smallest int32 or int64. uint64 has also the numbers from 2**63 on "
     "below 2**64; what is larger becomes 0. A complex number loses its imaginary part.", params={"dtype": "dtype"},
     typing=lambda types, params: (arrays("cast", types, 1)[0].with_dtype(params["dtype"]),),
-    evaluate=_cast, lowering=Scalar("x", 1, PARTS["cast"]), jvp=_cast_jvp, vjp=_cast_vjp,
+    evaluate=_cast, lowering=Scalar("x", 1, COMPLEX_RULES["cast"]), jvp=_cast_jvp, vjp=_cast_vjp,
     batch=batch_elementwise("cast"), ulp=0.5, effect=False, samples=_cast_samples,
 ))  # fmt: skip

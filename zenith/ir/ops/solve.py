@@ -22,7 +22,7 @@ from zenith.ir.ops.matrices import (
     sound_matrices,
     square,
     trace,
-    turned,
+    transposed,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type
@@ -52,8 +52,8 @@ def _solve_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params
 
 
 def _solve_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    right = b.solve(turned(b, primals[0]), cotangents[0])
-    return [b.neg(b.matmul(right, turned(b, outputs[0]))), right]
+    right = b.solve(transposed(b, primals[0]), cotangents[0])
+    return [b.neg(b.matmul(right, transposed(b, outputs[0]))), right]
 
 
 def _solve_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
@@ -100,7 +100,7 @@ def _relative_change(b: Any, a: Any, da: Any) -> Any:
 
 def _inverse_transposed(b: Any, a: Any, factors: Any) -> Any:
     """Each matrix's factor times the transpose of its inverse."""
-    inverse = turned(b, b.solve(a, identity(b, a)))
+    inverse = transposed(b, b.solve(a, identity(b, a)))
     return b.mul(inverse, b.broadcast(factors, shape=a.shape, axes=tuple(range(len(a.shape) - 2))))
 
 
@@ -112,7 +112,7 @@ def _det_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) 
 def _det_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
     (a,) = primals
     factors = b.broadcast(cotangents[0], shape=a.shape, axes=tuple(range(len(a.shape) - 2)))
-    return [b.mul(turned(b, b.adjugate(a)), factors)]
+    return [b.mul(transposed(b, b.adjugate(a)), factors)]
 
 
 def _det_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.dims import Dim, prove_at_least
-from zenith.ir.lowering import Parts, Tile
+from zenith.ir.lowering import ComplexRule, Tile
 from zenith.ir.ops.common import arrays, random_array, rng, sample, wide
 from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, Type, int32, int64, kind_of
@@ -87,7 +87,8 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="sort", doc="The elements of the last axis in ascending or descending order, and their places in the operand; "
     "equal elements keep their order, nan is the largest.", params={"descending": "bool"}, typing=_type,
-    evaluate=_evaluate, lowering=Tile("sort", _operations, 1, parts=Parts(_sort_complex, 0)), jvp=moved, vjp=sent_back,
+    evaluate=_evaluate, lowering=Tile("sort", _operations, 1, complex_rule=ComplexRule(_sort_complex, 0)),
+    jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.sort(args[0], **params), ulp=0, effect=False, samples=_samples,
 ))  # fmt: skip
 
@@ -121,7 +122,7 @@ def _top_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 register(Primitive(
     name="top_k", doc="The k largest or smallest elements of the last axis, best first, and their places in the "
     "operand; of equal elements the first, nan is the largest.", params={"k": "size", "largest": "bool"},
-    typing=_top_type, evaluate=_top, lowering=Tile("top_k", _operations, 1, parts=Parts(_top_complex, 0)),
+    typing=_top_type, evaluate=_top, lowering=Tile("top_k", _operations, 1, complex_rule=ComplexRule(_top_complex, 0)),
     jvp=moved, vjp=sent_back,
     batch=lambda b, args, batched, size, params: b.top_k(args[0], **params), ulp=0, effect=False, samples=_top_samples,
 ))  # fmt: skip

@@ -79,7 +79,7 @@ class StepSums:
             return False
         left, right = self.step.args(source.node)
         fixed = {self.step.inputs[i].node for i in range(len(self.step.inputs)) if i not in self.same}
-        varying = all(self.step.behind([a.node]) & fixed for a in (left, right))
+        varying = all(self.step.ancestors([a.node]) & fixed for a in (left, right))
         rows, terms = left.shape[-2].static, left.shape[-1].static
         return varying and (rows is None or terms is None or terms <= rows)
 

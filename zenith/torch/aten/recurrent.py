@@ -66,7 +66,7 @@ def _layer(layers: Layers) -> Rule:
     return rule
 
 
-def _way_back(layers: Layers) -> Rule:
+def _backward_pass(layers: Layers) -> Rule:
     """The rule of a layer's derivative: the loop again, and a loop back."""
 
     @rounded_once
@@ -87,4 +87,4 @@ _LAYERS: dict[str, Layers] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _rnn("tanh
 for _name in STATES:
     RULES[f"{_name}.input"] = _whole(_LAYERS[_name])
     RULES[f"{NAMESPACE}::{_name}"] = _layer(_LAYERS[_name])
-    RULES[f"{NAMESPACE}::{_name}_backward"] = _way_back(_LAYERS[_name])
+    RULES[f"{NAMESPACE}::{_name}_backward"] = _backward_pass(_LAYERS[_name])

@@ -47,13 +47,13 @@ class Blocked:
         examples, groups, blocks, *places, block = tensor.shape
         return tensor.movedim(-1, 3).reshape(examples, groups * blocks * block, *places)
 
-    def turned(self, array: Any) -> Any:
+    def to_memory_order(self, array: Any) -> Any:
         """A program's array with its channels in blocks."""
         examples, channels, *places = array.shape
         blocks = channels // (self.groups * self.block)
         return znp.moveaxis(znp.reshape(array, (examples, self.groups, blocks, self.block, *places)), 3, -1)
 
-    def turned_back(self, array: Any) -> Any:
+    def from_memory_order(self, array: Any) -> Any:
         """A program's array in blocks as PyTorch counts its axes."""
         examples, groups, blocks, *places, block = array.shape
         return znp.reshape(znp.moveaxis(array, -1, 3), (examples, groups * blocks * block, *places))

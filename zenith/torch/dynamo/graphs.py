@@ -162,7 +162,7 @@ class CompiledGraph(Inspectable):
 
     def _as_made(self, node: torch.fx.Node, value: Any) -> Any:
         """A node's value as the program gives it: as it stands in memory."""
-        return layout_of(node).turned(value) if isinstance(node.meta["val"], torch.Tensor) else value
+        return layout_of(node).to_memory_order(value) if isinstance(node.meta["val"], torch.Tensor) else value
 
     def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
         """What the graph's placeholders and stored tensors are in the trace in progress."""
@@ -187,7 +187,7 @@ class CompiledGraph(Inspectable):
     def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> Any:
         argument, value = self._arguments.get(node), node.meta.get("val")
         if isinstance(argument, Tensor):
-            return argument.layout.turned_back(tracers[node])
+            return argument.layout.from_memory_order(tracers[node])
         if isinstance(value, torch.SymInt) and not is_ragged(value):
             told = argument is None or isinstance(argument, Size)
             return as_number(self._sizes, value) if told else tracers[node]

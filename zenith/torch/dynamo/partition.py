@@ -21,17 +21,17 @@ from zenith.torch.dynamo.blocks import KEPT, Blocked
 from zenith.torch.dynamo.results import looks, root_of
 from zenith.torch.translate import returned
 
-Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
+ComplexRule = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 
-def partition(joint: torch.fx.GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Parts:
+def partition(joint: torch.fx.GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> ComplexRule:
     """The ways forward and back of a joint graph, whose first results are the user's."""
     forward, back = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
-    _keep_blocks(forward.graph, back.graph, num_fwd_outputs)
+    _mark_blocked_residuals(forward.graph, back.graph, num_fwd_outputs)
     return forward, back
 
 
-def _keep_blocks(forward: torch.fx.Graph, back: torch.fx.Graph, users: int) -> None:
+def _mark_blocked_residuals(forward: torch.fx.Graph, back: torch.fx.Graph, users: int) -> None:
     """Mark, in both graphs, what is kept in blocks of channels."""
     blocks = _blocks(forward)
     nodes = [node if isinstance(node, torch.fx.Node) else None for node in returned(forward)]

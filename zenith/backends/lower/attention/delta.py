@@ -20,15 +20,15 @@ from zenith.ir.target import Target
 MEANS = "tile_means"  # the buffer of the sums
 
 
-def mean_changes(body: Graph) -> Value | None:
+def delta(body: Graph) -> Value | None:
     """The sums that the tile kernel of a body reads, where they are computed in the body."""
     folds = (n for n, node in body.nodes() if isinstance(node.primitive.lowering, Fold))
     return next((Value(n, 0, body.node(n).types[0]) for n in folds), None)
 
 
-def with_mean_changes(body: Graph, target: Target, lower: Callable[[Graph], list[Kernel]]) -> list[Kernel]:
+def with_delta(body: Graph, target: Target, lower: Callable[[Graph], list[Kernel]]) -> list[Kernel]:
     """The kernels that ``lower`` makes of a body in which the sums are an input, behind the one that computes them."""
-    sums = mean_changes(body)
+    sums = delta(body)
     if sums is None:
         return lower(body)
     front, rest = part_of(body, {}, [sums]), part_of(body, {sums.node: MEANS}, body.outputs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.attention.delta import mean_changes
+from zenith.backends.lower.attention.delta import delta
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.nest import Interface, tile_result
 from zenith.backends.lower.operand import source_of
@@ -60,7 +60,7 @@ def describe(body: Graph) -> Attention | str:
     return _attention(body, found)
 
 
-def describe_way_back(body: Graph) -> Attention | str:
+def describe_vjp(body: Graph) -> Attention | str:
     """The way back through attention, or why it is none that libraries compute."""
     found = _matrices(body, ("q", "k", "v", "do"), BACK)
     if isinstance(found, str):
@@ -122,7 +122,7 @@ def _output(body: Graph, tile: Value, name: str, value: Value) -> tuple[int, Mat
 
 def _averages(body: Graph, cotangent: Matrices) -> Matrices | str:
     """Where attention's own result lies: the sums of its rows times their cotangents are made in the group."""
-    sums = mean_changes(body)
+    sums = delta(body)
     if sums is None:
         return "attention's result is not read in its group: the sums of its changes are made elsewhere"
     (factors,) = body.args(sums.node)
@@ -137,7 +137,7 @@ def _averages(body: Graph, cotangent: Matrices) -> Matrices | str:
 def _lying(face: Interface, value: Value) -> Matrices | None:
     """Where a value lies, if it is an input seen through index maps."""
     index = tuple(symbol(f"axis{k}_of_operand") for k in range(len(value.shape)))
-    behind = face.body.behind([value.node])
+    behind = face.body.ancestors([value.node])
     if any(isinstance(face.body.node(n).primitive.lowering, Scalar) and not _is_cast(face, n) for n in behind):
         return None
     source, places = source_of(face, value, index)

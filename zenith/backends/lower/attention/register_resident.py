@@ -10,7 +10,7 @@ matrices; :mod:`zenith.backends.cuda.register_matrices` says what becomes of the
 from __future__ import annotations
 
 from zenith.backends.kernel import Expr, Kernel, Name
-from zenith.backends.lower.attention.register_writer import HeldWriter, padded
+from zenith.backends.lower.attention.register_writer import RegisterWriter, padded
 from zenith.backends.lower.attention.task import AttentionTask
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.task_grid import quotient_up
@@ -26,12 +26,12 @@ def forward_shape(element: DType, head: int, columns: int) -> AttentionShape:
     return AttentionShape(element, widths, 1, widths[1:])
 
 
-def lower_held_attention(body: Graph, tile: AttentionTile) -> list[Kernel]:
+def lower_register_attention(body: Graph, tile: AttentionTile) -> list[Kernel]:
     """The one kernel."""
-    return [_HeldAttention(body, tile).lower()]
+    return [_RegisterAttention(body, tile).lower()]
 
 
-class _HeldAttention(HeldWriter, AttentionTask):
+class _RegisterAttention(RegisterWriter, AttentionTask):
     def __init__(self, body: Graph, tile: AttentionTile) -> None:
         super().__init__(body, tile.rows)
         self.tile, self.element = tile, tile.instruction.element

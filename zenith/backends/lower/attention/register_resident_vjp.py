@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenith.backends.kernel import Kernel, Name
-from zenith.backends.lower.attention.register_writer import HeldWriter, padded
+from zenith.backends.lower.attention.register_writer import RegisterWriter, padded
 from zenith.backends.lower.attention.task_vjp import AttentionVjpTask, Visit
 from zenith.backends.lower.attention.task_writer import Room
 from zenith.ir.dims import Dim, dim, minimum
@@ -25,12 +25,12 @@ def backward_shape(element: DType, head: int, columns: int, results: tuple[int, 
     return AttentionShape(element, widths, 1 + changes, tuple(widths[result == 2] for result in results))
 
 
-def lower_held_attention_vjp(body: Graph, kernels: list[tuple[tuple[int, ...], AttentionTile]]) -> list[Kernel]:
+def lower_register_attention_vjp(body: Graph, kernels: list[tuple[tuple[int, ...], AttentionTile]]) -> list[Kernel]:
     """A kernel for each group of results, in its tile."""
-    return [_HeldAttentionVjp(body, tile, results).lower() for results, tile in kernels]
+    return [_RegisterAttentionVjp(body, tile, results).lower() for results, tile in kernels]
 
 
-class _HeldAttentionVjp(HeldWriter, AttentionVjpTask):
+class _RegisterAttentionVjp(RegisterWriter, AttentionVjpTask):
     def __init__(self, body: Graph, tile: AttentionTile, results: tuple[int, ...]) -> None:
         super().__init__(body, tile.rows, tile.block, results)
         self.tile, self.element = tile, tile.instruction.element

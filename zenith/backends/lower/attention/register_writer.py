@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from zenith.backends.kernel import (
     Apply,
-    EachHeld,
     Expr,
-    FoldHeld,
-    Held,
-    HeldProduct,
+    FoldRegisters,
+    ForEachRegister,
     Operand,
     Position,
+    RegisterMatrix,
+    RegisterProduct,
     Scratch,
     StageTile,
 )
@@ -34,7 +34,7 @@ def padded(columns: int) -> int:
     return width if columns <= LINE else -(-columns // LINE) * LINE
 
 
-class HeldWriter(TaskWriter):
+class RegisterWriter(TaskWriter):
     """The statements of a task of ``tile.rows`` rows."""
 
     tile: AttentionTile
@@ -47,7 +47,7 @@ class HeldWriter(TaskWriter):
     def held(self, stem: str, columns: int = 0) -> Room:
         """A held matrix of the task's rows, or a number for each."""
         name = self.e.fresh(stem)
-        self.e.levels[0].statements.append(Held(name, self.tile.rows, columns))
+        self.e.levels[0].statements.append(RegisterMatrix(name, self.tile.rows, columns))
         return Room(name, dim(0))
 
     def scratch(self, stem: str, rows: int, columns: int) -> str:
@@ -85,17 +85,17 @@ class HeldWriter(TaskWriter):
     def scores(self, target: Room, a: str, b: str, terms: int, turn: Dim) -> None:
         """Products of the own rows in one tile with the turn's other rows in another."""
         shape, at = (self.tile.rows, self.tile.block, terms), self.place(turn, terms)
-        self.e.append(HeldProduct(self.tile.instruction, target.buffer, *shape, a, False, b, False, False, at))
+        self.e.append(RegisterProduct(self.tile.instruction, target.buffer, *shape, a, False, b, False, False, at))
 
     def gather(self, target: Room, weights: Room, rows: str, columns: int, turn: Dim) -> None:
         """Add the turn's other rows in a tile, weighted, to sums that are so many columns wide."""
         i, shape, at = self.tile.instruction, (self.tile.rows, columns, self.tile.block), self.place(turn, columns)
-        self.e.append(HeldProduct(i, target.buffer, *shape, weights.buffer, True, rows, True, True, at))
+        self.e.append(RegisterProduct(i, target.buffer, *shape, weights.buffer, True, rows, True, True, at))
 
     def fold(self, target: Room, source: Room, initial: float, combine: str) -> None:
         """Join each row of scores onto the row's number."""
         shape = (self.tile.rows, self.tile.block)
-        self.e.append(FoldHeld(target.buffer, source.buffer, *shape, initial, combine))
+        self.e.append(FoldRegisters(target.buffer, source.buffer, *shape, initial, combine))
 
     def each_row(self, visit: Callable[[Dim], None], height: Dim | None = None) -> None:
         """Visit every row, those before ``height`` where that is given."""
@@ -122,7 +122,7 @@ class HeldWriter(TaskWriter):
             visit(symbol(row), symbol(column))
         body = e.close()
         limits = dim(rows) if height is None else height, dim(columns) if width is None else width
-        e.append(EachHeld(rows, columns, row, column, *limits, e.close(), body))
+        e.append(ForEachRegister(rows, columns, row, column, *limits, e.close(), body))
 
     def below(self, at: Dim, limit: Dim, most: int) -> Expr | None:
         """Whether a place is before a limit; None where it always is."""

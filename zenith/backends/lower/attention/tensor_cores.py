@@ -11,9 +11,9 @@ from collections.abc import Collection
 
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.attention.delta import with_mean_changes
-from zenith.backends.lower.attention.register_resident import forward_shape, lower_held_attention
-from zenith.backends.lower.attention.register_resident_vjp import backward_shape, lower_held_attention_vjp
+from zenith.backends.lower.attention.delta import with_delta
+from zenith.backends.lower.attention.register_resident import forward_shape, lower_register_attention
+from zenith.backends.lower.attention.register_resident_vjp import backward_shape, lower_register_attention_vjp
 from zenith.backends.lower.attention.task_vjp import wanted
 from zenith.backends.lower.nest import Interface, tile_result
 from zenith.backends.lower.operand import access
@@ -70,11 +70,11 @@ def _heads(body: Graph) -> tuple[DType, int, int] | Refusal:
 
 
 def _write_forward(body: Graph, target: Target, fixed: Collection[str], tile: AttentionTile) -> list[Kernel]:
-    return lower_held_attention(body, tile)
+    return lower_register_attention(body, tile)
 
 
 def _write_backward(body: Graph, target: Target, fixed: Collection[str], tiles: Kernels) -> list[Kernel]:
-    return with_mean_changes(body, target, lambda rest: lower_held_attention_vjp(rest, tiles))
+    return with_delta(body, target, lambda rest: lower_register_attention_vjp(rest, tiles))
 
 
 accepts_forward, lower_forward = in_two_steps(COST, _forward_tile, _write_forward)

@@ -202,7 +202,7 @@ def _found(formula: Formula) -> Epilogue | str:
 def _before_turn(formula: Formula, value: Value) -> Value:
     """The value of which a result is the transpose: the library writes it where the transpose has it."""
     node = formula.body.node(value.node)
-    if node.primitive.name == "transpose" and formula.tile in formula.body.behind([value.node]):
+    if node.primitive.name == "transpose" and formula.tile in formula.body.ancestors([value.node]):
         return _before_turn(formula, formula.body.args(value.node)[0])
     return value
 

@@ -94,7 +94,7 @@ def result_matrices(body: Graph, tile: Value, name: str, value: Value) -> Matric
     """Where an output has the elements of the product; it may be a transpose."""
     steps = list(row_major_steps(value.shape))
     node = body.node(value.node)
-    while node.primitive.name == "transpose" and tile.node in body.behind([value.node]):
+    while node.primitive.name == "transpose" and tile.node in body.ancestors([value.node]):
         turned = dict(zip(node.params["axes"], steps, strict=True))
         steps = [turned[axis] for axis in range(len(steps))]
         (value,) = body.args(value.node)
@@ -102,12 +102,12 @@ def result_matrices(body: Graph, tile: Value, name: str, value: Value) -> Matric
     return Matrices(name, value.dtype, dim(0), tuple(steps))
 
 
-def kernel_behind(body: Graph) -> Kernel:
+def epilogue_kernel(body: Graph) -> Kernel:
     """The kernel that reads the product from its buffer and computes everything behind it."""
     return kernel_from(body, {tile_result(body).node: PRODUCT}, range(len(body.outputs)))
 
 
-def kernel_beside(body: Graph, found: Cut) -> Kernel | None:
+def remaining_kernel(body: Graph, found: Cut) -> Kernel | None:
     """The kernel for the results that the library does not write, if there are any."""
     given = {body.outputs[i].node: f"out{i}" for i in found.written}
     return kernel_from(body, given, found.rest) if found.rest else None

@@ -36,7 +36,7 @@ class Cut:
 def cut(body: Graph) -> Cut | str:
     """The cut with the most results for the library, or why there is none."""
     tile, outputs = tile_result(body).node, body.outputs
-    behind = [i for i, v in enumerate(outputs) if tile in body.behind([v.node])]
+    behind = [i for i, v in enumerate(outputs) if tile in body.ancestors([v.node])]
     whys: list[str] = []
     for written in (*combinations(behind, 2), *((i,) for i in behind)):
         rest = tuple(i for i in range(len(outputs)) if i not in written)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop, runs
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import Index, Kept
+from zenith.backends.lower.elements import Index, Saved
 from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
 from zenith.backends.lower.reduce.row_group import RowGroup
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
@@ -78,16 +78,16 @@ class _Rows:
         for (number, operand), accumulator in zip(folds, accumulators, strict=True):
             self.e.level_of[accumulator.name] = len(self.e.levels) - 1
             self.e.known[number, 0] = Name(accumulator.name, operand.dtype)
-        self.e.kept = {n: row for n, row in self.e.kept.items() if row not in keep.values()} | keep
+        self.e.saved = {n: row for n, row in self.e.saved.items() if row not in keep.values()} | keep
 
-    def _keep(self, keep: dict[int, Kept], index: Index) -> None:
+    def _keep(self, keep: dict[int, Saved], index: Index) -> None:
         """Write elements to their rows: behind all reads of this phase, which may be of what stood there before."""
         values = [Value(number, 0, self.body.node(number).types[0]) for number in keep]
         elements = [self.e.element(value, index) for value in values]
         for (number, (buffer, outer)), element in zip(keep.items(), elements, strict=True):
             self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element, number))
 
-    def _kept_values(self, phase: int) -> dict[int, Kept]:
+    def _kept_values(self, phase: int) -> dict[int, Saved]:
         """Expensive values of this phase that a later one needs, each with a row to stand in until then.
 
         They have an element at every place of the space: what exists once a row is a scalar outside of the loops, and
@@ -96,10 +96,10 @@ class _Rows:
         now = self._needed([operand for n, operand in self.g.folds if self.g.phase[n] == phase])
         later = [operand for n, operand in self.g.folds if self.g.phase[n] > phase]
         later += [v for v in self.body.outputs if self.g.is_element(v)]
-        chosen: dict[int, Kept] = {}
+        chosen: dict[int, Saved] = {}
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
-            wanted = value.shape == self.g.space and number not in self.e.kept
+            wanted = value.shape == self.g.space and number not in self.e.saved
             wanted = wanted and number in self._needed(later, {*chosen})
             row = self._free_row(value, later, chosen) if wanted else None
             if row is not None:
@@ -111,23 +111,23 @@ class _Rows:
         lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
         return sum(low.cost if isinstance(low, Scalar | Prefix) else 1 for low in lowerings)
 
-    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Kept]) -> Kept | None:
+    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Saved]) -> Saved | None:
         """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
         cost = self._cost(value)
         if cost < (EXPENSIVE_FOR_THOUSANDS if self.thousands else WORTH_A_STORE):
             return None
         needed = self._needed(later, {*chosen, value.node})
-        busy = {row for number, row in self.e.kept.items() if number in needed} | set(chosen.values())
-        scratch = [Kept(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
+        busy = {row for number, row in self.e.saved.items() if number in needed} | set(chosen.values())
+        scratch = [Saved(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
         outputs = [
-            Kept(name, 0)
+            Saved(name, 0)
             for name, out in zip(self.face.outputs, self.body.outputs, strict=True)
             if out.type == value.type and self.g.is_element(value)
         ]
         free = next((row for row in scratch if row not in busy), None) or self._new_row(value.dtype)
         return free or next((row for row in outputs if row not in busy and cost >= EXPENSIVE), None)
 
-    def _new_row(self, dtype: DType) -> Kept | None:
+    def _new_row(self, dtype: DType) -> Saved | None:
         """A scratch row, while there is room for it on the stack; a team of threads would need a block's memory."""
         if self.thousands:
             return None
@@ -137,7 +137,7 @@ class _Rows:
         name = self.e.fresh("kept")
         self.scratch[name] = dtype
         self.e.levels[0].statements.append(Scratch(name, dtype, length))
-        return Kept(name, self.g.outer)
+        return Saved(name, self.g.outer)
 
     def _needed(self, values: Sequence[Value], kept: AbstractSet[int] = frozenset()) -> set[int]:
         """The element-level nodes that are computed for ``values``: not beyond folds and kept values."""
@@ -148,7 +148,7 @@ class _Rows:
             if number in seen or number in folds:
                 continue
             seen.add(number)
-            if number not in self.e.kept and number not in kept:
+            if number not in self.e.saved and number not in kept:
                 stack.extend(a.node for a in self.body.args(number))
         return seen
 

@@ -6,7 +6,7 @@ import pytest
 import zenith
 from tests.passes.compare import assert_same_results, program
 from zenith import nn
-from zenith.passes.producer_duplication import own_terms
+from zenith.passes.producer_duplication import producer_duplication
 
 MOMENTS = """v1 = broadcast(m, shape=(a, b), axes=(1,))
 v2 = sub(x, v1)
@@ -23,7 +23,7 @@ def count(text, name):
 
 def test_each_sum_computes_its_terms():
     graph = program(SIGNATURE, MOMENTS.format(axis=0, results="v4, v5"))
-    result = own_terms(graph)
+    result = producer_duplication(graph)
     assert (count(str(result), "sub"), count(str(result), "mul")) == (2, 1)
     assert_same_results(graph, result, {"a": 5, "b": 3})
 
@@ -41,7 +41,7 @@ KEPT = {
 @pytest.mark.parametrize("name", KEPT)
 def test_what_stays(name):
     graph = program(*KEPT[name])
-    assert str(own_terms(graph)) == str(graph)
+    assert str(producer_duplication(graph)) == str(graph)
 
 
 def test_normalisation_of_a_batch_stores_no_distances():

@@ -17,7 +17,7 @@ from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.forms import Form, fits, forms
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, most_threads
-from zenith.backends.cuda.register_rows import THREADS, held_rows
+from zenith.backends.cuda.register_rows import THREADS, register_rows
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import Strip
 
@@ -120,21 +120,21 @@ def test_rows_of_known_length(name, length):
 def test_the_kernel_that_holds_rows_is_one_of_the_kernel_ir(name):
     kernel, sizes = kernel_of(name), {"n": 3, "m": 40}
     plain, held = buffers(kernel, sizes), buffers(kernel, sizes)
-    for k, memory in ((kernel, plain), (held_rows(kernel).kernel, held)):
+    for k, memory in ((kernel, plain), (register_rows(kernel).kernel, held)):
         lanes_function(k)(0, 3, [[0], *memory, *(sizes[s] for s in k.sizes)])
     for a, b in zip(plain, held, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_one_strip_at_a_time_holds_what_a_softmax_needs():
-    rows = held_rows(kernel_of("softmax"))
+    rows = register_rows(kernel_of("softmax"))
     assert rows.strips == 1, "exponentials take the place of what they are made of"
     assert [s.name for s in rows.kernel.body[-1].body if isinstance(s, Strip)] == ["v1_held", "v4_held"]
 
 
 @pytest.mark.parametrize("name", ["chain", "columns", "product", "attended", "sorted"])
 def test_other_kernels_hold_nothing(name):
-    assert all(held_rows(kernel) is None for kernel in kernels(name))
+    assert all(register_rows(kernel) is None for kernel in kernels(name))
 
 
 def test_rows_that_are_too_long_are_read_again():

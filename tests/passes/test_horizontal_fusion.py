@@ -7,7 +7,7 @@ import zenith
 from zenith.ir.interpret import interpret
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
-from zenith.passes.horizontal_fusion import merged_products
+from zenith.passes.horizontal_fusion import horizontal_fusion
 
 RNG = np.random.default_rng(0)
 W = [RNG.standard_normal((n, 8)).astype(np.float32) for n in (4, 6, 4)]
@@ -18,7 +18,7 @@ X = RNG.standard_normal((5, 8)).astype(np.float32)
 def merged(function, *args):
     """How many products a function has before and after, with equal results."""
     graph = zenith.make_graph(function)(*args)
-    after = dce(cse(merged_products(graph)))
+    after = dce(cse(horizontal_fusion(graph)))
     sizes = {"x0": 5, "x1": 8}
     for a, b in zip(interpret(graph, *args, sizes=sizes), interpret(after, *args, sizes=sizes), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -60,4 +60,4 @@ def test_what_stays(function):
 
 def test_matrices_that_are_arguments_stay():
     graph = zenith.make_graph(lambda x, v, w: (heads(x @ v), heads(x @ w)))(X, W[0].T, W[2].T)
-    assert str(merged_products(graph)) == str(graph)
+    assert str(horizontal_fusion(graph)) == str(graph)

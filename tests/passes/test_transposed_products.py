@@ -3,7 +3,7 @@
 import pytest
 
 from tests.passes.compare import expect
-from zenith.passes.transposed_products import turned_products
+from zenith.passes.transposed_products import transposed_products
 
 BEFORE = """v2 = transpose(x, axes=(1, 0))
 v3 = matmul(v2, y)
@@ -19,7 +19,7 @@ v4 = transpose(v2, axes=(1, 0))
 v5 = matmul(v3, v4)
 v6 = exp(v5)
 return (v6,)"""
-    expect(turned_products, "x: f32[n, 3], y: f32[n, 4]", BEFORE, after)
+    expect(transposed_products, "x: f32[n, 3], y: f32[n, 4]", BEFORE, after)
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ return (v6,)"""
 )
 def test_other_products_stay(before):
     inputs = "x: f32[n, 3], y: f32[n, 4]" if "v5" in before else "x: f32[3, n], y: f32[n, 4]"
-    expect(turned_products, inputs, before, before)
+    expect(transposed_products, inputs, before, before)
